@@ -1,0 +1,93 @@
+"""Every error of the package, grouped by when it occurs.
+
+Imports nothing of the package, so that native code may raise these too. Each class has a stable ``code``, a ``hint``
+that says what to do, and the exit code the command line answers with (0 fine, 1 failed, 2 damaged, 64 usage).
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Something is wrong with a store; above all errors of this package but bad arguments."""
+
+    code = "STORE"
+    hint = ""
+    exit_code = 1
+
+
+# ---- opening ----------------------------------------------------------------------------------------
+
+
+class NotAStoreError(StoreError):
+    """The directory holds nothing that a RocketMQ store consists of."""
+
+    code = "NOT_A_STORE"
+    hint = "give the store's root: the directory that holds commitlog/, consumequeue/ and index/"
+
+
+class StoreFormatError(StoreError):
+    """Files are there but do not fit together (names, sizes), so nothing can be read from them."""
+
+    code = "STORE_FORMAT"
+    hint = "run `rmqcore fsck` on the directory; it lists each file and what is wrong with it"
+    exit_code = 2
+
+
+# ---- reading ----------------------------------------------------------------------------------------
+
+
+class CorruptionError(StoreError):
+    """Bytes that do not follow the format, at a known place.
+
+    Parameters
+    ----------
+    path : str
+        The file, or a name for the buffer.
+    phy_offset : int
+        CommitLog offset in bytes, or the position in the file or buffer where there is no such offset.
+    field : str
+        The on-disk field that is wrong.
+    expected, found : object
+        What the field should have held, and what it holds.
+    """
+
+    code = "CORRUPT"
+    hint = "run `rmqcore fsck` for the whole extent of the damage"
+    exit_code = 2
+
+    def __init__(self, path: str, phy_offset: int, field: str, expected: object, found: object) -> None:
+        super().__init__(path, phy_offset, field, expected, found)
+        self.path = path
+        self.phy_offset = phy_offset
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.path}@{self.phy_offset}: {self.field} is {self.found}, expected {self.expected}"
+
+
+class CorruptMessageError(CorruptionError):
+    """A CommitLog record that fails its check."""
+
+    code = "CORRUPT_MESSAGE"
+
+
+class CorruptConsumeQueueError(CorruptionError):
+    """A ConsumeQueue entry or file that fails its check."""
+
+    code = "CORRUPT_CONSUME_QUEUE"
+
+
+class CorruptIndexError(CorruptionError):
+    """An IndexFile that fails its check."""
+
+    code = "CORRUPT_INDEX"
+
+
+class CompressionError(StoreError):
+    """A compressed body that cannot be turned into plain bytes."""
+
+    code = "COMPRESSION"
+    hint = "LZ4 and ZSTD bodies need the extra: pip install 'rmqcore[compress]'"
+    exit_code = 2
