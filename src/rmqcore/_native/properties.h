@@ -27,6 +27,9 @@ typedef struct rmq_known_props {
     rmq_slice tags, keys, uniq_key, delay, inner_multi_dispatch, inner_multi_queue_offset;
 } rmq_known_props;
 
+/* Notes one pair; a later pair of the same name replaces it. */
+void rmq_props_note(rmq_known_props *known, const rmq_prop *prop);
+
 void rmq_props_known(const uint8_t *props, size_t len, rmq_known_props *out);
 
 /* Steps through the tokens of a KEYS value (split on single spaces, empty ones skipped). */
