@@ -10,7 +10,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = "src/rmqcore/_native/"
-RECORD = ["record.c", "properties.c", "utf8.c", "crc32.c", "jhash.c"]
+RECORD = ["record.c", "properties.c", "utf8.c", "text.c", "crc32.c", "jhash.c"]
 EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, "columns.c", "filter.c", "resync.c"],
@@ -23,7 +23,7 @@ def switch(name: str) -> bool:
     return os.environ.get(f"RMQCORE_{name}", "") not in ("", "0")
 
 
-compile_args = ["-std=c11", "-Wall", "-Wextra", "-O0" if switch("DEBUG") else "-O3"]
+compile_args = ["-std=gnu11", "-Wall", "-Wextra", "-O0" if switch("DEBUG") else "-O3"]
 link_args = []
 if switch("SANITIZE"):
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]

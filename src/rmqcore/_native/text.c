@@ -1,0 +1,79 @@
+#include "text.h"
+#include "jhash.h"
+#include <arpa/inet.h>
+#include <string.h>
+
+static char *put_decimal(char *out, int32_t value) {
+    char digits[12];
+    int n = 0;
+    uint32_t rest = value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
+    do digits[n++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) *out++ = '-';
+    while (n) *out++ = digits[--n];
+    return out;
+}
+
+size_t rmq_host_text(const uint8_t *host, int v6, char *out) {
+    char *p = out;
+    if (v6) {
+        *p++ = '[';
+        char address[INET6_ADDRSTRLEN];
+        if (inet_ntop(AF_INET6, host, address, sizeof address) == NULL) address[0] = '\0';
+        size_t len = strlen(address);
+        memcpy(p, address, len);
+        p += len;
+        *p++ = ']';
+    } else {
+        for (int i = 0; i < 4; i++) {
+            p = put_decimal(p, host[i]);
+            if (i < 3) *p++ = '.';
+        }
+    }
+    *p++ = ':';
+    p = put_decimal(p, rmq_load_i32(host + (v6 ? 16 : 4)));
+    return (size_t)(p - out);
+}
+
+void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) {
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < len; i++) {
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 0xF];
+    }
+}
+
+size_t rmq_msg_id(const rmq_record *rec, char *out) {
+    const size_t host_len = rec->reconsume_times_pos - rec->store_host_pos;
+    rmq_hex_upper(rec->at + rec->store_host_pos, host_len, out);
+    rmq_hex_upper(rec->at + RMQ_REC_PHYSICALOFFSET, 8, out + 2 * host_len);
+    return 2 * (host_len + 8);
+}
+
+/* Integer.parseInt for ASCII digits; 0 when it would throw (level 0 means no delay). */
+static int32_t parse_level(rmq_slice text) {
+    const uint8_t *p = text.p, *end = text.p + text.len;
+    if (p < end && *p == '+') p++;
+    if (p == end || end - p > 10) return 0;
+    int64_t value = 0;
+    for (; p < end; p++) {
+        if (*p < '0' || *p > '9') return 0;
+        value = value * 10 + (*p - '0');
+    }
+    return value > INT32_MAX ? 0 : (int32_t)value;
+}
+
+int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels) {
+    static const char schedule_topic[] = "SCHEDULE_TOPIC_XXXX";
+    if (known->delay.p && rec->topic_len == sizeof schedule_topic - 1 &&
+        memcmp(rec->at + rec->topic_pos, schedule_topic, sizeof schedule_topic - 1) == 0) {
+        int32_t level = parse_level(known->delay);
+        if (level > levels->count) level = levels->count;
+        if (level > 0) {
+            /* Wraps like Java's long on a forged timestamp. */
+            return (int64_t)((uint64_t)rmq_rec_store_timestamp(rec) + (uint64_t)levels->delay_ms[level - 1]);
+        }
+    }
+    if (known->tags.p == NULL) return 0;
+    return (int32_t)rmq_jhash(0, known->tags.p, known->tags.len);
+}
