@@ -10,7 +10,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = "src/rmqcore/_native/"
-RECORD = ["record.c", "properties.c", "utf8.c", "text.c", "crc32.c", "jhash.c"]
+CRC32 = ["crc32.c", "crc32_x86.c", "crc32_arm.c"]
+RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
 EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, "columns.c", "filter.c", "resync.c"],
