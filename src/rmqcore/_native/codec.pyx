@@ -274,7 +274,7 @@ cdef class MessageView:
     def tags_code(self):
         """What the ConsumeQueue entry holds: the hash of TAGS, on SCHEDULE_TOPIC_XXXX the deliver time in ms."""
         cdef rmq_known_props known
-        rmq_props_known(self.rec.at + self.rec.props_pos, self.rec.props_len, &known)
+        rmq_props_known(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos, &known)
         return rmq_tags_code(&self.rec, &known, &self.delay_levels.levels)
 
     @property
@@ -321,9 +321,10 @@ cdef class MessageView:
 
 cdef dict properties_dict(const uint8_t *props, size_t length):
     cdef dict found = {}
-    cdef size_t pos = 0
+    cdef rmq_props_iter it
     cdef rmq_prop prop
-    while rmq_props_next(props, length, &pos, &prop):
+    rmq_props_begin(&it, props, length, 0)
+    while rmq_props_next(&it, &prop):
         found[text_of(prop.name.p, prop.name.len)] = text_of(prop.value.p, prop.value.len)
     return found
 

@@ -69,8 +69,11 @@ cdef extern from "properties.h" nogil:
         rmq_slice name, value
     ctypedef struct rmq_known_props:
         rmq_slice tags, keys, uniq_key, delay, inner_multi_dispatch, inner_multi_queue_offset
-    int rmq_props_next(const uint8_t *props, size_t len, size_t *pos, rmq_prop *out) noexcept
-    void rmq_props_known(const uint8_t *props, size_t len, rmq_known_props *out) noexcept
+    ctypedef struct rmq_props_iter:
+        pass
+    void rmq_props_begin(rmq_props_iter *it, const uint8_t *props, size_t len, size_t before) noexcept
+    int rmq_props_next(rmq_props_iter *it, rmq_prop *out) noexcept
+    void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) noexcept
 
 cdef extern from "text.h" nogil:
     enum:
