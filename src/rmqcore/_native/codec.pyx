@@ -54,6 +54,9 @@ FIELDS = {
     RMQ_E_PHYSICALOFFSET: "PHYSICALOFFSET",
     RMQ_E_BODYCRC: "BODYCRC",
     RMQ_E_PROPCRC: "__CRC32#",
+    RMQ_E_PAST_FILE: "TOTALSIZE",
+    RMQ_E_SHORT_FILE: "TOTALSIZE",
+    RMQ_E_BLANKSIZE: "TOTALSIZE",
 }
 
 
@@ -70,6 +73,12 @@ def describe(code: int, found: int, expected: int) -> tuple[str, object, object]
         return field, "0xDAA320A7 or 0xDAA320AB", f"{found & 0xFFFFFFFF:#010X}".replace("X", "x")
     if code == RMQ_E_TOTALSIZE:
         return field, f"at least {expected}", found
+    if code == RMQ_E_PAST_FILE:
+        return field, f"at most the {expected} bytes left in the file", found
+    if code == RMQ_E_SHORT_FILE:
+        return field, f"a record or BLANK of at least {expected} bytes", f"{found} bytes left in the file"
+    if code == RMQ_E_BLANKSIZE:
+        return field, f"the {expected} bytes left in the file (BLANK)", found
     if code in (RMQ_E_BODYLENGTH, RMQ_E_TOPICLENGTH, RMQ_E_PROPERTIESLENGTH):
         return field, f"0 to {expected}", found
     if code == RMQ_E_PROPCRC and found < 0:

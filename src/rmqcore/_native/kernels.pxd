@@ -26,7 +26,7 @@ cdef extern from "record.h" nogil:
     enum:
         RMQ_R_BLANK, RMQ_E_SHORT, RMQ_E_ZERO, RMQ_E_MAGIC, RMQ_E_TOTALSIZE, RMQ_E_BODYLENGTH
         RMQ_E_TOPICLENGTH, RMQ_E_PROPERTIESLENGTH, RMQ_E_LENGTHS, RMQ_E_PHYSICALOFFSET
-        RMQ_E_BODYCRC, RMQ_E_PROPCRC
+        RMQ_E_BODYCRC, RMQ_E_PROPCRC, RMQ_E_PAST_FILE, RMQ_E_SHORT_FILE, RMQ_E_BLANKSIZE
     ctypedef struct rmq_record:
         const uint8_t *at
         uint32_t msg_size
@@ -84,3 +84,100 @@ cdef extern from "text.h" nogil:
         const int64_t *delay_ms
         int32_t count
     int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels) noexcept
+
+cdef extern from "window.h" nogil:
+    ctypedef struct rmq_window:
+        const uint8_t *buf
+        size_t len
+        int64_t phy_offset, end_offset
+        int check_place, check_crc
+        int64_t trusted
+    int32_t rmq_window_step(const rmq_window *w, size_t pos, rmq_record *rec) noexcept
+
+cdef extern from "resync.h" nogil:
+    int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t *guesses) noexcept
+    size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec) noexcept
+    size_t rmq_used_bytes(const uint8_t *buf, size_t len) noexcept
+
+cdef extern from "filter.h" nogil:
+    ctypedef struct rmq_text_set:
+        const rmq_slice *items
+        const uint32_t *slots
+        uint32_t mask
+        int active
+    void rmq_text_set_build(uint32_t *slots, uint32_t mask, const rmq_slice *items, uint32_t count) noexcept
+    ctypedef struct rmq_filter:
+        rmq_text_set topics, tags, keys
+        const int32_t *queue_ids
+        int64_t queue_id_count, since_ms, until_ms, start_phy_offset, end_phy_offset
+
+cdef extern from "batch.h" nogil:
+    enum:
+        RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES
+        RMQ_KIND_I32, RMQ_KIND_I64, RMQ_KIND_HASHES
+    ctypedef struct rmq_column_type:
+        const char *name
+        uint8_t kind, nullable
+    const rmq_column_type rmq_column_types[]
+    ctypedef union rmq_values "rmq_column.values":
+        void *any
+    ctypedef struct rmq_column:
+        rmq_values values
+        int32_t *offsets
+    ctypedef struct rmq_pool:
+        pass
+    ctypedef struct rmq_batch:
+        int64_t rows
+        size_t bytes
+        rmq_column columns[25]
+    rmq_pool *rmq_pool_new(uint32_t wanted, int64_t rows) noexcept
+    void rmq_pool_close(rmq_pool *pool) noexcept
+    rmq_batch *rmq_batch_take(rmq_pool *pool) noexcept
+    void rmq_batch_release(rmq_batch *batch) noexcept
+
+cdef extern from "topics.h" nogil:
+    ctypedef struct rmq_topic:
+        rmq_slice name
+        uint32_t key_seed
+    ctypedef struct rmq_topics:
+        pass
+    rmq_topics *rmq_topics_new() noexcept
+    void rmq_topics_free(rmq_topics *topics) noexcept
+    int32_t rmq_topics_count(const rmq_topics *topics) noexcept
+    const rmq_topic *rmq_topics_get(const rmq_topics *topics, int32_t id) noexcept
+
+cdef extern from "columns.h" nogil:
+    enum:
+        RMQ_S_END, RMQ_S_FULL, RMQ_S_STOP, RMQ_S_MEMORY, RMQ_S_RECORD
+    ctypedef struct rmq_scan:
+        const rmq_filter *filter
+        rmq_delay_levels levels
+        rmq_topics *topics
+        uint32_t wanted
+        int64_t batch_rows
+        size_t batch_bytes
+        int64_t stop_offset
+    int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) noexcept
+    int32_t rmq_scan_next(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec) noexcept
+
+cdef extern from "arrow_abi.h" nogil:
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        void (*release)(ArrowArray *) noexcept
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept
+        void (*release)(ArrowArrayStream *) noexcept
+        void *private_data
+
+cdef extern from "arrow_export.h" nogil:
+    ctypedef struct rmq_shared_batch:
+        pass
+    rmq_shared_batch *rmq_shared_new(rmq_batch *batch) noexcept
+    void rmq_shared_hold(rmq_shared_batch *shared) noexcept
+    void rmq_shared_drop(rmq_shared_batch *shared) noexcept
+    const rmq_batch *rmq_shared_batch_of(const rmq_shared_batch *shared) noexcept
+    int rmq_arrow_schema(const int32_t *columns, int64_t count, ArrowSchema *out) noexcept
+    int rmq_arrow_array(rmq_shared_batch *shared, const int32_t *columns, int64_t count, ArrowArray *out) noexcept

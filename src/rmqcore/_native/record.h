@@ -25,6 +25,10 @@ enum {
     RMQ_E_PHYSICALOFFSET = -9, /* not where the record lies */
     RMQ_E_BODYCRC = -10,       /* body bytes do not have BODYCRC */
     RMQ_E_PROPCRC = -11,       /* __CRC32# is missing or does not match */
+    /* Only from a scan, which knows where the file ends (window.h). */
+    RMQ_E_PAST_FILE = -12,     /* TOTALSIZE goes past the end of the file */
+    RMQ_E_SHORT_FILE = -13,    /* fewer bytes left in the file than a header has */
+    RMQ_E_BLANKSIZE = -14,     /* a BLANK whose size is not what is left of the file */
 };
 
 typedef struct rmq_record {
