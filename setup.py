@@ -10,7 +10,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = "src/rmqcore/_native/"
-CRC32 = ["crc32.c", "crc32_x86.c", "crc32_arm.c"]
+CRC32 = ["crc32.c", "crc32_pclmul.c", "crc32_vpclmul.c", "crc32_arm.c"]
 RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
 EXTENSIONS = {
     "codec": RECORD,

@@ -2,13 +2,13 @@
  * some long ones against zlib. Each buffer ends at a page that may not be read, and then begins behind one, so a kernel
  * that reads outside [buf, buf + len) dies here. Prints one line a kernel; a kernel the CPU cannot run is named. */
 #define _GNU_SOURCE
-#include "crc32.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "crc32.h"
 
 #ifdef NO_ZLIB /* cross builds: bit by bit, as the polynomial says */
 static uint32_t reference(const uint8_t *buf, size_t len) {
@@ -45,7 +45,7 @@ static void expect(const char *kernel, rmq_crc32_fn fn, const uint8_t *buf, size
 
 static void check_kernel(const char *kernel, rmq_crc32_fn fn, const uint8_t *area, size_t room) {
     for (size_t len = 0; len < LENGTHS; len++) {
-        expect(kernel, fn, area + room - len, len); /* ends at the guard page */
+        expect(kernel, fn, area + room - len, len);                                     /* ends at the guard page */
         for (size_t i = 0; i < ALIGNMENTS; i++) expect(kernel, fn, area + 13 * i, len); /* first begins at one */
     }
     for (size_t i = 0; i < sizeof long_lengths / sizeof long_lengths[0]; i++) {

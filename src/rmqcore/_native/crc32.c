@@ -1,7 +1,7 @@
 /* CRC-32: the portable kernel and the choice among the kernels. */
-#include "crc32_kernels.h"
-
 #include <string.h>
+
+#include "crc32_kernels.h"
 
 /* A CRC table is linear: entry i is the XOR of the entries of i's bits, so eight numbers (entries 1, 2, 4 .. 128)
  * spell out a row of 256. Constant data needs no start-up code that threads could race through. */

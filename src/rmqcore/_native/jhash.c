@@ -1,9 +1,9 @@
 /* Java's String.hashCode: eight ASCII bytes a step, anything else one code point at a time. */
 #include "jhash.h"
 
-#include "utf8.h"
-
 #include <string.h>
+
+#include "utf8.h"
 
 /* 31^0 .. 31^8 mod 2^32: eight steps of Horner's rule at once break its chain of multiplications. */
 enum { POW1 = 31, POW2 = 961, POW3 = 29791, POW4 = 923521, POW5 = 28629151, POW6 = 887503681, POW7 = 1742810335 };
