@@ -133,7 +133,21 @@ cdef DelayLevels DEFAULT_DELAY_LEVELS = parse_delay_levels(
 
 cdef inline str text_of(const uint8_t *p, Py_ssize_t length):
     """Java's reading of the bytes: malformed UTF-8 becomes U+FFFD."""
-    return PyUnicode_DecodeUTF8(<const char *> p, length, "replace")
+    if rmq_is_ascii(p, length):
+        return PyUnicode_DecodeUTF8(<const char *> p, length, "replace")
+    return sanitized_text(p, length)
+
+
+cdef str sanitized_text(const uint8_t *p, Py_ssize_t length):
+    """Made well-formed first: Python's own "replace" differs from Java's at encoded surrogates. It is named here only for
+    bytes that another process changes meanwhile."""
+    cdef uint8_t *copy = <uint8_t *> PyMem_Malloc(3 * length)
+    if copy == NULL:
+        raise MemoryError
+    try:
+        return PyUnicode_DecodeUTF8(<const char *> copy, rmq_utf8_sanitize(p, length, copy), "replace")
+    finally:
+        PyMem_Free(copy)
 
 
 cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels):
@@ -342,10 +356,9 @@ cdef dict properties_dict(const uint8_t *props, size_t length):
 
 
 cdef inline Py_ssize_t position(Py_buffer *view, object pos) except -1:
-    cdef Py_ssize_t start = pos
-    if start < 0 or start > view.len:
-        raise ValueError(f"pos {start} is outside the buffer of {view.len} bytes")
-    return start
+    if not 0 <= pos <= view.len:
+        raise ValueError(f"pos {pos} is outside the buffer of {view.len} bytes")
+    return pos
 
 
 def decode(buf, pos=0, DelayLevels delay_levels=None):

@@ -22,6 +22,10 @@ cdef extern from "jhash.h" nogil:
     uint32_t rmq_jhash(uint32_t seed, const uint8_t *utf8, size_t len) noexcept
     int32_t rmq_index_key_hash(uint32_t jhash) noexcept
 
+cdef extern from "utf8.h" nogil:
+    int rmq_is_ascii(const uint8_t *p, size_t len) noexcept
+    size_t rmq_utf8_sanitize(const uint8_t *p, size_t len, uint8_t *out) noexcept
+
 cdef extern from "record.h" nogil:
     enum:
         RMQ_R_BLANK, RMQ_E_SHORT, RMQ_E_ZERO, RMQ_E_MAGIC, RMQ_E_TOTALSIZE, RMQ_E_BODYLENGTH

@@ -54,13 +54,14 @@ size_t rmq_msg_id(const rmq_record *rec, char *out) {
 static int32_t parse_level(rmq_slice text) {
     const uint8_t *p = text.p, *end = text.p + text.len;
     if (p < end && *p == '+') p++;
-    if (p == end || end - p > 10) return 0;
+    if (p == end) return 0;
     int64_t value = 0;
     for (; p < end; p++) {
         if (*p < '0' || *p > '9') return 0;
         value = value * 10 + (*p - '0');
+        if (value > INT32_MAX) return 0;
     }
-    return value > INT32_MAX ? 0 : (int32_t)value;
+    return (int32_t)value;
 }
 
 int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels) {

@@ -33,7 +33,6 @@ size_t rmq_utf8_next(const uint8_t *p, size_t left, uint32_t *cp) {
         more = 2;
         value = lead & 0x0FU;
         if (lead == 0xE0) low = 0xA0;
-        if (lead == 0xED) high = 0x9F;
     } else if (lead >= 0xF0 && lead <= 0xF4) {
         more = 3;
         value = lead & 0x07U;
@@ -48,6 +47,7 @@ size_t rmq_utf8_next(const uint8_t *p, size_t left, uint32_t *cp) {
         low = 0x80;
         high = 0xBF;
     }
+    if (value >= 0xD800 && value <= 0xDFFF) return more + 1; /* an encoded surrogate: one U+FFFD for its 3 bytes */
     *cp = value;
     return more + 1;
 }

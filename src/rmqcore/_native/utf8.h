@@ -1,5 +1,6 @@
-/* UTF-8 checks. Malformed input follows the Unicode practice that Python's errors="replace" uses: each maximal
- * subpart of an ill-formed sequence becomes one U+FFFD (3 bytes). */
+/* UTF-8 checks. Malformed input becomes what Java's decoder makes of it: each maximal subpart of an ill-formed sequence
+ * is one U+FFFD (3 bytes), and so are the 2 or 3 bytes of an encoded surrogate, where Python's errors="replace" gives one
+ * U+FFFD a byte. */
 #ifndef RMQ_UTF8_H
 #define RMQ_UTF8_H
 
