@@ -1,8 +1,9 @@
-"""The slow second implementation, made from the description of the formats alone; nothing of rmqcore is imported here.
+"""The slow second implementation, made from the description of the formats alone.
 
-Everything reads as the format says it: one field after another with `struct`, texts as whole strings, no cleverness. The
-native code is right when it agrees with this file and both agree with the stores that RocketMQ itself wrote (tests/conformance).
-All integers on disk are big-endian and signed.
+Nothing of rmqcore is imported here. Everything reads as the format says it: one field after another
+with `struct`, texts as whole strings, no cleverness. The native code is right when it agrees with
+this file and both agree with the stores that RocketMQ itself wrote (tests/conformance). All integers
+on disk are big-endian and signed.
 """
 
 from __future__ import annotations
@@ -446,8 +447,8 @@ class IndexFile:
         capacity, rest = divmod(len(data) - 40 - 4 * slot_count, 20)
         if capacity < 1 or rest:
             raise ValueError(f"{len(data)} bytes are no index file of {slot_count} slots")
-        *header, count = INDEX_HEADER.unpack_from(data)
-        file = cls(slot_count, capacity, *header, index_count=max(count, 1))
+        begin_ms, end_ms, begin, end, used_slots, count = INDEX_HEADER.unpack_from(data)
+        file = cls(slot_count, capacity, begin_ms, end_ms, begin, end, used_slots, max(count, 1))
         heads = struct.unpack_from(f">{slot_count}i", data, 40)
         file.slots = {slot: head for slot, head in enumerate(heads) if head}
         base = 40 + 4 * slot_count
