@@ -14,7 +14,7 @@ CRC32 = ["crc32.c", "crc32_pclmul.c", "crc32_vpclmul.c", "crc32_arm.c"]
 RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
 EXTENSIONS = {
     "codec": RECORD,
-    "scan": [*RECORD, "columns.c", "filter.c", "resync.c"],
+    "scan": [*RECORD, "window.c", "resync.c", "filter.c", "topics.c", "batch.c", "columns.c", "arrow_export.c"],
     "cq": ["cq.c"],
     "index": ["index.c", "checkpoint.c"],
 }

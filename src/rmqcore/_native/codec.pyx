@@ -65,8 +65,10 @@ def describe(code: int, found: int, expected: int) -> tuple[str, object, object]
     field = FIELDS[code]
     if code == RMQ_R_BLANK:
         return field, "a message", "BLANK"
+    if code == RMQ_E_SHORT and expected == 8:
+        return field, "the 8 bytes of a header at least", f"cut off after {found} bytes"
     if code == RMQ_E_SHORT:
-        return field, f"{expected} bytes", f"{found} bytes left"
+        return field, f"at most the {found} bytes left", expected
     if code == RMQ_E_ZERO:
         return field, "0xDAA320A7 or 0xDAA320AB", "0 (nothing was written here)"
     if code == RMQ_E_MAGIC:
