@@ -15,8 +15,8 @@ RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
 EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, "window.c", "resync.c", "filter.c", "topics.c", "batch.c", "columns.c", "arrow_export.c"],
-    "cq": ["cq.c"],
-    "index": ["index.c", "checkpoint.c"],
+    "cq": ["cq_bulk.c"],
+    "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
 }
 
 

@@ -1,0 +1,60 @@
+from collections.abc import Sequence
+from typing import Final, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer
+
+INDEX_HEADER_SIZE: Final[int]
+INDEX_SLOT_SIZE: Final[int]
+INDEX_ENTRY_SIZE: Final[int]
+DEFAULT_SLOTS: Final[int]
+DEFAULT_ENTRIES: Final[int]
+CHECKPOINT_USED_SIZE: Final[int]
+CHECKPOINT_FILE_SIZE: Final[int]
+INDEX_ENTRY_DTYPE: Final[np.dtype[np.void]]
+
+class IndexHeader(NamedTuple):
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+
+class IndexFinding(NamedTuple):
+    index: int
+    field: str
+    expected: int
+    found: int
+
+def decode_header(buf: Buffer) -> IndexHeader: ...
+def encode_header(fields: Sequence[int]) -> bytes: ...
+def key_hash(topic: str, key: str) -> int: ...
+@final
+class ChainWalk:
+    def __init__(self, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int) -> None: ...
+    @property
+    def next_index(self) -> int: ...
+    @property
+    def broken_index(self) -> int: ...
+    def step(self, window: Buffer, first_index: int, limit: int) -> list[int]: ...
+
+@final
+class IndexCheck:
+    def __init__(self, heads: npt.NDArray[np.int32], limit: int) -> None: ...
+    @property
+    def findings(self) -> list[IndexFinding]: ...
+    @property
+    def finding_count(self) -> int: ...
+    @property
+    def next_index(self) -> int: ...
+    @property
+    def last_phy_offset(self) -> int | None: ...
+    @property
+    def used_slots(self) -> int: ...
+    def entries(self, buf: Buffer) -> None: ...
+    def slots(self, buf: Buffer, first_slot: int) -> None: ...
+
+def decode_checkpoint(buf: Buffer) -> tuple[int, int, int, int, int, int]: ...
+def encode_checkpoint(longs: Sequence[int]) -> bytes: ...
