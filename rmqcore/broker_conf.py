@@ -1,0 +1,124 @@
+"""Reading a ``broker.conf``: a Java properties file whose keys are Java's field names."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from rmqcore.broker_keys import IGNORED_KEYS
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# Up to the first unescaped '=', ':' or white space; then one '=' or ':' with white space around it.
+_LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)(?:[ \t\f]*[=:]|[ \t\f])?[ \t\f]*(.*)", re.DOTALL)
+
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Java names that snake_case does not tell.
+_ACRONYMS = {
+    "check_crc_on_recover": "checkCRCOnRecover",
+    "enabled_append_prop_crc": "enabledAppendPropCRC",
+    "force_verify_prop_crc": "forceVerifyPropCRC",
+    "use_abs_lock": "useABSLock",
+}
+
+
+def snake_case(java_name: str) -> str:
+    """Turn a Java field name into ours: checkCRCOnRecover -> check_crc_on_recover."""
+    return _WORD_BREAK.sub("_", java_name).lower()
+
+
+def java_name(name: str) -> str:
+    """Turn one of our field names into Java's: check_crc_on_recover -> checkCRCOnRecover."""
+    return _ACRONYMS.get(name) or re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
+
+
+def field_of(key: str, names: AbstractSet[str]) -> str | None:
+    """Give the one of our field names that a key means, also in its ``maped`` or ``mapped`` spelling."""
+    for spelling in (key, re.sub("([Mm])aped", r"\1apped", key), re.sub("([Mm])apped", r"\1aped", key)):
+        name = snake_case(spelling)
+        if name in names and "_" not in spelling:
+            return name
+    return None
+
+
+def describe_unknown(key: str, names: AbstractSet[str]) -> str:
+    """Say that a key is unknown, and which known one is nearest."""
+    known = {java_name(name) for name in names} | IGNORED_KEYS
+    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
+    return f"no RocketMQ setting is called {key}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+
+
+def parse_value(name: str, kind: str, text: str) -> object:
+    """Give the value that a text in a file stands for; `kind` is the field's type as annotated.
+
+    Raises
+    ------
+    ValueError
+        The text is none; the message names the field.
+    """
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        if kind == "int":
+            return int(text)
+        if kind == "float":
+            return float(text)
+    except (KeyError, ValueError):
+        expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]
+        raise ValueError(f"{name}: expected {expected}, got {text!r}") from None
+    return text
+
+
+def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Read a properties file as Java does (ISO 8859-1); white space around a value is dropped.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    return parse_properties(Path(path).read_bytes().decode("iso-8859-1"))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Parse the text of a properties file: comments with # or !, ``\`` at a line's end, ``\uXXXX``.
+
+    Of a repeated key the last value counts. Source: java.util.Properties#load.
+    """
+    found = {}
+    for line in _logical_lines(text):
+        match = _LINE.fullmatch(line)
+        if match is not None and match[1]:
+            found[_unescape(match[1])] = _unescape(match[2]).strip()
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Lines with their continuations joined, without comments and blank lines."""
+    lines: list[str] = []
+    pending = ""
+    for raw in re.split(r"\r\n|\n|\r", text):
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        lines.append(pending + line)
+        pending = ""
+    if pending:
+        lines.append(pending)
+    return lines
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _CONTROL.get(match[2], match[2])
+
+    return _ESCAPE.sub(replace, text)
