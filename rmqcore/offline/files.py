@@ -1,0 +1,154 @@
+"""CommitLog files as an offline reader sees them: found from names and sizes, read by `pread`, never mapped.
+
+A file that another process cuts under a mapping kills the reader with SIGBUS; a `pread` of it answers fewer bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqcore.engine.paths import StorePaths, parse_file_name
+
+DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One CommitLog file.
+
+    Attributes
+    ----------
+    path : Path
+    file_from_offset : int
+        CommitLog offset of its first byte, from its name.
+    size : int
+        Bytes when the directory was listed.
+    """
+
+    path: Path
+    file_from_offset: int
+    size: int
+
+    @property
+    def end_offset(self) -> int:
+        """CommitLog offset of the first byte behind the file."""
+        return self.file_from_offset + self.size
+
+    @property
+    def name(self) -> str:
+        """The file as messages name it: ``commitlog/00000000000000000000``."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+
+def list_log_files(paths: StorePaths) -> list[LogFile]:
+    """CommitLog files by offset; names that are no offset and empty files are left out (`fsck` lists them)."""
+    found = []
+    try:
+        entries = sorted(os.scandir(paths.commitlog), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    for entry in entries:
+        file_from_offset = parse_file_name(entry.name)
+        if file_from_offset is None or not entry.is_file():
+            continue
+        try:
+            size = entry.stat().st_size
+        except FileNotFoundError:  # the cleaner was faster
+            continue
+        if size:
+            found.append(LogFile(Path(entry.path), file_from_offset, size))
+    return found
+
+
+def mapped_file_size(files: list[LogFile]) -> int:
+    """Bytes that every CommitLog file of this store should have (mappedFileSizeCommitLog).
+
+    Most files have it; with two or more the distance of their names decides between candidates.
+    """
+    if not files:
+        return DEFAULT_FILE_SIZE
+    votes = Counter(file.size for file in files)
+    for one, other in zip(files, files[1:], strict=False):
+        votes[other.file_from_offset - one.file_from_offset] += 1
+    return max(votes, key=lambda size: (votes[size], size))
+
+
+class LogBytes:
+    """Positional reads of one open file, with bad sectors given as zeros and reported.
+
+    Parameters
+    ----------
+    file : LogFile
+    unreadable : callable
+        Told ``(start, end, error)``, positions in the file, of what the disk did not give.
+
+    Notes
+    -----
+    Not safe to share between threads.
+    """
+
+    def __init__(self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]) -> None:
+        self.file = file
+        self._fd = fd
+        self._unreadable = unreadable
+
+    def read_into(self, buf: memoryview, pos: int) -> int:
+        """Fill `buf` from byte `pos` of the file on; answer the bytes read, fewer only at its end."""
+        done = 0
+        while done < len(buf):
+            try:
+                got = os.preadv(self._fd, [buf[done:]], pos + done)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                got = self._read_page(buf[done:], pos + done)
+            if got == 0:
+                break
+            done += got
+        return done
+
+    def _read_page(self, buf: memoryview, pos: int) -> int:
+        """One page that may be bad: zeros then."""
+        part = buf[: min(len(buf), PAGE - pos % PAGE)]
+        try:
+            return os.preadv(self._fd, [part], pos)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            part[:] = bytes(len(part))
+            self._unreadable(pos, pos + len(part), error)
+            return len(part)
+
+    def data_end(self, pos: int) -> int:
+        """A position >= `pos` behind which the file holds nothing but holes, as far as the file system tells."""
+        if not hasattr(os, "SEEK_DATA"):
+            return self.file.size
+        end = pos
+        while end < self.file.size:
+            try:
+                start = os.lseek(self._fd, end, os.SEEK_DATA)
+                end = os.lseek(self._fd, start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return end
+                return self.file.size
+        return end
+
+
+@contextmanager
+def open_log_file(file: LogFile, unreadable: Callable[[int, int, OSError], None]) -> Iterator[LogBytes]:
+    """Open a file for positional reads."""
+    fd = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        yield LogBytes(file, fd, unreadable)
+    finally:
+        os.close(fd)

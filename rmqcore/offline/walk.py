@@ -1,0 +1,220 @@
+"""The walk over a CommitLog: windows through a native scan, damage skipped and reported.
+
+A place in the log proves itself by MAGIC, lengths that add up, PHYSICALOFFSET equal to where it lies and BODYCRC. From
+damage the walk goes on at the next such place (docs/reading-damaged-stores.md); what lies between is a `DamageRange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from rmqcore._native import scan
+from rmqcore._native.codec import describe
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.files import LogFile, mapped_file_size, open_log_file
+from rmqcore.offline.window import Window
+
+Rows = TypeVar("Rows", covariant=True)
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Blank:
+    """The BLANK record that ends a full file."""
+
+    phy_offset: int
+    msg_size: int
+
+
+class Sink(Protocol[Rows]):
+    """What a walk fills: `rmqcore._native.scan.ViewScan` or `ColumnScan`."""
+
+    @property
+    def pending_rows(self) -> int: ...
+
+    def feed(
+        self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int, *, trusted: int = -1
+    ) -> tuple[int, int, int, int]: ...
+
+    def take(self) -> Rows: ...
+
+
+class LogWalk(Generic[Rows]):
+    """One pass over CommitLog files.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        By offset.
+    sink : Sink
+    damage : list of DamageRange
+        Appended to, in order.
+    verify_crc : bool
+        Leave out records that fail their CRC; they are damage either way.
+    start, stop : int, optional
+        CommitLog offsets: files outside are not opened. The sink's filter decides on records.
+    aligned_start : bool
+        A record is known to start at `start`: do not walk its file from the beginning.
+    blanks : bool
+        Yield a `Blank` where one lies.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+
+    Attributes
+    ----------
+    end_phy_offset : int
+        Where the walk is, after it the end of the log as far as it was walked.
+    """
+
+    def __init__(
+        self,
+        files: list[LogFile],
+        sink: Sink[Rows],
+        damage: list[DamageRange],
+        *,
+        verify_crc: bool = False,
+        start: int | None = None,
+        stop: int | None = None,
+        aligned_start: bool = False,
+        blanks: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self._file_size = mapped_file_size(files)
+        self._last = files[-1] if files else None
+        self._files = [
+            file
+            for file in files
+            if (start is None or file.file_from_offset + max(file.size, self._file_size) > start)
+            and (stop is None or file.file_from_offset < stop)
+        ]
+        self._sink = sink
+        self._damage = damage
+        self._verify_crc = verify_crc
+        self._aligned_start = start if aligned_start else None
+        self._blanks = blanks
+        self._progress = progress
+        self._done_bytes = 0
+        self._total_bytes = sum(file.size for file in self._files)
+        self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
+
+    def run(self) -> Iterator[Rows | Blank]:
+        """Yield what the sink gathered each time it is full and at the end; holds one open file meanwhile."""
+        previous: LogFile | None = None
+        for file in self._files:
+            if previous is not None:
+                self._note_gap(previous, file)
+            try:
+                yield from self._walk_file(file)
+            except FileNotFoundError:
+                # Listed a moment ago: the owner of a live store has cleaned it since.
+                self._add(file, 0, self._file_size, "missing_file", "file", "present", "deleted while it was read")
+            self._done_bytes += file.size
+            previous = file
+        if self._sink.pending_rows:
+            yield self._sink.take()
+
+    # ---- one file -----------------------------------------------------------------------------------
+
+    def _walk_file(self, file: LogFile) -> Iterator[Rows | Blank]:
+        def unreadable(start: int, end: int, error: OSError) -> None:
+            self._add(file, start, end, "unreadable", "bytes", "readable", str(error))
+
+        with open_log_file(file, unreadable) as source:
+            window = Window(source, file.size)
+            last = self._last is not None and file.file_from_offset == self._last.file_from_offset
+            pos = 0
+            if self._aligned_start is not None:
+                pos = max(0, self._aligned_start - file.file_from_offset)
+            trusted = -1
+            while True:
+                window.cover(pos)
+                base = file.file_from_offset + window.start
+                at, code, found, expected = self._sink.feed(
+                    window.buf, window.length, pos - window.start, base, file.file_from_offset + window.end, trusted=trusted
+                )
+                pos = window.start + at
+                self.end_phy_offset = file.file_from_offset + pos
+                self._report_progress(pos)
+                if code == scan.END:
+                    continue
+                if code == scan.FULL:
+                    yield self._sink.take()
+                    continue
+                if code == scan.STOP:
+                    return
+                if code == scan.BLANK:
+                    if self._blanks:
+                        yield self._sink.take()
+                        yield Blank(self.end_phy_offset, window.end - pos)
+                    return
+                if code == scan.SHORT and self._can_wait(window, pos, expected):
+                    continue
+                error = (code, found, expected)
+                if last and window.look_again(pos) >= 0:
+                    continue  # a live store's owner was in the middle of this record
+                if code == scan.BODYCRC:
+                    size = window.step(pos)[1]
+                    self._note(file, pos, pos + size, "crc", error)
+                    trusted = self.end_phy_offset
+                    if self._verify_crc:
+                        pos += size
+                    continue
+                next_pos, used = window.next_proven(pos, after_zeros=code == scan.ZERO, data_end=source.data_end(pos))
+                if next_pos is None:
+                    self._note_rest(file, window, pos, used, error, last)
+                    return
+                self._note(file, pos, next_pos, "record", error)
+                pos = next_pos
+
+    @staticmethod
+    def _can_wait(window: Window, pos: int, size: int) -> bool:
+        """Whether the record at `pos` only needs another look: its end is here now, or the file was found to be shorter."""
+        end = window.end
+        return window.holds(pos, size) or window.end != end
+
+    # ---- damage and progress ------------------------------------------------------------------------
+
+    def _note_rest(
+        self, file: LogFile, window: Window, pos: int, used: int, error: tuple[int, int, int], last: bool
+    ) -> None:
+        """Nothing sound follows `pos` in this file."""
+        if error[0] == scan.BLANKSIZE:
+            self._note(file, pos, window.end, "blank", error)
+        elif window.end < self._file_size and error[0] in (scan.PAST_FILE, scan.SHORT_FILE):
+            self._note(file, pos, window.end, "short_file", error)
+        elif last:
+            # Zeros behind the last record are room for more; anything else was to be a record, or is stale.
+            self._note(file, pos, used, "torn_tail", error)
+        else:
+            self._note(file, pos, window.end, "record", error)
+
+    def _note_gap(self, previous: LogFile, file: LogFile) -> None:
+        end = previous.file_from_offset + self._file_size
+        if previous.size < self._file_size:
+            short_end = min(end, file.file_from_offset) - previous.file_from_offset
+            wrong = ("file size", self._file_size, previous.size)
+            self._add(previous, previous.size, short_end, "short_file", *wrong)
+        if file.file_from_offset > end:
+            wrong = ("file", f"{file.path.parent.name}/{end:020}", "missing")
+            self._add(file, end - file.file_from_offset, 0, "missing_file", *wrong)
+
+    def _note(self, file: LogFile, start: int, end: int, kind: str, error: tuple[int, int, int]) -> None:
+        code, found, expected = error
+        if code == scan.SHORT:  # a large record whose two ends do not fit together
+            self._add(file, start, end, kind, "TOTALSIZE", "the sum of its lengths", expected)
+        else:
+            self._add(file, start, end, kind, *describe(code, found, expected))
+
+    def _add(
+        self, file: LogFile, start: int, end: int, kind: str, field: str, expected: object, found: object
+    ) -> None:
+        """Add a range, positions in the file; an empty one says nothing and is left out."""
+        if end > start:
+            base = file.file_from_offset
+            self._damage.append(DamageRange(base + start, base + end, kind, file.name, field, expected, found))
+
+    def _report_progress(self, pos: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done_bytes + pos, self._total_bytes)

@@ -1,0 +1,156 @@
+"""A moving window over one CommitLog file, and the search for the next sound place in it."""
+
+from __future__ import annotations
+
+from rmqcore._native import codec, scan
+from rmqcore.errors import CorruptMessageError
+from rmqcore.offline.files import LogBytes
+
+WINDOW = 1024 * 1024
+"""Bytes read at once: fits a core's second-level cache, so that decoding reads what the copy just brought there."""
+
+HEADER = 8
+
+
+class Window:
+    """Bytes [start, start + length) of a file in a buffer that is used again and again.
+
+    Attributes
+    ----------
+    buf : bytearray
+    start, length : int
+        Position in the file of ``buf[0]``, and how many bytes are valid.
+    end : int
+        Where the file ends: its size when it was listed, less once a read has met an earlier end.
+
+    Notes
+    -----
+    Not safe to share between threads.
+    """
+
+    def __init__(self, source: LogBytes, size: int) -> None:
+        self._source = source
+        self.buf = bytearray(min(WINDOW, max(size, HEADER)))
+        self.start = 0
+        self.length = 0
+        self.end = size
+
+    @property
+    def _base(self) -> int:
+        return self._source.file.file_from_offset
+
+    def cover(self, pos: int, need: int = HEADER) -> None:
+        """Make sure that `need` bytes from `pos` on are there, or all that the file has."""
+        have = self.start + self.length - pos
+        if self.start <= pos and (have >= need or pos + have >= self.end):
+            return
+        self._move_to(pos, need)
+
+    def look_again(self, pos: int) -> int:
+        """The step code at `pos` after reading it anew: bytes that are being written right now change."""
+        self.length = 0
+        self._move_to(pos, HEADER)
+        return self.step(pos)[0]
+
+    def _move_to(self, pos: int, need: int) -> None:
+        carry = max(0, self.start + self.length - pos) if self.start <= pos else 0
+        if need > len(self.buf):
+            grown = bytearray(min(need, self.end - pos))
+            grown[:carry] = self.buf[self.length - carry : self.length]
+            self.buf = grown
+        elif carry:
+            self.buf[:carry] = self.buf[self.length - carry : self.length]
+        wanted = min(len(self.buf), self.end - pos)
+        with memoryview(self.buf) as view:
+            got = self._source.read_into(view[carry:wanted], pos + carry) if wanted > carry else 0
+        self.start, self.length = pos, carry + got
+        if self.length < wanted:  # somebody cut the file since it was listed
+            self.end = pos + self.length
+
+    def holds(self, pos: int, size: int) -> bool:
+        """Bring in a record of `size` bytes whose end is not here yet; False when there can be no such record."""
+        if pos + size > self.end:
+            return False
+        if size > WINDOW and not self._plausible(pos, size):
+            return False
+        before = self.end
+        self.cover(pos, size)
+        return self.end == before
+
+    def _plausible(self, pos: int, size: int) -> bool:
+        """Whether the lengths of a large record agree, seen from its two ends: a damaged TOTALSIZE must not ask for memory.
+
+        The record is checked as the one it would be without its body.
+        """
+        head = bytearray(128)
+        with memoryview(head) as view:
+            self._source.read_into(view, pos)
+        sys_flag = int.from_bytes(head[36:40], "big")
+        body_pos = 88 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
+        body_len = int.from_bytes(head[body_pos - 4 : body_pos], "big", signed=True)
+        tail_len = size - body_pos - body_len
+        if body_len < 0 or not 0 < tail_len <= 2 + 32767 + 2 + 32767:
+            return False
+        tail = bytearray(tail_len)
+        with memoryview(tail) as view:
+            self._source.read_into(view, pos + body_pos + body_len)
+        probe = head[:body_pos] + tail
+        probe[0:4] = len(probe).to_bytes(4, "big")
+        probe[body_pos - 4 : body_pos] = bytes(4)
+        try:
+            return codec.check(probe, check_crc=False) == len(probe)
+        except CorruptMessageError:
+            return False
+
+    def step(self, pos: int) -> tuple[int, int, int, int]:
+        """Code, size, found and expected of what lies at `pos`, all of it brought in."""
+        self.cover(pos)
+        while True:
+            code, size, found, expected = scan.step(
+                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+            )
+            if code != scan.SHORT or not self.holds(pos, expected):
+                return code, size, found, expected
+
+    def next_proven(self, pos: int, *, after_zeros: bool, data_end: int) -> tuple[int | None, int]:
+        """The next place after `pos` that proves itself, or None; and the end of the last byte seen that is not 0.
+
+        Where the damaged record itself would end is tried first, so that its body is not searched: nothing forged in there is
+        believed.
+        """
+        if not after_zeros:
+            self.cover(pos, WINDOW)
+            guesses = scan.guesses(
+                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+            )
+            for guess in [self.start + at for at in guesses]:
+                if guess < self.end and self.step(guess)[0] >= 0:
+                    return guess, guess
+        return self._search(pos, min(data_end, self.end))
+
+    def _search(self, begin: int, data_end: int) -> tuple[int | None, int]:
+        used = begin
+        pos = begin + 1
+        need = HEADER
+        while pos < data_end:
+            self.cover(pos, max(need, min(WINDOW, data_end - pos)))
+            filled = scan.used_bytes(self.buf, self.length)
+            if filled:
+                used = max(used, self.start + filled)
+            at, code, size = scan.find(
+                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+            )
+            at += self.start
+            need = HEADER
+            if code >= 0:
+                return at, used
+            if code == scan.SHORT:
+                # A candidate that goes past the window: believed only once all of it is here.
+                if self.holds(at, size or HEADER) and self.step(at)[0] >= 0:
+                    return at, used
+                pos = at + 1
+            elif at + HEADER > data_end:
+                break
+            else:
+                pos = max(at, pos + 1)
+        return None, used
