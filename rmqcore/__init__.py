@@ -1,7 +1,39 @@
-"""Apache RocketMQ's storage engine for Python."""
+"""Apache RocketMQ's storage engine for Python.
+
+``rmqcore.read(path)`` reads any store directory, `rmqcore.codec` is the record codec alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from rmqcore import codec
 from rmqcore.message import Message, MessageView
 
-__all__ = ["Message", "MessageView", "codec"]
+if TYPE_CHECKING:
+    from rmqcore.config import MessageStoreConfig
+    from rmqcore.offline.reader import StoreReader, read
+
+__all__ = ["Message", "MessageStoreConfig", "MessageView", "StoreReader", "codec", "read"]
 __version__ = "0.1.0"
+
+# The codec alone must not pay for the rest at import.
+_LATER = {
+    "MessageStoreConfig": "rmqcore.config",
+    "StoreReader": "rmqcore.offline.reader",
+    "read": "rmqcore.offline.reader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'rmqcore' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LATER])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from rmqcore._native import codec, scan
+from rmqcore._native.codec import DelayLevels, MessageView
 from rmqcore.errors import CorruptMessageError
-from rmqcore.offline.files import LogBytes
+from rmqcore.offline.files import LogBytes, LogFile, open_log_file
 
 WINDOW = 1024 * 1024
 """Bytes read at once: fits a core's second-level cache, so that decoding reads what the copy just brought there."""
@@ -28,9 +31,9 @@ class Window:
     Not safe to share between threads.
     """
 
-    def __init__(self, source: LogBytes, size: int) -> None:
+    def __init__(self, source: LogBytes, size: int, room: int = WINDOW) -> None:
         self._source = source
-        self.buf = bytearray(min(WINDOW, max(size, HEADER)))
+        self.buf = bytearray(min(room, max(size, HEADER)))
         self.start = 0
         self.length = 0
         self.end = size
@@ -154,3 +157,22 @@ class Window:
             else:
                 pos = max(at, pos + 1)
         return None, used
+
+
+def record_at(files: list[LogFile], phy_offset: int, delay_levels: DelayLevels | None = None) -> MessageView | None:
+    """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared."""
+    at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
+    if at < 0 or phy_offset >= files[at].end_offset:
+        return None
+    file = files[at]
+    pos = phy_offset - file.file_from_offset
+    try:
+        with open_log_file(file, lambda start, end, error: None) as source:
+            window = Window(source, file.size, room=4096)
+            code, size, _, _ = window.step(pos)
+            if code <= 0 and code != scan.BODYCRC:
+                return None
+            own = bytes(window.buf[pos - window.start : pos - window.start + size])
+    except FileNotFoundError:  # cleaned since it was listed
+        return None
+    return codec.decode(own, 0, delay_levels)
