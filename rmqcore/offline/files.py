@@ -80,6 +80,22 @@ def mapped_file_size(files: list[LogFile]) -> int:
     return max(votes, key=lambda size: (votes[size], size))
 
 
+def tail_offset(files: list[LogFile]) -> int:
+    """Offset of the file in which the log ends: behind it are only files that were allocated ahead and hold nothing yet.
+
+    Java allocates the next file while the current one is being filled, so a store that is in use or was killed has one.
+    """
+    for file in reversed(files):
+        try:
+            with open(file.path, "rb") as stream:
+                header = stream.read(8)
+        except OSError:
+            header = b"unreadable: not known to be empty"
+        if header.strip(b"\0"):
+            return file.file_from_offset
+    return files[0].file_from_offset if files else 0
+
+
 class LogBytes:
     """Positional reads of one open file, with bad sectors given as zeros and reported.
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rmqcore._native import scan
 from rmqcore._native.codec import describe
 from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import LogFile, mapped_file_size, open_log_file
+from rmqcore.offline.files import LogFile, mapped_file_size, open_log_file, tail_offset
 from rmqcore.offline.window import Window
 
 Rows = TypeVar("Rows", covariant=True)
@@ -82,7 +82,7 @@ class LogWalk(Generic[Rows]):
         progress: Progress | None = None,
     ) -> None:
         self._file_size = mapped_file_size(files)
-        self._last = files[-1] if files else None
+        self._tail_from = tail_offset(files)
         self._files = [
             file
             for file in files
@@ -123,7 +123,7 @@ class LogWalk(Generic[Rows]):
 
         with open_log_file(file, unreadable) as source:
             window = Window(source, file.size)
-            last = self._last is not None and file.file_from_offset == self._last.file_from_offset
+            tail = file.file_from_offset >= self._tail_from
             pos = 0
             if self._aligned_start is not None:
                 pos = max(0, self._aligned_start - file.file_from_offset)
@@ -152,7 +152,7 @@ class LogWalk(Generic[Rows]):
                 if code == scan.SHORT and self._can_wait(window, pos, expected):
                     continue
                 error = (code, found, expected)
-                if last and window.look_again(pos) >= 0:
+                if tail and window.look_again(pos) >= 0:
                     continue  # a live store's owner was in the middle of this record
                 if code == scan.BODYCRC:
                     size = window.step(pos)[1]
@@ -163,7 +163,7 @@ class LogWalk(Generic[Rows]):
                     continue
                 next_pos, used = window.next_proven(pos, after_zeros=code == scan.ZERO, data_end=source.data_end(pos))
                 if next_pos is None:
-                    self._note_rest(file, window, pos, used, error, last)
+                    self._note_rest(file, window, pos, used, error, tail)
                     return
                 self._note(file, pos, next_pos, "record", error)
                 pos = next_pos
@@ -177,14 +177,14 @@ class LogWalk(Generic[Rows]):
     # ---- damage and progress ------------------------------------------------------------------------
 
     def _note_rest(
-        self, file: LogFile, window: Window, pos: int, used: int, error: tuple[int, int, int], last: bool
+        self, file: LogFile, window: Window, pos: int, used: int, error: tuple[int, int, int], tail: bool
     ) -> None:
         """Nothing sound follows `pos` in this file."""
         if error[0] == scan.BLANKSIZE:
             self._note(file, pos, window.end, "blank", error)
         elif window.end < self._file_size and error[0] in (scan.PAST_FILE, scan.SHORT_FILE):
             self._note(file, pos, window.end, "short_file", error)
-        elif last:
+        elif tail:
             # Zeros behind the last record are room for more; anything else was to be a record, or is stale.
             self._note(file, pos, used, "torn_tail", error)
         else:
