@@ -12,7 +12,7 @@ import json
 import operator
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ import oracle
 import pytest
 
 from rmqcore import codec
+from rmqcore._native import cq, index
+from rmqcore.engine.checkpoint import StoreCheckpoint
+from rmqcore.engine.paths import file_name, parse_file_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "format").glob("*.md"))
@@ -241,6 +244,8 @@ def test_queue_entries(example: Example) -> None:
     entries = [tuple(entry) for entry in example.expected["entries"]]
     assert oracle.unpack_cq(example.data) == entries
     assert oracle.pack_cq(entries) == example.data
+    assert cq.unpack_cq(example.data).tolist() == entries
+    assert cq.pack_cq(*zip(*entries, strict=True)) == example.data
     for text, value in example.expected.get("java_hash", {}).items():
         assert codec.java_hash(text) == oracle.java_hash(text) == value
 
@@ -258,8 +263,9 @@ def test_index_files(example: Example) -> None:
         int(number): tuple(entry) for number, entry in expected["entries"].items()
     }
     assert file.encode() == example.data
+    assert index.decode_header(example.data)._asdict() == {name: expected[name] for name in header}
     for key, (key_hash, offsets) in expected["keys"].items():
-        assert oracle.index_key_hash(*key.split("#")) == key_hash
+        assert index.key_hash(*key.split("#")) == oracle.index_key_hash(*key.split("#")) == key_hash
         assert file.find(key_hash, 0, 1 << 62, 64) == offsets
 
 
@@ -270,10 +276,13 @@ def test_checkpoints(example: Example) -> None:
         name: value for name, value in example.expected.items() if name != "structure"
     }
     assert oracle.encode_checkpoint(decoded)[: len(example.data)] == example.data
+    assert asdict(StoreCheckpoint.decode(example.data)) == decoded
+    assert StoreCheckpoint(**decoded).encode() == oracle.encode_checkpoint(decoded)
 
 
 @of("names")
 def test_names(example: Example) -> None:
     assert example.data.decode() == example.expected["text"]
     for offset, name in example.expected["names"].items():
-        assert f"{int(offset):020d}" == name
+        assert file_name(int(offset)) == name
+        assert parse_file_name(name) == int(offset)
