@@ -1,0 +1,127 @@
+"""One ConsumeQueue's files and their entries, read in ranges: nothing is mapped, nothing stays open between calls."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.cq import CQ_DTYPE, CQ_STORE_UNIT_SIZE, unpack_cq
+from rmqcore.engine.paths import parse_file_name
+from rmqcore.offline.ranges import entries_of, read_range
+
+Entries = npt.NDArray[np.void]
+
+DEFAULT_FILE_SIZE = 6_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """One file: its name says the logical byte that it starts at; `entry_count` is how many whole entries are its own."""
+
+    path: Path
+    file_from_offset: int
+    size: int
+    entry_count: int
+
+    @property
+    def first_offset(self) -> int:
+        """Queue offset of the first entry."""
+        return self.file_from_offset // CQ_STORE_UNIT_SIZE
+
+    def read(self, start: int, count: int) -> bytes:
+        """Whole entries from the file's `start`-th on, at most `count` of them."""
+        count = min(count, self.entry_count - start)
+        data = read_range(self.path, start * CQ_STORE_UNIT_SIZE, count * CQ_STORE_UNIT_SIZE)
+        return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
+
+
+class QueueFiles:
+    """The files of one queue.
+
+    Files whose names are no offset of a whole entry and files shorter than one entry are left out, as if they were missing.
+
+    Parameters
+    ----------
+    topic : str
+    queue_id : int
+    directory : Path
+
+    Attributes
+    ----------
+    files : list of QueueFile
+        Oldest first.
+    file_size : int
+        Bytes of a whole file of this queue: the size that most of them have.
+    disk_bytes : int
+        Bytes that the files occupy.
+    known_end : (int, int)
+        Note of `queues.max_offset`: first offset of the last file it looked at, and the valid entries there.
+    """
+
+    def __init__(self, topic: str, queue_id: int, directory: Path) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.directory = directory
+        self.files: list[QueueFile] = []
+        self.file_size = DEFAULT_FILE_SIZE
+        self.disk_bytes = 0
+        self.known_end = (0, 0)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the directory again."""
+        found = []
+        self.disk_bytes = 0
+        for entry in entries_of(self.directory):
+            start = parse_file_name(entry.name)
+            if start is None or start % CQ_STORE_UNIT_SIZE or not entry.is_file():
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            self.disk_bytes += status.st_blocks * 512
+            if status.st_size >= CQ_STORE_UNIT_SIZE:
+                found.append((start, status.st_size, Path(entry.path)))
+        starts = [start for start, _, _ in found[1:]] + [1 << 63]
+        self.files = [
+            QueueFile(path, start, size, min(size, following - start) // CQ_STORE_UNIT_SIZE)
+            for (start, size, path), following in zip(found, starts, strict=True)
+        ]
+        if self.files:
+            most_common = Counter(file.size for file in self.files).most_common(1)[0][0]
+            self.file_size = most_common - most_common % CQ_STORE_UNIT_SIZE
+
+    @property
+    def entries_per_file(self) -> int:
+        """Entries that a whole file of this queue holds."""
+        return self.file_size // CQ_STORE_UNIT_SIZE
+
+    def file_of(self, queue_offset: int) -> QueueFile | None:
+        """Give the file that holds an entry; None when it is missing or too short."""
+        at = bisect_right(self.files, queue_offset, key=lambda file: file.first_offset) - 1
+        if at < 0 or queue_offset - self.files[at].first_offset >= self.files[at].entry_count:
+            return None
+        return self.files[at]
+
+    def entries(self, start: int, count: int) -> Entries:
+        """Read entries `start`, `start + 1`, ... as a structured array.
+
+        Fields ``phy_offset``, ``msg_size``, ``tags_code``, big-endian as on disk. It ends before `count` at a missing file and at the
+        end of the last one; whether an entry is valid is not looked at.
+        """
+        parts = []
+        while count > 0:
+            file = self.file_of(start)
+            data = file.read(start - file.first_offset, count) if file is not None else b""
+            if not data:
+                break
+            parts.append(data)
+            start += len(data) // CQ_STORE_UNIT_SIZE
+            count -= len(data) // CQ_STORE_UNIT_SIZE
+        return unpack_cq(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
