@@ -7,18 +7,26 @@ the position, the field, what it should hold and what it holds. All functions ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqcore._native import codec as _codec
+from rmqcore._native import cq as _cq
+from rmqcore._native import scan as _scan
 from rmqcore._native.codec import MessageView
+from rmqcore._native.scan import Batch
+from rmqcore.errors import CorruptMessageError
 from rmqcore.message import Message, pack_host
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Buffer
 
 __all__ = [
+    "CqEntry",
     "MessageView",
+    "ScanResult",
     "body_crc",
     "check",
     "decode",
@@ -26,6 +34,10 @@ __all__ = [
     "encode",
     "encode_properties",
     "java_hash",
+    "pack_cq",
+    "scan",
+    "unpack_cq",
+    "unpack_cq_entries",
 ]
 
 
@@ -187,3 +199,147 @@ def decode_properties(buf: Buffer) -> dict[str, str]:
     Source: RocketMQ 5.5.0 MessageDecoder#string2messageProperties.
     """
     return _codec.decode_properties(buf)
+
+
+class ScanResult:
+    """The records of a buffer as columns, and where the scan ended.
+
+    Takes part in the Arrow PyCapsule protocol: ``pyarrow.record_batch(result)``, ``polars.DataFrame(result)``.
+
+    Attributes
+    ----------
+    batch : Batch
+    num_rows : int
+    end_pos : int
+        Position in the buffer behind the last record.
+    stop_reason : str
+        ``"end"`` of the buffer, ``"blank"``, ``"zero"`` (nothing was written there) or ``"error"``.
+    error : CorruptMessageError or None
+        What is wrong at `end_pos`; a record that the end of the buffer cuts is an error too.
+    """
+
+    def __init__(self, batch: Batch, end_pos: int, stop_reason: str, error: CorruptMessageError | None) -> None:
+        self.batch = batch
+        self.end_pos = end_pos
+        self.stop_reason = stop_reason
+        self.error = error
+
+    @property
+    def num_rows(self) -> int:
+        return self.batch.num_rows
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return self.batch.column_names
+
+    def __len__(self) -> int:
+        return self.batch.num_rows
+
+    def __arrow_c_schema__(self) -> object:
+        return self.batch.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.batch.__arrow_c_array__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<ScanResult of {self.num_rows} rows, {self.stop_reason} at {self.end_pos}>"
+
+
+def scan(
+    buf: Buffer, *, base_offset: int = 0, columns: Iterable[str] | None = None, verify_crc: bool = False
+) -> ScanResult:
+    """Decode the records that lie one after the other from the start of `buf`, into columns.
+
+    Parameters
+    ----------
+    buf : buffer
+        Below 2 GiB of records; a whole CommitLog file is one.
+    base_offset : int
+        CommitLog offset of ``buf[0]``, for the offset that `ScanResult.error` names. The column ``phy_offset`` is the
+        record's own PHYSICALOFFSET, and is not compared with it: records from anywhere can be scanned.
+    columns : iterable of str, optional
+        MessageView names in the order wanted, also ``raw``; all but ``raw`` when None.
+    verify_crc : bool
+        Stop with an error at a body that fails its CRC.
+
+    Raises
+    ------
+    ValueError
+        An unknown column, a negative `base_offset`.
+
+    Notes
+    -----
+    A scan stops at the first thing that is no record and says what; going on behind damage is the work of `rmqcore.read`,
+    which knows where each record has to lie.
+    """
+    view = memoryview(buf).cast("B")
+    # The smallest record has 91 bytes, so one batch takes them all.
+    rows = max(1, min(len(view) // 91 + 1, 1 << 24))
+    sink = _scan.ColumnScan(None if columns is None else tuple(columns), batch_rows=rows, batch_bytes=1 << 30)
+    end_pos, code, found, expected = sink.feed(
+        view, len(view), 0, base_offset, base_offset + len(view), check_place=False, check_crc=verify_crc
+    )
+    error = None
+    at_end = code in (_scan.SHORT_FILE, _scan.FULL, _scan.END) and end_pos == len(view)
+    if code == _scan.BLANKSIZE:
+        code = _scan.BLANK  # the buffer need not end where the file does
+    reason = "end" if at_end else {_scan.BLANK: "blank", _scan.ZERO: "zero"}.get(code, "error")
+    if code == _scan.FULL and not at_end:
+        raise ValueError(f"buf of {len(view)} bytes holds more records than one batch takes; scan it in parts")
+    if reason == "error":
+        error = CorruptMessageError("<buffer>", base_offset + end_pos, *_codec.describe(code, found, expected))
+    return ScanResult(sink.take(), end_pos, reason, error)
+
+
+class CqEntry(NamedTuple):
+    """One ConsumeQueue entry."""
+
+    phy_offset: int
+    """CommitLog offset of the record, bytes."""
+    msg_size: int
+    """Bytes of the record; 0x7FFFFFFF in a filler."""
+    tags_code: int
+    """Hash of TAGS, or a deliver time, or an address in consumequeue_ext."""
+
+
+def pack_cq(phy_offset: ArrayLike, msg_size: ArrayLike, tags_code: ArrayLike) -> bytes:
+    """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints give one entry, columns of equal length as many.
+
+    Raises
+    ------
+    OverflowError
+        A number with no room in its field.
+    ValueError
+        Columns of different lengths.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 ConsumeQueue#putMessagePositionInfo.
+    """
+    return _cq.pack_cq(phy_offset, msg_size, tags_code)
+
+
+def unpack_cq(buf: Buffer, pos: int = 0) -> CqEntry:
+    """Decode the ConsumeQueue entry at `pos` (bytes).
+
+    Raises
+    ------
+    ValueError
+        No 20 bytes are left there.
+    """
+    view = memoryview(buf).cast("B")
+    if not 0 <= pos <= len(view) - _cq.CQ_STORE_UNIT_SIZE:
+        raise ValueError(f"no whole entry at pos {pos} of a buffer of {len(view)} bytes")
+    entry = _cq.unpack_cq(view[pos : pos + _cq.CQ_STORE_UNIT_SIZE])[0]
+    return CqEntry(int(entry["phy_offset"]), int(entry["msg_size"]), int(entry["tags_code"]))
+
+
+def unpack_cq_entries(buf: Buffer) -> NDArray[np.void]:
+    """Look at ConsumeQueue entries as a NumPy array of (phy_offset, msg_size, tags_code), big-endian, without a copy.
+
+    Raises
+    ------
+    ValueError
+        The length is no multiple of 20.
+    """
+    return _cq.unpack_cq(buf)
