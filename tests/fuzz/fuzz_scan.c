@@ -1,0 +1,209 @@
+/* Windows, resynchronisation, filters and columns over one input, several ways that must agree: step by step, in columns over
+ * the whole, in columns over a window that grows as a reader's does. Layout of the input: 8 control bytes, then CommitLog bytes.
+ */
+#include "columns.h"
+#include "crc32.h"
+#include "fuzz.h"
+#include "resync.h"
+#include "utf8.h"
+
+enum { FIX = 1, PLACE = 2, CRC = 4, TAGS = 8, KEYS = 16, FEW_COLUMNS = 32, TIMES = 64, TRUST = 128 };
+static const uint32_t ALL = (UINT32_C(1) << RMQ_COL_COUNT) - 1;
+
+/* Gives the records of the input their place and CRC, or nothing but the first would ever be accepted. */
+static void fix(uint8_t *data, size_t size, int64_t phy_offset) {
+    rmq_record r;
+    for (size_t pos = 0; pos + 8 <= size;) {
+        if (rmq_record_parse(data + pos, size - pos, &r) <= 0) {
+            pos++;
+            continue;
+        }
+        rmq_store_i64(data + pos + RMQ_REC_PHYSICALOFFSET, phy_offset + (int64_t)pos);
+        const uint32_t crc = rmq_crc32(r.at + r.body_pos, r.body_len) & RMQ_CRC_MASK;
+        rmq_store_i32(data + pos + RMQ_REC_BODYCRC, (int32_t)crc);
+        pos += r.msg_size;
+    }
+}
+
+/* As a reader goes: over records, and over damage to the next place that proves itself. */
+static void check_resync(const rmq_window *w) {
+    rmq_window strict = *w;
+    strict.check_place = strict.check_crc = 1;
+    strict.trusted = -1;
+    rmq_record r, other;
+    for (size_t pos = 0; pos < w->len;) {
+        const int64_t left_in_file = w->end_offset - w->phy_offset - (int64_t)pos;
+        int32_t code = rmq_window_step(&strict, pos, &r);
+        if (code > 0) {
+            CHECK((size_t)code <= w->len - pos && rmq_rec_phy_offset(&r) == w->phy_offset + (int64_t)pos);
+            pos += (size_t)code;
+            continue;
+        }
+        CHECK(code != RMQ_R_BLANK || r.msg_size == left_in_file);
+        if (code == RMQ_E_SHORT) CHECK(r.msg_size == 0 ? w->len - pos < 8 : r.msg_size > w->len - pos && r.msg_size <= left_in_file);
+        size_t guesses[2];
+        const int count = rmq_resync_guesses(&strict, pos, guesses);
+        CHECK(count >= 0 && count <= 2);
+        for (int i = 0; i < count; i++) CHECK(guesses[i] > pos && guesses[i] <= w->len);
+        const size_t next = rmq_resync_find(&strict, pos + 1, &code, &r);
+        CHECK(next > pos && next <= w->len);
+        if (code == RMQ_E_MAGIC) {
+            CHECK(next == pos + 1 || next + RMQ_BLANK_MIN_SIZE == w->len + 1);
+            /* Nothing on the way proves itself, looked at one by one. */
+            for (size_t at = pos + 1; at < next; at++) CHECK(rmq_window_step(&strict, at, &other) < 0);
+            return;
+        }
+        CHECK(code >= RMQ_R_BLANK || code == RMQ_E_SHORT);
+        CHECK(rmq_window_step(&strict, next, &other) == code);
+        for (size_t at = pos + 1; at < next; at++) CHECK(rmq_window_step(&strict, at, &other) < 0);
+        pos = code == RMQ_E_SHORT ? next + 1 : next;
+        if (code == RMQ_R_BLANK) return;
+    }
+}
+
+static void check_strings(const rmq_strings *s, size_t count, int text) {
+    CHECK(s->count == count && s->offsets[0] == 0);
+    for (size_t i = 0; i < count; i++) {
+        const int32_t from = s->offsets[i], to = s->offsets[i + 1];
+        CHECK(from <= to && (size_t)to <= s->data_cap);
+        if (text) CHECK(rmq_utf8_valid(s->data + from, (size_t)(to - from)));
+    }
+}
+
+static void check_batch(const rmq_batch *batch, uint32_t wanted, const rmq_topics *topics) {
+    const size_t rows = (size_t)batch->rows;
+    for (int id = 0; id < RMQ_COL_COUNT; id++) {
+        if (!(wanted >> id & 1) || rows == 0) continue;
+        const rmq_column *c = &batch->columns[id];
+        const int kind = rmq_column_types[id].kind;
+        if (c->offsets) {
+            CHECK(c->offsets[0] == 0);
+            for (size_t i = 0; i < rows; i++) CHECK(c->offsets[i] <= c->offsets[i + 1]);
+        }
+        if (kind == RMQ_KIND_TEXT || kind == RMQ_KIND_BYTES) check_strings(&c->strings, rows, kind == RMQ_KIND_TEXT);
+        if (kind == RMQ_KIND_WORDS || kind == RMQ_KIND_MAP) check_strings(&c->strings, (size_t)c->offsets[rows], 1);
+        if (kind == RMQ_KIND_MAP) check_strings(&c->second, (size_t)c->offsets[rows], 1);
+        if (kind == RMQ_KIND_HASHES) {
+            for (int32_t i = 0; i < c->offsets[rows]; i++) CHECK(c->values.i32[i] >= 0);
+        }
+        if (id == RMQ_COL_TOPIC_ID) {
+            for (size_t i = 0; i < rows; i++) CHECK(c->values.i32[i] >= 0 && c->values.i32[i] < rmq_topics_count(topics));
+        }
+        if (id == RMQ_COL_PHY_OFFSET) {
+            for (size_t i = 0; i < rows; i++) (void)c->values.i64[i];
+        }
+    }
+}
+
+typedef struct outcome {
+    int64_t rows;
+    uint64_t sizes; /* a sum over positions and sizes: equal only when the same records were delivered */
+    size_t pos;
+    int32_t code;
+} outcome;
+
+/* Records in columns; a window of `grow` more bytes at a time, all at once when 0. */
+static outcome in_columns(const rmq_filter *filter, uint32_t wanted, const rmq_window *whole, size_t grow, int64_t rows) {
+    static const int64_t delays[] = {1000, 5000, 10000};
+    rmq_scan *scan = calloc(1, sizeof *scan);
+    rmq_pool *pool = rmq_pool_new(wanted, rows);
+    rmq_topics *topics = rmq_topics_new();
+    CHECK(scan && pool && topics);
+    scan->filter = filter;
+    scan->levels = (rmq_delay_levels){delays, 3};
+    scan->topics = topics;
+    scan->wanted = wanted;
+    scan->batch_rows = rows;
+    scan->batch_bytes = 1 << 20;
+    scan->stop_offset = INT64_MAX;
+    rmq_window w = *whole;
+    if (grow && grow < w.len) w.len = grow;
+    outcome o = {0, 0, 0, RMQ_S_FULL};
+    for (;;) {
+        rmq_batch *batch = rmq_batch_take(pool);
+        CHECK(batch != NULL);
+        rmq_record r;
+        const size_t before = o.pos;
+        o.code = rmq_scan_columns(scan, batch, &w, &o.pos, &r);
+        CHECK(o.pos >= before && o.pos <= w.len);
+        check_batch(batch, wanted, topics);
+        o.rows += batch->rows;
+        for (int64_t i = 0; i < batch->rows; i++) {
+            o.sizes = o.sizes * 31 + (uint32_t)batch->columns[RMQ_COL_MSG_SIZE].values.i32[i];
+        }
+        rmq_batch_release(batch);
+        if (o.code == RMQ_S_FULL) {
+            CHECK(o.pos > before);
+            continue;
+        }
+        CHECK(o.code != RMQ_S_MEMORY && o.code < RMQ_REC_MIN_SIZE_V1);
+        if ((o.code != RMQ_S_END && o.code != RMQ_E_SHORT) || w.len == whole->len) break;
+        w.len = w.len + grow < whole->len ? w.len + grow : whole->len;
+    }
+    rmq_pool_close(pool);
+    rmq_topics_free(topics);
+    free(scan);
+    return o;
+}
+
+static outcome one_by_one(const rmq_filter *filter, const rmq_window *w) {
+    rmq_scan *scan = calloc(1, sizeof *scan);
+    CHECK(scan != NULL);
+    scan->filter = filter;
+    scan->stop_offset = INT64_MAX;
+    outcome o = {0, 0, 0, RMQ_S_RECORD};
+    rmq_record r;
+    while ((o.code = rmq_scan_next(scan, w, &o.pos, &r)) == RMQ_S_RECORD) {
+        CHECK(r.at == w->buf + o.pos);
+        o.rows++;
+        o.sizes = o.sizes * 31 + r.msg_size;
+        o.pos += r.msg_size;
+    }
+    free(scan);
+    return o;
+}
+
+static void same(outcome a, outcome b) { CHECK(a.rows == b.rows && a.sizes == b.sizes && a.pos == b.pos && a.code == b.code); }
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
+    if (rmq_crc32_select("") != RMQ_CRC_OK) abort();
+    uint8_t control[8];
+    take_control(&input, &size, control, sizeof control);
+    const int flags = control[0];
+    uint8_t *data = malloc(size + 1);
+    CHECK(data != NULL);
+    memcpy(data + 1, input, size); /* odd, and the end is the end of the block */
+    rmq_window w = {data + 1, size, (int64_t)control[4] << 30, 0, flags & PLACE, flags & CRC, -1};
+    w.end_offset = w.phy_offset + (int64_t)size + control[3];
+    if (flags & TRUST) w.trusted = w.phy_offset;
+    if (flags & FIX) fix(data + 1, size, w.phy_offset);
+
+    uint32_t tag_slots[8] = {0}, key_slots[8] = {0};
+    const rmq_slice tags[] = {{(const uint8_t *)"TagA", 4}, {(const uint8_t *)"TagB", 4}};
+    const rmq_slice keys[] = {{(const uint8_t *)"k1", 2}, {(const uint8_t *)"", 0}};
+    rmq_filter filter;
+    memset(&filter, 0, sizeof filter);
+    filter.queue_id_count = -1;
+    filter.since_ms = flags & TIMES ? 0 : INT64_MIN;
+    filter.until_ms = INT64_MAX;
+    filter.start_phy_offset = INT64_MIN;
+    filter.end_phy_offset = INT64_MAX;
+    rmq_text_set_build(tag_slots, 7, tags, 2);
+    rmq_text_set_build(key_slots, 7, keys, 2);
+    filter.tags = (rmq_text_set){tags, tag_slots, 7, (flags & TAGS) != 0};
+    filter.keys = (rmq_text_set){keys, key_slots, 7, (flags & KEYS) != 0};
+
+    const rmq_filter *chosen = flags & (TAGS | KEYS | TIMES) ? &filter : NULL;
+    const uint32_t few = UINT32_C(1) << RMQ_COL_MSG_SIZE | UINT32_C(1) << RMQ_COL_TAGS_CODE | UINT32_C(1) << RMQ_COL_KEYS;
+    const uint32_t wanted = flags & FEW_COLUMNS ? few : ALL;
+    const outcome expected = one_by_one(chosen, &w);
+    same(in_columns(chosen, wanted, &w, 0, 64), expected);
+    same(in_columns(chosen, wanted, &w, 1 + control[1], 1 + control[2] % 4), expected);
+    check_resync(&w);
+    CHECK(rmq_used_bytes(data + 1, size) <= size);
+    const size_t used = rmq_used_bytes(data + 1, size);
+    CHECK(used == 0 || data[used] != 0);
+    for (size_t i = used; i < size; i++) CHECK(data[1 + i] == 0);
+    free(data);
+    return 0;
+}

@@ -1,0 +1,104 @@
+"""Writes the seed inputs of the fuzz targets: python tests/fuzz/seeds.py OUT makes OUT/record, OUT/scan and so on.
+
+They come from the oracle, so each target starts with inputs that reach behind the first checks. Same bytes every time.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import oracle
+from oracle import Host, Record
+
+V4, V6 = Host(b"\x0a\0\0\1", 10911), Host(bytes(range(16)), 10911)
+PAIRS = {"TAGS": "TagA", "KEYS": "k1 k2  k3", "UNIQ_KEY": "7F0000010ABC18B4AAC22A5D1F4C0000", "WAIT": "true"}
+PLAIN = oracle.encode_properties(PAIRS)
+ODD = b"TAGS\1TagB\2\2\1x\2y\1\2KEYS\1a\1b\2TAGS\1TagA\2TAGS\xed\xa0\x80\1\xff\2last\1one"
+RECORDS = [
+    Record(b"topic", b"hello", PLAIN, 1, 2, 3, 0, 0, 1, V4, 2, V4),
+    Record("日本".encode(), b"", b"", sys_flag=0x301, born_host=V6, store_host=V4),
+    Record(b"%RETRY%" + b"g" * 200, b"x" * 70, ODD, sys_flag=8, born_host=V6, store_host=V6),
+    Record(b"SCHEDULE_TOPIC_XXXX", b"\0" * 9, b"DELAY\0013\2TAGS\1TagA\2", store_timestamp_ms=1700000000000),
+    Record(b"t" * 127, b"\xda\xa3\x20\xa7" * 6, PLAIN * 3, sys_flag=0xC, reconsume_times=-1),
+]
+
+
+def raw_records() -> list[bytes]:
+    plain = [oracle.encode_record(record) for record in RECORDS]
+    return plain + [oracle.encode_record(record, append_prop_crc=True) for record in RECORDS]
+
+
+def log(room: int) -> bytes:
+    data = b""
+    for record in RECORDS * 2:
+        data += oracle.encode_record(replace(record, phy_offset=len(data)), append_prop_crc=len(data) % 2 == 1)
+    return data + oracle.blank(room) + bytes(room - 8)
+
+
+def scans() -> list[bytes]:
+    whole = log(40)
+    torn = bytearray(whole)
+    torn[250:260] = b"\xff" * 10
+    flags = [0b00000111, 0b00100110, 0b00011110, 0b01000111, 0b10000100, 0b00000000]
+    bodies = [whole, bytes(torn), whole[:-44], whole[:500], log(8), whole.replace(b"TagA", b"Tag\xff")]
+    return [bytes([flag, 50, 1, 0, 0, 0, 0, 0]) + body for flag in flags for body in bodies]
+
+
+def properties() -> list[bytes]:
+    texts = [PLAIN, ODD, b"", b"\1\2" * 40, b"n" * 63 + b"\1v\2", PLAIN * 5, "é\1\U0001f600\2".encode()]
+    return [bytes([before]) + b"q" * before + text for text in texts for before in (0, 3, 88)]
+
+
+def queues() -> list[bytes]:
+    entries = [oracle.CQ_FILLER, (0, 107, 2598919), (107, 91, -1), (198, 300, 1 << 40)]
+    good = oracle.pack_cq(entries)
+    bad = oracle.pack_cq([*entries, (-1, 5, 0), (500, 0, 0), (600, 91, 0)])
+    limits = [struct.pack(">q", limit) for limit in (0, 107, 1 << 62)]
+    return [limit + data for limit in limits for data in (good, bad, bad[:-3], b"")]
+
+
+def indexes() -> list[bytes]:
+    found = []
+    for slots, entries in ((1, 6), (5, 30), (40, 12)):
+        file = oracle.IndexFile(slots, entries)
+        for number in range(entries - 2):
+            file.put("topic", f"k{number % 7}", 100 * number, 1_700_000_000_000 + 900 * number)
+        data = file.encode()
+        looped = bytearray(data)
+        looped[40 + 4 * slots + 20 * 3 + 16 : 40 + 4 * slots + 20 * 4] = struct.pack(">i", 3)
+        for control in (0, 1, 3):
+            head = bytes([slots - 1, 0, 0, 0, control, 1, 2, 1, 1, 0, 0, 0])
+            found += [head + data, head + bytes(looped), head + data[:-7]]
+    return found
+
+
+def checkpoints() -> list[bytes]:
+    values = dict.fromkeys(oracle.CHECKPOINT_FIELDS, 1_700_000_000_000)
+    return [oracle.encode_checkpoint(values)[:60], bytes(48), b"\xff" * 47]
+
+
+SEEDS = {
+    "record": lambda: [*raw_records(), oracle.blank(100), bytes(100)],
+    "scan": scans,
+    "properties": properties,
+    "cq": queues,
+    "index": indexes,
+    "checkpoint": checkpoints,
+}
+
+
+def main(out: Path) -> None:
+    for name, make in SEEDS.items():
+        folder = out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(make()):
+            (folder / f"seed-{number:03d}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
