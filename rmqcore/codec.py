@@ -20,7 +20,7 @@ from rmqcore.message import Message, pack_host
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 __all__ = [
@@ -302,7 +302,7 @@ class CqEntry(NamedTuple):
     """Hash of TAGS, or a deliver time, or an address in consumequeue_ext."""
 
 
-def pack_cq(phy_offset: ArrayLike, msg_size: ArrayLike, tags_code: ArrayLike) -> bytes:
+def pack_cq(phy_offset: _cq.Column, msg_size: _cq.Column, tags_code: _cq.Column) -> bytes:
     """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints give one entry, columns of equal length as many.
 
     Raises

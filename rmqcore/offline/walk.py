@@ -194,11 +194,11 @@ class LogWalk(Generic[Rows]):
         end = previous.file_from_offset + self._file_size
         if previous.size < self._file_size:
             short_end = min(end, file.file_from_offset) - previous.file_from_offset
-            wrong = ("file size", self._file_size, previous.size)
-            self._add(previous, previous.size, short_end, "short_file", *wrong)
+            sizes = (self._file_size, previous.size)
+            self._add(previous, previous.size, short_end, "short_file", "file size", *sizes)
         if file.file_from_offset > end:
-            wrong = ("file", f"{file.path.parent.name}/{end:020}", "missing")
-            self._add(file, end - file.file_from_offset, 0, "missing_file", *wrong)
+            name = f"{file.path.parent.name}/{end:020}"
+            self._add(file, end - file.file_from_offset, 0, "missing_file", "file", name, "missing")
 
     def _note(self, file: LogFile, start: int, end: int, kind: str, error: tuple[int, int, int]) -> None:
         code, found, expected = error

@@ -241,7 +241,7 @@ cdef class Batch:
         return self.columns.schema_capsule(), capsule
 
     def buffer(self, name, part="values"):
-        """The raw memory of a number column, or of a list column's ``"offsets"`` (int32, rows + 1 of them)."""
+        """A memoryview of the bytes of a number column, or of a list column's ``"offsets"`` (int32, rows + 1 of them)."""
         if name not in self.columns.names:
             raise KeyError(name)
         cdef int column_id = COLUMNS[name]
@@ -262,7 +262,7 @@ cdef class Batch:
             raise ValueError(f"column {name!r} has no plain memory to look at")
         found.shared = self.shared
         rmq_shared_hold(self.shared)
-        return found
+        return memoryview(found)
 
     def __repr__(self):
         return f"<Batch of {self.num_rows} rows, {len(self.columns.names)} columns>"
