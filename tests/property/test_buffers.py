@@ -84,7 +84,7 @@ def test_a_position_outside_the_buffer_is_a_value_error(function: Callable[..., 
 
 def test_a_position_at_the_end_is_a_record_of_which_nothing_is_left() -> None:
     for function in (codec.decode, codec.check):
-        with pytest.raises(CorruptMessageError, match="0 bytes left"):
+        with pytest.raises(CorruptMessageError, match="cut off after 0 bytes"):
             function(bytes(107), 107)
 
 

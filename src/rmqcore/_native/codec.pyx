@@ -318,7 +318,7 @@ cdef class MessageView:
         """
         from rmqcore.compression import DEFAULT_MAX_SIZE, decompress_body
 
-        return decompress_body(self.body, self.rec.sys_flag, max_size or DEFAULT_MAX_SIZE)
+        return decompress_body(self.body, self.rec.sys_flag, DEFAULT_MAX_SIZE if max_size is None else max_size)
 
     def crc_ok(self):
         """Whether the body has the stored CRC."""
