@@ -1,0 +1,82 @@
+# Every target does its own set-up in $(VENV): it needs Python >= 3.11 with venv and headers, a C compiler, and PyPI.
+# (Debian: apt-get install python3 python3-venv python3-dev gcc make; `make fuzz` also clang and its libclang-rt.)
+PYTHON ?= python3
+VENV ?= .venv
+SECONDS_PER_TARGET ?= 60
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+DONE := $(VENV)/.done
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NATIVE := $(wildcard src/rmqcore/_native/*.c src/rmqcore/_native/*.h src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
+C_FILES = $(shell git ls-files '*.c' '*.h')
+PYX_FILES := $(wildcard src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
+KERNELS := $(wildcard src/rmqcore/_native/*.c)
+C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
+CC ?= cc
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench fuzz sanitize dist clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store: info, fsck, Parquet, SQL through Arrow
+	@$(BIN)/python examples/demo.py
+
+test: $(DONE)/package $(DONE)/test $(DONE)/demo ## all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DONE)/package $(DONE)/dev ## every linter; changes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python scripts/stubs.py
+	$(BIN)/cython-lint $(PYX_FILES)
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	$(foreach file,$(KERNELS),$(CC) $(C_WARNINGS) -fsyntax-only $(file) &&) true
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run
+	$(BIN)/python -m bench
+
+fuzz: $(DONE)/build ## every parser, $(SECONDS_PER_TARGET) seconds each
+	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
+
+sanitize: $(DONE)/package $(DONE)/test ## native, codec and reader tests under ASan and UBSan
+	PYTHON=$(BIN)/python scripts/sanitize.sh $(PYTEST_ARGS)
+
+dist: $(DONE)/dev ## sdist, a wheel built from it, and a check of that wheel
+	PYTHON=$(BIN)/python scripts/check_wheel.sh
+
+clean: ## everything that was made
+	rm -rf build dist demo-out $(VENV) *.egg-info
+	find rmqcore -name '*.so' -delete
+
+$(DONE)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"rmqcore needs Python 3.11 or later, $(PYTHON) is {sys.version}")'
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(DONE)
+	$(PIP) install --upgrade 'pip>=25.1' # the first with --group
+	@touch $@
+
+$(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(DONE)/venv pyproject.toml
+	$(PIP) install --group $*
+	@touch $@
+
+# In place, so that a change of one kernel compiles one extension.
+$(DONE)/native: $(DONE)/build $(NATIVE) setup.py
+	$(PIP) install 'numpy>=1.26'
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+$(DONE)/package: $(DONE)/native pyproject.toml
+	$(PIP) install --no-build-isolation --editable '.[all]'
+	@touch $@
