@@ -20,7 +20,7 @@ import oracle
 import pytest
 
 from rmqcore import codec
-from rmqcore._native import cq, index
+from rmqcore._native import index
 from rmqcore.engine.checkpoint import StoreCheckpoint
 from rmqcore.engine.paths import file_name, parse_file_name
 
@@ -244,8 +244,8 @@ def test_queue_entries(example: Example) -> None:
     entries = [tuple(entry) for entry in example.expected["entries"]]
     assert oracle.unpack_cq(example.data) == entries
     assert oracle.pack_cq(entries) == example.data
-    assert cq.unpack_cq(example.data).tolist() == entries
-    assert cq.pack_cq(*zip(*entries, strict=True)) == example.data
+    assert codec.unpack_cq(example.data).tolist() == entries
+    assert codec.pack_cq(*zip(*entries, strict=True)) == example.data
     for text, value in example.expected.get("java_hash", {}).items():
         assert codec.java_hash(text) == oracle.java_hash(text) == value
 

@@ -1,0 +1,34 @@
+"""Find messages by key: by the index, and by the log itself when the index is lost or does not know.
+
+    pip install rmqcore
+    python find_key.py /data/store TOPIC ORDER_1
+
+The index answers at once. The log answers always: it is read from end to end at memory speed, and needs neither
+`index/` nor `consumequeue/`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import rmqcore
+
+
+def main(path: str, topic: str, key: str) -> int:
+    """Print what is found; 1 when nothing is."""
+    reader = rmqcore.read(path)
+    found = reader.query(topic, key)
+    how = "index"
+    if not found:
+        found = list(reader.messages(topics=[topic], keys=[key]))
+        how = "log"
+    for message in found:
+        print(f"{how}: {message.msg_id} queue {message.queue_id} offset {message.queue_offset} {message.properties}")
+        print(message.decompress()[:80])
+    for damage in reader.damage:
+        print(damage, file=sys.stderr)
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:4]))
