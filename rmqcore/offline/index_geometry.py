@@ -1,0 +1,108 @@
+"""How many hash slots an IndexFile has, found from the file itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.index import (
+    INDEX_ENTRY_DTYPE,
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+    IndexHeader,
+)
+from rmqcore.offline.ranges import read_range
+
+CHUNK_ENTRIES = 200_000
+MAX_CANDIDATES = 1_000
+SAMPLE = 1_000
+SLOT_SAMPLE = 64
+LEAST_SCORE = 0.5
+MAX_SEARCH_BYTES = 4 * 1024 * 1024 * 1024
+
+
+def find_slot_count(path: Path, size: int, header: IndexHeader) -> int | None:
+    """Find the number of slots; None when the file is empty or huge, or when more than one number fits.
+
+    Entries follow the slots to the end of the file, so the number decides where each entry lies. What fits: the last
+    entry in use holds ENDPHYOFFSET and the first one BEGINPHYOFFSET; offsets do not go down, each entry points at the
+    newest one before it in its slot, and each slot at an entry no older than those seen. The last three need to hold
+    for most of a sample only: a file with some damage still tells.
+    """
+    count = header.index_count
+    room = size - INDEX_HEADER_SIZE
+    if count <= 1 or room < INDEX_SLOT_SIZE + INDEX_ENTRY_SIZE * count or size > MAX_SEARCH_BYTES:
+        return None
+    scores = {slots: _score(path, slots, header) for slots in _candidates(path, room, header)}
+    best = max(scores.values(), default=0.0)
+    fitting = [slots for slots, score in scores.items() if score == best]
+    return fitting[0] if best >= LEAST_SCORE and len(fitting) == 1 else None
+
+
+def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
+    """Numbers of slots for which the last entry looks like one and holds ENDPHYOFFSET."""
+    last = header.index_count - 1
+    # Room for slots is what the entries leave, in whole entries: 20 bytes, 5 slots, are the step.
+    least = room % INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE or INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
+    if room % INDEX_SLOT_SIZE:
+        return []
+    most = (room - INDEX_ENTRY_SIZE * header.index_count) // INDEX_SLOT_SIZE
+    found: list[int] = []
+    slots = least
+    while slots <= most:
+        pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slots + INDEX_ENTRY_SIZE * last
+        entries = _read_entries(path, pos, CHUNK_ENTRIES)
+        if not len(entries):
+            break
+        step = INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
+        fits = (
+            (entries["phy_offset"] == header.end_phy_offset)
+            & (entries["key_hash"] >= 0)
+            & (entries["time_diff"] >= 0)
+            & (entries["prev_index"] >= 0)
+            & (entries["prev_index"] < last)
+        )
+        places = np.flatnonzero(fits)
+        if len(places) > MAX_CANDIDATES:
+            # A file of one message at offset 0: any zeros look like it, unless its hash is no zero.
+            places = np.flatnonzero(fits & (entries["key_hash"] != 0))
+        found += [slots + step * int(place) for place in places if slots + step * int(place) <= most]
+        if len(found) > MAX_CANDIDATES:
+            return []
+        slots += step * len(entries)
+    return found
+
+
+def _score(path: Path, slots: int, header: IndexHeader) -> float:
+    """The share of a sample of entries and slots that is as it must be with this number of slots."""
+    used = header.index_count - 1
+    start = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slots
+    entries = _read_entries(path, start + INDEX_ENTRY_SIZE, min(used, SAMPLE))
+    if not len(entries) or int(entries["phy_offset"][0]) != header.begin_phy_offset:
+        return 0.0
+    offsets = entries["phy_offset"].astype(np.int64)
+    hashes = entries["key_hash"].astype(np.int64)
+    sound = (hashes >= 0) & (entries["time_diff"] >= 0)
+    sound[1:] &= offsets[1:] >= offsets[:-1]
+    heads: dict[int, int] = {}
+    for index, (slot, previous) in enumerate(
+        zip((hashes % slots).tolist(), entries["prev_index"].tolist(), strict=True), start=1
+    ):
+        sound[index - 1] &= heads.get(slot, 0) == previous
+        heads[slot] = index
+    sample = list(heads.items())[-SLOT_SAMPLE:]
+    good_heads = sum(index <= _head(path, slot) <= used for slot, index in sample)
+    return min(float(sound.mean()), good_heads / len(sample))
+
+
+def _head(path: Path, slot: int) -> int:
+    data = read_range(path, INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slot, INDEX_SLOT_SIZE)
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _read_entries(path: Path, pos: int, count: int) -> npt.NDArray[np.void]:
+    data = read_range(path, pos, INDEX_ENTRY_SIZE * count)
+    return np.frombuffer(data[: len(data) - len(data) % INDEX_ENTRY_SIZE], INDEX_ENTRY_DTYPE)
