@@ -249,27 +249,28 @@ class _Notes:
             self.findings.append(IndexFinding(0, field, expected, found))
 
 
-def find_index_files(paths: StorePaths) -> list[IndexFileReader]:
+def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> list[IndexFileReader]:
     """Open the index files of a store, oldest first.
 
-    Java takes every name that is a decimal number. All files of a store have the same number of slots, so one that cannot tell
-    (it is empty, or damaged) takes it from another that can.
+    Java takes every name that is a decimal number. All files of a store have the same number of slots, so one that
+    cannot tell (it is empty, or damaged) takes it from another that can.
 
     Source: RocketMQ 5.5.0 IndexService#load.
     """
     readers = []
     for entry in entries_of(paths.index):
-        if not (entry.name.isascii() and entry.name.isdigit() and int(entry.name) <= MAX_OFFSET and entry.is_file()):
+        name = entry.name
+        if not (name.isascii() and name.isdigit() and len(name) <= 19 and int(name) <= MAX_OFFSET and entry.is_file()):
             continue
         try:
-            readers.append(IndexFileReader(Path(entry.path)))
+            readers.append(IndexFileReader(Path(entry.path), slot_count=slot_count))
         except FileNotFoundError:  # the cleaner was faster
             continue
     known = {reader.slot_count for reader in readers} - {None}
     if len(known) == 1:
-        (slot_count,) = known
+        (common,) = known
         for reader in readers:
-            reader.slot_count = slot_count
+            reader.slot_count = common
     return readers
 
 

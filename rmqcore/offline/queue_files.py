@@ -88,10 +88,10 @@ class QueueFiles:
             self.disk_bytes += status.st_blocks * 512
             if status.st_size >= CQ_STORE_UNIT_SIZE:
                 found.append((start, status.st_size, Path(entry.path)))
-        starts = [start for start, _, _ in found[1:]] + [1 << 63]
+        next_starts = [*(start for start, _, _ in found), 1 << 63][1:]
         self.files = [
             QueueFile(path, start, size, min(size, following - start) // CQ_STORE_UNIT_SIZE)
-            for (start, size, path), following in zip(found, starts, strict=True)
+            for (start, size, path), following in zip(found, next_starts, strict=False)
         ]
         if self.files:
             most_common = Counter(file.size for file in self.files).most_common(1)[0][0]

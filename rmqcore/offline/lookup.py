@@ -1,0 +1,267 @@
+"""Lookups in a store's files, with the answers that Java's store would give after loading them.
+
+`StoreLookup` remembers between calls where the queues end; the functions of this module make one for a single call.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rmqcore._native.codec import MessageView
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.paths import MAX_OFFSET, StorePaths
+from rmqcore.offline.files import LogFile
+from rmqcore.offline.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
+from rmqcore.offline.info import log_end
+from rmqcore.offline.queue_files import QueueFiles
+from rmqcore.offline.queue_get import LEAST_BYTES, MAX_BYTES, OfflineGetResult, QueueGet, TagFilter
+from rmqcore.offline.queues import max_offset, min_offset
+from rmqcore.offline.time_search import Boundary
+from rmqcore.offline.time_search import offset_by_time as search_time
+
+__all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup", "get", "lookup_id", "offset_by_time", "query"]
+
+MSG_ID_DIGITS = (32, 56)
+
+
+class StoreFiles(Protocol):
+    """What a lookup needs to know of a store; `rmqcore.offline.reader.StoreReader` is one."""
+
+    @property
+    def paths(self) -> StorePaths:
+        """Where its parts lie."""
+
+    def log_files(self) -> list[LogFile]:
+        """CommitLog files by offset."""
+
+    def message_at(self, phy_offset: int) -> MessageView | None:
+        """The message whose record starts there, None when there is none."""
+
+
+class StoreLookup:
+    """Lookups in one store.
+
+    Parameters
+    ----------
+    store : StoreFiles
+    config : MessageStoreConfig, optional
+        Limits of a get and of a query; Java's defaults without one.
+
+    Notes
+    -----
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(self, store: StoreFiles, config: MessageStoreConfig | None = None) -> None:
+        self._store = store
+        self._config = config or MessageStoreConfig()
+        self._queues: dict[tuple[str, int], QueueFiles] = {}
+        self._slot_count: int | None = None
+
+    def _queue(self, topic: str, queue_id: int) -> QueueFiles:
+        """The queue's files as they are now; a queue without a directory has none."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is not None:
+            queue.refresh()
+            return queue
+        queue = QueueFiles(topic, queue_id, self._store.paths.queue(topic, queue_id))
+        if queue.files:
+            self._queues[topic, queue_id] = queue
+        return queue
+
+    def _bounds(self, queue: QueueFiles, log_files: list[LogFile]) -> tuple[int, int]:
+        """Min and max offset of a queue.
+
+        Entries past the end of the log do not count. Where that is takes a walk over its last file, so it is looked for
+        only when the newest entry's message is not there.
+        """
+        log_min = log_files[0].file_from_offset if log_files else 0
+        end = max_offset(queue)
+        newest = queue.entries(end - 1, min(end, 1))
+        if len(newest):
+            phy_offset = int(newest["phy_offset"][0])
+            if phy_offset >= log_min and self._store.message_at(phy_offset) is None:
+                end = max_offset(queue, log_end(log_files))
+        return min_offset(queue, log_min, end), end
+
+    def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Give min and max offset of a queue; (0, 0) of one that does not exist."""
+        return self._bounds(self._queue(topic, queue_id), self._store.log_files())
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
+        max_bytes: int | None = None,
+    ) -> OfflineGetResult:
+        """Give messages of a queue from an offset on, with the status and next offset that Java's store would answer.
+
+        As there, at most 32 messages and 256 KiB come at once (but always one), a call does not go past the end of a
+        queue file, and a filter compares hashes of tags. Messages that are gone or damaged are left out.
+
+        Parameters
+        ----------
+        topic : str
+        queue_id : int
+        queue_offset : int
+        max_messages : int
+        tags : str, optional
+            ``"TagA"``, ``"TagA || TagB"`` or ``"*"``.
+        max_bytes : int, optional
+
+        Raises
+        ------
+        ValueError
+            `max_messages` below 1, no tag in `tags`, or a topic that is no name for a directory.
+        """
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}, expected at least 1")
+        tag_filter = TagFilter(tags)
+        limit = MAX_BYTES if max_bytes is None else min(max(max_bytes, LEAST_BYTES), MAX_BYTES)
+        queue, log_files = self._queue(topic, queue_id), self._store.log_files()
+        start, end = self._bounds(queue, log_files)
+        run = QueueGet(queue, start, end, log_files, self._store.message_at, self._config)
+        return run.run(queue_offset, max_messages, tag_filter, limit)
+
+    def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Give the phy offset that a queue entry holds; None outside the queue."""
+        queue = self._queue(topic, queue_id)
+        start, end = self._bounds(queue, self._store.log_files())
+        entry = queue.entries(queue_offset, 1) if start <= queue_offset < end else ()
+        return int(entry["phy_offset"][0]) if len(entry) else None
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+        """Give the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
+
+        Raises
+        ------
+        ValueError
+            Another `boundary`.
+        """
+        names = [name.value for name in Boundary]
+        if boundary not in names:
+            raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
+        queue, log_files = self._queue(topic, queue_id), self._store.log_files()
+        start, end = self._bounds(queue, log_files)
+        log_min = log_files[0].file_from_offset if log_files else 0
+
+        def store_time(phy_offset: int) -> int:
+            message = self._store.message_at(phy_offset)
+            return -1 if message is None else message.store_timestamp_ms
+
+        return search_time(queue, start, end, log_min, timestamp_ms, Boundary(boundary), store_time)
+
+    def query_offsets(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int = 32,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        index_type: str | None = None,
+    ) -> IndexAnswer:
+        """Give what the index files say about a key, hash collisions and repeats included; see `query`."""
+        if max_messages < 0:
+            raise ValueError(f"max_messages is {max_messages}, expected at least 0")
+        if index_type not in INDEX_TYPES:
+            raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
+        limit = min(max_messages, self._config.max_msgs_num_batch)
+        last_ms = MAX_OFFSET if end_ms is None else end_ms
+        return query_offsets(self._index_files(), topic, key, limit, begin_ms, last_ms, index_type)
+
+    def _index_files(self) -> list[IndexFileReader]:
+        readers = find_index_files(self._store.paths, slot_count=self._slot_count)
+        if readers and len({reader.slot_count for reader in readers}) == 1:
+            self._slot_count = readers[0].slot_count
+        return readers
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int = 32,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        index_type: str | None = None,
+    ) -> list[MessageView]:
+        """Give messages with a key by the index files, in physical order, each once.
+
+        The newest are chosen when there are more. What only shares the key's hash is left out after the choice, so the
+        answer can be shorter than `max_messages`.
+
+        Parameters
+        ----------
+        topic, key : str
+        max_messages : int
+            At most 64 come (maxMsgsNumBatch).
+        begin_ms, end_ms : int
+            Store time, both included; the index keeps it in whole seconds.
+        index_type : str, optional
+            ``"K"`` a word of KEYS, ``"U"`` UNIQ_KEY, ``"T"`` the TAGS; None either of the first two.
+
+        Raises
+        ------
+        ValueError
+            `max_messages` below 0 or another `index_type`.
+        """
+        answer = self.query_offsets(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
+        found = (self._store.message_at(phy_offset) for phy_offset in dict.fromkeys(answer.phy_offsets))
+        return [message for message in found if message is not None and has_key(message, topic, key, index_type)]
+
+    def lookup_id(self, msg_id: str) -> MessageView | None:
+        """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).
+
+        None when no message with just this id is there: a UNIQ_KEY looks alike, and so does another broker's id.
+
+        Raises
+        ------
+        ValueError
+            Not 32 or 56 hex digits.
+        """
+        digits = msg_id.strip()
+        try:
+            packed = bytes.fromhex(digits) if len(digits) in MSG_ID_DIGITS else b""
+        except ValueError:
+            packed = b""
+        if len(packed) * 2 not in MSG_ID_DIGITS:
+            raise ValueError(f"message id {msg_id!r}: expected 32 or 56 hex digits")
+        message = self._store.message_at(int.from_bytes(packed[-8:], "big", signed=True))
+        return message if message is not None and message.msg_id == digits.upper() else None
+
+
+def get(
+    store: StoreFiles, topic: str, queue_id: int, queue_offset: int, max_messages: int = 32, *, tags: str | None = None
+) -> OfflineGetResult:
+    """See `StoreLookup.get`."""
+    return StoreLookup(store).get(topic, queue_id, queue_offset, max_messages, tags=tags)
+
+
+def query(
+    store: StoreFiles,
+    topic: str,
+    key: str,
+    max_messages: int = 32,
+    begin_ms: int = 0,
+    end_ms: int | None = None,
+    *,
+    index_type: str | None = None,
+) -> list[MessageView]:
+    """See `StoreLookup.query`."""
+    return StoreLookup(store).query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
+
+
+def offset_by_time(store: StoreFiles, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+    """See `StoreLookup.offset_by_time`."""
+    return StoreLookup(store).offset_by_time(topic, queue_id, timestamp_ms, boundary)
+
+
+def lookup_id(store: StoreFiles, msg_id: str) -> MessageView | None:
+    """See `StoreLookup.lookup_id`."""
+    return StoreLookup(store).lookup_id(msg_id)

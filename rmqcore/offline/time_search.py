@@ -1,0 +1,118 @@
+"""Queue offsets by store time, with Java's answers at every edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from rmqcore.offline.queue_files import QueueFile, QueueFiles
+
+StoreTime = Callable[[int], int]
+"""Store timestamp in milliseconds of the message at a phy offset; -1 when there is none."""
+
+
+class Boundary(Enum):
+    """Which of two neighbours a time between them means. Source: RocketMQ 5.5.0 BoundaryType."""
+
+    LOWER = "LOWER"
+    """The first message stored at or after the time."""
+    UPPER = "UPPER"
+    """The last message stored at or before the time."""
+
+
+def offset_by_time(
+    queue: QueueFiles, start: int, end: int, log_min: int, timestamp_ms: int, boundary: Boundary, store_time: StoreTime
+) -> int:
+    """Find the queue offset for a time, between `start` and `end`, the queue's min and max offset.
+
+    Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
+    """
+    search = _Search(queue, start, end, log_min, timestamp_ms, boundary, store_time)
+    return min(max(search.run(), start), end)
+
+
+class _Search:
+    def __init__(
+        self,
+        queue: QueueFiles,
+        start: int,
+        end: int,
+        log_min: int,
+        timestamp_ms: int,
+        boundary: Boundary,
+        store_time: StoreTime,
+    ) -> None:
+        self.queue = queue
+        self.start = start
+        self.end = end
+        self.log_min = log_min
+        self.timestamp_ms = timestamp_ms
+        self.lower = boundary is Boundary.LOWER
+        self.store_time = store_time
+
+    def run(self) -> int:
+        file = self._file()
+        if file is None:
+            return 0
+        floor = max(file.first_offset, self.start)
+        ceiling = min(file.first_offset + file.entry_count, self.end) - 1
+        if ceiling < floor:
+            return 0
+        if self._time(ceiling) < self.timestamp_ms:
+            return ceiling + 1 if self.lower else ceiling
+        if self._time(floor) > self.timestamp_ms:
+            return file.first_offset if self.lower else 0
+        return self._binary_search(file, floor, ceiling)
+
+    def _phy_offset(self, queue_offset: int) -> int:
+        entry = self.queue.entries(queue_offset, 1)
+        return int(entry["phy_offset"][0]) if len(entry) else -1
+
+    def _time(self, queue_offset: int) -> int:
+        return self.store_time(self._phy_offset(queue_offset))
+
+    def _file(self) -> QueueFile | None:
+        """LOWER: the oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
+        files = [file for file in self.queue.files if file.first_offset < self.end]
+        if not files:
+            return None
+        if self.lower:
+            for file in files[:-1]:
+                if self._time(file.first_offset + file.entry_count - 1) >= self.timestamp_ms:
+                    return file
+            return files[-1]
+        for file in reversed(files):
+            if self._time(file.first_offset) <= self.timestamp_ms:
+                return file
+        return None
+
+    def _binary_search(self, file: QueueFile, floor: int, ceiling: int) -> int:
+        low, high = floor, ceiling
+        # Java's "nothing found on this side": the byte before the file, so the entry before it.
+        left = right = max(file.first_offset - 1, 0)
+        while low <= high:
+            middle = (low + high) // 2
+            phy_offset = self._phy_offset(middle)
+            if phy_offset < self.log_min:
+                low = middle + 1
+                left = middle
+                continue
+            time = self.store_time(phy_offset)
+            if time < 0:
+                return 0
+            if time == self.timestamp_ms:
+                return self._edge_of_equal(middle, floor, ceiling)
+            if time > self.timestamp_ms:
+                high = middle - 1
+                right = middle
+            else:
+                low = middle + 1
+                left = middle
+        return right if self.lower else left
+
+    def _edge_of_equal(self, found: int, floor: int, ceiling: int) -> int:
+        """The first or last of a run of entries with the same time."""
+        step = -1 if self.lower else 1
+        while floor <= found + step <= ceiling and self._time(found + step) == self.timestamp_ms:
+            found += step
+        return found
