@@ -1,0 +1,35 @@
+"""Prints the table of errors for docs/cli.md: python scripts/errorlist.py. Exit code 1 when two errors share a code."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter
+
+from rmqcore import errors
+
+
+def error_classes() -> list[type[errors.StoreError]]:
+    """Every error of the package, in the order of the file."""
+    classes = [value for value in vars(errors).values() if inspect.isclass(value)]
+    return [value for value in classes if issubclass(value, errors.StoreError)]
+
+
+def shared_codes() -> list[str]:
+    """Codes that more than one class bears."""
+    return [code for code, count in Counter(error.code for error in error_classes()).items() if count > 1]
+
+
+def table() -> str:
+    """The errors as a Markdown table."""
+    rows = ["| code | exit code | error | meaning | what to do |", "|---|---|---|---|---|"]
+    for error in error_classes():
+        meaning = (inspect.getdoc(error) or "").splitlines()[0]
+        rows.append(f"| `{error.code}` | {error.exit_code} | `{error.__name__}` | {meaning} | {error.hint} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    if shared := shared_codes():
+        sys.exit(f"errorlist: more than one error has the code {', '.join(shared)}")
+    print(table())

@@ -1,0 +1,55 @@
+"""Errors: the codes that scripts rely on, the exit codes of the command line, and the table in docs/cli.md."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import pickle
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rmqcore import errors
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ERRORS = [value for value in vars(errors).values() if inspect.isclass(value)]
+
+
+@pytest.fixture(scope="module")
+def errorlist() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("errorlist", ROOT / "scripts" / "errorlist.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_bears_a_code_of_its_own_and_an_exit_code(error: type[errors.StoreError]) -> None:
+    assert issubclass(error, errors.StoreError)
+    assert "code" in vars(error), "a code inherited from the parent class tells nobody which error it was"
+    assert error.code.isupper()
+    assert error.exit_code in {1, 2}
+
+
+def test_no_two_errors_share_a_code(errorlist: ModuleType) -> None:
+    assert errorlist.error_classes() == ERRORS
+    assert errorlist.shared_codes() == []
+
+
+def test_a_shared_code_is_found(errorlist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors.CompressionError, "code", errors.NotAStoreError.code)
+    assert errorlist.shared_codes() == [errors.NotAStoreError.code]
+
+
+def test_the_table_in_the_docs_is_the_printed_one(errorlist: ModuleType) -> None:
+    assert errorlist.table() in (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_corruption_survives_pickling_with_its_place() -> None:
+    error = errors.CorruptMessageError("commitlog/00000000000000000000", 4711, "TOTALSIZE", 1024, 413298688)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is errors.CorruptMessageError
+    assert (again.path, again.phy_offset, again.field) == (error.path, 4711, "TOTALSIZE")
+    assert str(again) == str(error)
