@@ -23,7 +23,9 @@ def main(path: str, topic: str, key: str) -> int:
         found = list(reader.messages(topics=[topic], keys=[key]))
         how = "log"
     for message in found:
-        print(f"{how}: {message.msg_id} queue {message.queue_id} offset {message.queue_offset} {message.properties}")
+        print(
+            f"{how}: {message.msg_id} queue {message.queue_id} offset {message.queue_offset} {message.properties}"
+        )
         print(message.decompress()[:80])
     for damage in reader.damage:
         print(damage, file=sys.stderr)

@@ -18,7 +18,15 @@ import rmqcore
 def main(path: str) -> None:
     """Print the largest messages that have a tag."""
     reader = rmqcore.read(path)
-    columns = ["topic", "queue_id", "queue_offset", "tags", "msg_size", "born_timestamp_ms", "store_timestamp_ms"]
+    columns = [
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "tags",
+        "msg_size",
+        "born_timestamp_ms",
+        "store_timestamp_ms",
+    ]
     frame = pl.DataFrame(reader.batches(columns))
     largest = (
         frame.lazy()

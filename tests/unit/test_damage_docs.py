@@ -1,4 +1,4 @@
-"""docs/reading-damaged-stores.md promises an outcome for each kind of damage; here each kind is made, and the promise is held to it."""
+"""Each kind of damage that docs/reading-damaged-stores.md tells of is made here, and must end as the page promises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import oracle
 import pytest
 
 import rmqcore
-from rmqcore.offline import files
 from rmqcore.offline.damage import DamageRange
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading-damaged-stores.md"
@@ -205,7 +204,7 @@ def test_a_bad_disk_page_is_reported(log: Log, monkeypatch: pytest.MonkeyPatch) 
             raise OSError(errno.EIO, "bad sector")
         return preadv(fd, buffers, pos)
 
-    monkeypatch.setattr(files.os, "preadv", failing)
+    monkeypatch.setattr(os, "preadv", failing)
     starts, ranges = walk(log)
     assert [start for start in log.starts if not 4096 - log.starts[1] < start < 8192] == starts
     assert ("unreadable", 4096, 8192) in ranges

@@ -1,8 +1,8 @@
 """The pages in docs/format are read, not believed: their tables are compared with layout.h, their bytes are decoded.
 
-A layout picture that no test reads drifts away from the code. Each table under a ``layout`` or ``constants`` comment must say what
-layout.h says, each name of layout.h must be on a page, and each hex block must decode to the JSON block under it, by the
-oracle and by rmqcore.
+A layout picture that no test reads drifts away from the code. Each table under a ``layout`` or ``constants`` comment
+must say what layout.h says, each name of layout.h must be on a page, and each hex block must decode to the JSON block
+under it, by the oracle and by rmqcore.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,11 @@ LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "layout.h"
 
 # ---- layout.h ---------------------------------------------------------------------------------------
 
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 
 
 def evaluate(expression: str, known: dict[str, int]) -> int:
@@ -153,6 +157,7 @@ def test_every_name_of_layout_h_is_on_a_page() -> None:
 class Example:
     """The bytes of a hex block, its lines with their remarks, and the JSON under it."""
 
+    name: str
     page: str
     data: bytes
     remarks: list[tuple[bytes, str]]
@@ -169,20 +174,20 @@ def read_examples() -> Iterator[Example]:
         assert len(blocks) == page.read_text().count("```hex\n"), (
             f"{page.name}: a hex block without its JSON block"
         )
-        for block, expected in blocks:
+        for number, (block, expected) in enumerate(blocks, 1):
             lines = [line.partition("#") for line in block.splitlines()]
             pairs = [(bytes.fromhex(data), remark.strip()) for data, _, remark in lines]
-            yield Example(
-                page.name, b"".join(data for data, _ in pairs), pairs, json.loads(expected)
-            )
+            name = f"{page.name}:{number}"
+            data = b"".join(data for data, _ in pairs)
+            yield Example(name, page.name, data, pairs, json.loads(expected))
 
 
 EXAMPLES = list(read_examples())
 
 
-def of(structure: str) -> Any:
+def of(structure: str) -> pytest.MarkDecorator:
     found = [example for example in EXAMPLES if example.structure == structure]
-    return pytest.mark.parametrize("example", found, ids=[example.page for example in found])
+    return pytest.mark.parametrize("example", found, ids=[example.name for example in found])
 
 
 def test_every_page_has_an_example() -> None:
@@ -192,9 +197,7 @@ def test_every_page_has_an_example() -> None:
     assert {example.structure for example in EXAMPLES} == structures
 
 
-@pytest.mark.parametrize(
-    "example", EXAMPLES, ids=lambda example: f"{example.page}:{example.structure}"
-)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_remarks_name_what_their_bytes_hold(example: Example) -> None:
     for data, remark in example.remarks:
         if number := re.fullmatch(r"([A-Z]+) (-?\d+)", remark):
@@ -244,8 +247,9 @@ def test_queue_entries(example: Example) -> None:
     entries = [tuple(entry) for entry in example.expected["entries"]]
     assert oracle.unpack_cq(example.data) == entries
     assert oracle.pack_cq(entries) == example.data
-    assert codec.unpack_cq(example.data).tolist() == entries
-    assert codec.pack_cq(*zip(*entries, strict=True)) == example.data
+    assert codec.unpack_cq_entries(example.data).tolist() == entries
+    assert codec.unpack_cq(example.data) == entries[0]
+    assert codec.pack_cq(*map(list, zip(*entries, strict=True))) == example.data
     for text, value in example.expected.get("java_hash", {}).items():
         assert codec.java_hash(text) == oracle.java_hash(text) == value
 

@@ -2,7 +2,7 @@
  *
  * All integers in all files are big-endian two's complement. Each position is spelled as "the field
  * before it + that field's width", so a wrong width breaks a static assertion instead of a store.
- * docs/format/ explains the fields; tests/native/test_layout.py reads those tables against this file.
+ * docs/format/ explains the fields; tests/unit/test_format_docs.py reads its tables against this file.
  */
 #ifndef RMQ_LAYOUT_H
 #define RMQ_LAYOUT_H

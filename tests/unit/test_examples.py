@@ -1,0 +1,79 @@
+"""The scripts in examples/ and the Python blocks of the README, run over stores that RocketMQ wrote."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import StoreCopy
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=environment, check=False
+    )
+
+
+def test_duckdb(golden: Path) -> None:
+    pytest.importorskip("duckdb")
+    done = run("duckdb_over_store.py", golden / "basic" / "store")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = re.findall(r"(TopicBasic\w) *│ *(\d+)", done.stdout)
+    assert sorted(rows) == [("TopicBasicA", "658"), ("TopicBasicB", "668"), ("TopicBasicC", "674")]
+
+
+def test_polars(golden: Path) -> None:
+    pytest.importorskip("polars")
+    done = run("polars_over_store.py", golden / "basic" / "store")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("2000 messages\n")
+    assert "4226" in done.stdout
+
+
+def test_a_key_by_the_index_and_by_the_log(store_copy: StoreCopy) -> None:
+    store = store_copy("basic")
+    arguments = (store, "TopicBasicA", "key-0-0")
+    by_index = run("find_key.py", *arguments)
+    assert (by_index.returncode, by_index.stderr) == (0, "")
+    assert by_index.stdout.startswith("index: ")
+    for file in (store / "index").iterdir():
+        file.unlink()
+    by_log = run("find_key.py", *arguments)
+    assert by_log.stdout == by_index.stdout.replace("index: ", "log: ")
+    assert run("find_key.py", store, "TopicBasicA", "no-such-key").returncode == 1
+
+
+def test_damage_is_told(golden: Path) -> None:
+    done = run("find_key.py", golden / "crash_flipped" / "input", "TopicCrashA", "no-such-key")
+    assert re.search(r"commitlog/\d{20}@204236: crc, 442 bytes", done.stderr)
+
+
+def readme_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(readme_blocks())))
+def test_the_python_of_the_readme_runs(golden: Path, number: int) -> None:
+    code = readme_blocks()[number].replace("/data/store", str(golden / "basic" / "store"))
+    code = code.replace('"Orders", 0, 0', '"TopicBasicA", 0, 0').replace(
+        '["Orders"]', '["TopicBasicA"]'
+    )
+    if "duckdb" in code:
+        pytest.importorskip("duckdb")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "assert" in code or done.stdout
