@@ -275,7 +275,7 @@ def scan(
     view = memoryview(buf).cast("B")
     # The smallest record has 91 bytes, so one batch takes them all.
     rows = max(1, min(len(view) // 91 + 1, 1 << 24))
-    sink = _scan.ColumnScan(None if columns is None else tuple(columns), batch_rows=rows, batch_bytes=1 << 30)
+    sink = _scan.ColumnScan(columns, batch_rows=rows, batch_bytes=1 << 30)
     end_pos, code, found, expected = sink.feed(
         view, len(view), 0, base_offset, base_offset + len(view), check_place=False, check_crc=verify_crc
     )

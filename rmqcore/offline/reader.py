@@ -159,7 +159,7 @@ class StoreReader:
         ValueError
             An unknown column.
         """
-        chosen = ColumnList(None if columns is None else tuple(columns))
+        chosen = ColumnList(columns)
         conditions = {
             "topics": topics, "queue_ids": queue_ids, "tags": tags, "keys": keys, "since_ms": since_ms,
             "until_ms": until_ms, "start_phy_offset": start_phy_offset, "end_phy_offset": end_phy_offset,

@@ -1,0 +1,127 @@
+"""codec.scan: records in columns against the oracle's scan of the same bytes, whole and damaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Sample, damaged, host_text, log_of, samples
+
+from rmqcore import codec
+from rmqcore._native.codec import describe
+from rmqcore._native.scan import COLUMNS, PUBLIC_COLUMNS
+
+REASONS = {oracle.Reason.ZERO: "zero", None: "end"}
+
+
+def row(record: oracle.Record) -> dict[str, Any]:
+    """The public columns of one record."""
+    properties = record.property_map
+    return {
+        "phy_offset": record.phy_offset,
+        "msg_size": record.msg_size,
+        "magic": record.magic,
+        "body_crc": record.body_crc,
+        "queue_id": record.queue_id,
+        "flag": record.flag,
+        "queue_offset": record.queue_offset,
+        "sys_flag": record.sys_flag,
+        "born_timestamp_ms": record.born_timestamp_ms,
+        "born_host": host_text(record.born_host),
+        "store_timestamp_ms": record.store_timestamp_ms,
+        "store_host": host_text(record.store_host),
+        "reconsume_times": record.reconsume_times,
+        "prepared_transaction_offset": record.prepared_transaction_offset,
+        "body": record.body,
+        "topic": oracle.text_of(record.topic),
+        "properties": list(properties.items()),
+        "tags": properties.get("TAGS"),
+        "keys": oracle.key_tokens(properties.get("KEYS", "")),
+        "uniq_key": properties.get("UNIQ_KEY"),
+        "msg_id": record.msg_id,
+        "tags_code": record.tags_code,
+    }
+
+
+def compare(data: bytes, base_offset: int, *, verify_crc: bool) -> None:
+    expected = oracle.scan(data, check_crc=verify_crc)
+    found = codec.scan(data, base_offset=base_offset, verify_crc=verify_crc)
+    assert found.end_pos == expected.end_pos
+    assert found.num_rows == len(found) == len(expected.records)
+    batch = pa.record_batch(found)
+    batch.validate(full=True)
+    assert batch.column_names == list(PUBLIC_COLUMNS)
+    for found_row, record in zip(batch.to_pylist(), expected.records, strict=True):
+        # Names that are different bytes and the same text after U+FFFD stay apart in the column, not in a map.
+        pairs = dict(found_row["properties"])
+        assert pairs == record.property_map
+        assert {**found_row, "properties": list(pairs.items())} == row(record)
+    if isinstance(expected.stop, oracle.Blank):
+        assert (found.stop_reason, found.error) == ("blank", None)
+        return
+    assert found.stop_reason == REASONS.get(expected.stop, "error")
+    assert (found.error is None) == (found.stop_reason != "error")
+    if found.error is not None:
+        assert expected.stop is not None
+        assert found.error.phy_offset == base_offset + expected.end_pos
+        assert found.error.field == describe(expected.stop, 0, 0)[0]
+
+
+logs = st.lists(samples(), max_size=4)
+
+
+@given(logs, st.booleans())
+def test_records_end_to_end(sampled: list[Sample], verify_crc: bool) -> None:
+    data = b"".join(sample.expected for sample in sampled)
+    compare(data, 0, verify_crc=verify_crc)
+    assert codec.scan(data).stop_reason == "end"
+
+
+@given(logs, st.sampled_from([b"", bytes(7), bytes(500), oracle.blank(8), oracle.blank(4096)]))
+def test_what_lies_behind_the_records_is_named(sampled: list[Sample], tail: bytes) -> None:
+    compare(log_of(sampled, 1 << 40) + tail, 1 << 40, verify_crc=True)
+
+
+@given(st.data(), logs, samples(), logs, st.booleans(), st.binary(max_size=100))
+def test_damaged_records_stop_a_scan_where_they_stop_the_oracle(
+    data: st.DataObject,
+    before: list[Sample],
+    sample: Sample,
+    after: list[Sample],
+    verify_crc: bool,
+    garbage: bytes,
+) -> None:
+    mutated = data.draw(damaged(sample.expected))
+    compare(log_of(before, 0) + mutated + log_of(after, 7) + garbage, 0, verify_crc=verify_crc)
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes(noise: bytes) -> None:
+    compare(noise, 0, verify_crc=False)
+
+
+@given(logs, st.lists(st.sampled_from(sorted(COLUMNS)), unique=True))
+def test_chosen_columns_come_in_their_order(sampled: list[Sample], columns: list[str]) -> None:
+    columns = [name for name in columns if name not in {"topic_id", "key_hashes"}]
+    data = log_of(sampled, 0)
+    whole = pa.record_batch(codec.scan(data, columns=[*PUBLIC_COLUMNS, "raw"]))
+    some = codec.scan(data, columns=columns)
+    assert some.column_names == tuple(columns)
+    assert some.num_rows == len(sampled)
+    if columns:
+        assert pa.record_batch(some).equals(whole.select(columns))
+    assert b"".join(whole.column("raw").to_pylist()) == data
+
+
+@pytest.mark.parametrize("columns", [["nothing"], ["topic", "topic"]])
+def test_columns_that_cannot_be_are_refused(columns: list[str]) -> None:
+    with pytest.raises(ValueError, match="columns"):
+        codec.scan(b"", columns=columns)
+    with pytest.raises(TypeError):
+        codec.scan(b"", columns="topic")
+    with pytest.raises(ValueError, match="-1"):
+        codec.scan(b"", base_offset=-1)
