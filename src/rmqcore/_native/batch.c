@@ -67,22 +67,60 @@ static int grow_array(void **array, size_t *cap, size_t need, size_t item) {
     return 0;
 }
 
-int rmq_strings_grow(rmq_strings *s, size_t texts, size_t bytes) {
-    const size_t used = s->offsets ? (size_t)s->offsets[s->count] : 0;
-    if (used + bytes > INT32_MAX || s->count + texts >= INT32_MAX) return -1;
+/* Room for `texts` more texts and `bytes` more bytes. */
+static int grow_strings(rmq_strings *s, size_t texts, size_t bytes) {
+    if (s->used + bytes > INT32_MAX || s->count + texts >= INT32_MAX) return -1;
     void *offsets = s->offsets, *data = s->data;
     const int first = offsets == NULL;
     int failed = grow_array(&offsets, &s->offsets_cap, s->count + texts + 1, sizeof(int32_t));
     s->offsets = offsets;
     if (failed) return -1;
     if (first) s->offsets[0] = 0;
-    failed = grow_array(&data, &s->data_cap, used + bytes, 1);
+    failed = grow_array(&data, &s->data_cap, s->used + bytes, 1);
     s->data = data;
     return failed;
 }
 
-int rmq_hashes_room(rmq_column *column, size_t used, size_t more) {
-    return grow_array(&column->values.any, &column->values_cap, used + more, sizeof(int32_t));
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+
+static int grow_many(rmq_strings *s, size_t bytes, size_t *left) {
+    if (grow_strings(s, bytes / 4, bytes)) return -1;
+    *left = min_size(*left, min_size(s->data_cap - s->used, (s->offsets_cap - s->count - 1) * 4));
+    return 0;
+}
+
+static int grow_column(rmq_column *c, int id, int64_t rows, size_t bytes, size_t *left) {
+    switch (rmq_column_types[id].kind) {
+        case RMQ_KIND_I32:
+        case RMQ_KIND_I64:
+            return 0;
+        case RMQ_KIND_HASHES: {
+            const size_t used = (size_t)c->offsets[rows];
+            if (used + bytes / 4 > INT32_MAX) return -1;
+            if (grow_array(&c->values.any, &c->values_cap, used + bytes / 4, sizeof(int32_t))) return -1;
+            *left = min_size(*left, (c->values_cap - used) * 4);
+            return 0;
+        }
+        case RMQ_KIND_TEXT:
+        case RMQ_KIND_BYTES: /* one text a row: the offsets are there */
+            if (grow_strings(&c->strings, 0, bytes)) return -1;
+            *left = min_size(*left, c->strings.data_cap - c->strings.used);
+            return 0;
+        case RMQ_KIND_MAP:
+            if (grow_many(&c->second, bytes, left)) return -1;
+            break;
+        default:
+            break;
+    }
+    return grow_many(&c->strings, bytes, left);
+}
+
+int rmq_batch_grow(rmq_batch *batch, size_t bytes) {
+    batch->room = SIZE_MAX;
+    for (int i = 0; i < RMQ_COL_COUNT; i++) {
+        if (batch->pool->wanted >> i & 1 && grow_column(&batch->columns[i], i, batch->rows, bytes, &batch->room)) return -1;
+    }
+    return 0;
 }
 
 static int start_column(rmq_column *c, int id, int64_t rows) {
@@ -98,26 +136,28 @@ static int start_column(rmq_column *c, int id, int64_t rows) {
         case RMQ_KIND_TEXT:
         case RMQ_KIND_BYTES:
             if (type->nullable && (c->validity = malloc((n + 7) / 8)) == NULL) return -1;
-            return rmq_strings_grow(&c->strings, n, n * TEXT_BYTES);
+            return grow_strings(&c->strings, n, n * TEXT_BYTES);
         case RMQ_KIND_MAP:
-            if (rmq_strings_grow(&c->second, n * PAIRS, n * PAIRS * TEXT_BYTES)) return -1;
+            if (grow_strings(&c->second, n * PAIRS, n * PAIRS * TEXT_BYTES)) return -1;
             break;
         default:
             break;
     }
     if ((c->offsets = malloc((n + 1) * sizeof(int32_t))) == NULL) return -1;
-    if (type->kind == RMQ_KIND_HASHES) return rmq_hashes_room(c, 0, n * 2);
-    return rmq_strings_grow(&c->strings, n * PAIRS, n * PAIRS * TEXT_BYTES);
+    if (type->kind == RMQ_KIND_HASHES) return grow_array(&c->values.any, &c->values_cap, n * 2, sizeof(int32_t));
+    return grow_strings(&c->strings, n * PAIRS, n * PAIRS * TEXT_BYTES);
 }
 
 static void empty_batch(rmq_batch *batch) {
     batch->next = NULL;
     batch->rows = 0;
     batch->bytes = 0;
+    batch->room = 0;
     for (int i = 0; i < RMQ_COL_COUNT; i++) {
         rmq_column *c = &batch->columns[i];
         c->null_count = 0;
         c->strings.count = c->second.count = 0;
+        c->strings.used = c->second.used = 0;
         if (c->offsets) c->offsets[0] = 0;
         if (c->strings.offsets) c->strings.offsets[0] = 0;
         if (c->second.offsets) c->second.offsets[0] = 0;

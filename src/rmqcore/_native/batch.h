@@ -58,11 +58,12 @@ typedef struct rmq_column_type {
 
 extern const rmq_column_type rmq_column_types[RMQ_COL_COUNT];
 
-/* Texts end to end; offsets[count] bytes are used. */
+/* Texts end to end: text i is data[offsets[i], offsets[i + 1]), and offsets[count] == used. */
 typedef struct rmq_strings {
     int32_t *offsets;
     uint8_t *data;
-    size_t count, offsets_cap, data_cap;
+    size_t count, used;
+    size_t offsets_cap, data_cap;
 } rmq_strings;
 
 typedef struct rmq_column {
@@ -85,7 +86,8 @@ typedef struct rmq_batch {
     struct rmq_batch *next; /* in the free list */
     struct rmq_pool *pool;
     int64_t rows;
-    size_t bytes; /* of variable data so far */
+    size_t bytes; /* of the records so far */
+    size_t room;  /* every string column has at least so many bytes of data and a quarter as many texts left */
     rmq_column columns[RMQ_COL_COUNT];
 } rmq_batch;
 
@@ -103,14 +105,8 @@ rmq_batch *rmq_batch_take(rmq_pool *pool);
 /* Any thread. */
 void rmq_batch_release(rmq_batch *batch);
 
-/* Makes room for `texts` more texts of `bytes` bytes in all. 0, or -1 without memory or past 2 GiB (32-bit offsets). */
-int rmq_strings_grow(rmq_strings *s, size_t texts, size_t bytes);
-static inline int rmq_strings_room(rmq_strings *s, size_t texts, size_t bytes) {
-    if (s->count + texts < s->offsets_cap && (size_t)s->offsets[s->count] + bytes <= s->data_cap) return 0;
-    return rmq_strings_grow(s, texts, bytes);
-}
-
-/* Makes room for `more` further hashes. */
-int rmq_hashes_room(rmq_column *column, size_t used, size_t more);
+/* Makes sure that `bytes` more bytes and bytes / 4 more texts or hashes fit every variable column, and sets batch->room. 0, or -1
+ * without memory or past 2 GiB (32-bit offsets). */
+int rmq_batch_grow(rmq_batch *batch, size_t bytes);
 
 #endif

@@ -9,87 +9,81 @@ static const uint32_t PROPERTY_COLUMNS =
     UINT32_C(1) << RMQ_COL_PROPERTIES | UINT32_C(1) << RMQ_COL_TAGS | UINT32_C(1) << RMQ_COL_KEYS |
     UINT32_C(1) << RMQ_COL_UNIQ_KEY | UINT32_C(1) << RMQ_COL_TAGS_CODE | UINT32_C(1) << RMQ_COL_KEY_HASHES;
 
-/* Exactly n bytes with fixed-size moves: properties are mostly below 33 bytes, where calling memcpy costs more. */
-static inline void copy_short(uint8_t *to, const uint8_t *from, size_t n) {
-    if (n > 32) {
+enum {
+    /* Copies may write so far past their end; rmq_batch.room keeps it free. */
+    SLOP = 32,
+    /* Room for two hosts, a message id and what the copies overrun. */
+    ROW_ROOM = 2 * RMQ_HOST_TEXT_ROOM + RMQ_MSG_ID_V6_LEN + 8 * SLOP,
+};
+
+/* Texts are mostly below 33 bytes, of changing length: two fixed moves beat both memcpy's call and a branch on the length.
+ * Reads past the text only when `readable` (the window's end) is far enough. */
+static inline void copy_text(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *readable) {
+    if (readable - from < SLOP) {
         memcpy(to, from, n);
-    } else if (n >= 16) {
-        memcpy(to, from, 16);
-        memcpy(to + n - 16, from + n - 16, 16);
-    } else if (n >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + n - 8, from + n - 8, 8);
-    } else if (n >= 4) {
-        memcpy(to, from, 4);
-        memcpy(to + n - 4, from + n - 4, 4);
-    } else if (n) {
-        to[0] = from[0];
-        to[n / 2] = from[n / 2];
-        to[n - 1] = from[n - 1];
+        return;
     }
+    memcpy(to, from, SLOP);
+    if (n > SLOP) memcpy(to + SLOP, from + SLOP, n - SLOP);
 }
 
-/* Room was made by the caller: n bytes of ASCII, or 3 * n of anything else. */
-static inline void put_text(rmq_strings *s, const uint8_t *p, size_t n, int ascii) {
-    const int32_t used = s->offsets[s->count];
-    if (ascii || rmq_utf8_valid(p, n)) {
-        copy_short(s->data + used, p, n);
+static inline void close_text(rmq_strings *s, size_t n) {
+    s->used += n;
+    s->offsets[++s->count] = (int32_t)s->used;
+}
+
+static inline void put_text(rmq_strings *s, rmq_slice text, int ascii, const uint8_t *readable) {
+    if (ascii || rmq_utf8_valid(text.p, text.len)) {
+        copy_text(s->data + s->used, text.p, text.len, readable);
+        close_text(s, text.len);
     } else {
-        n = rmq_utf8_sanitize(p, n, s->data + used);
+        close_text(s, rmq_utf8_sanitize(text.p, text.len, s->data + s->used));
     }
-    s->offsets[++s->count] = used + (int32_t)n;
-}
-
-static inline void put_empty(rmq_strings *s) {
-    s->offsets[s->count + 1] = s->offsets[s->count];
-    s->count++;
 }
 
 static inline void put_bytes(rmq_strings *s, const uint8_t *p, size_t n) {
-    const int32_t used = s->offsets[s->count];
-    memcpy(s->data + used, p, n);
-    s->offsets[++s->count] = used + (int32_t)n;
+    memcpy(s->data + s->used, p, n);
+    close_text(s, n);
 }
 
-static inline void put_optional(rmq_column *c, int64_t row, rmq_slice text, int ascii) {
+static inline void put_optional(rmq_column *c, int64_t row, rmq_slice text, int ascii, const uint8_t *readable) {
     uint8_t *byte = &c->validity[row >> 3];
     if ((row & 7) == 0) *byte = 0;
     if (text.p) {
         *byte |= (uint8_t)(1U << (row & 7));
-        put_text(&c->strings, text.p, text.len, ascii);
+        put_text(&c->strings, text, ascii, readable);
     } else {
         c->null_count++;
-        put_empty(&c->strings);
+        close_text(&c->strings, 0);
     }
 }
 
-static int put_host(rmq_scan *scan, rmq_strings *s, const uint8_t *host, int v6) {
-    if (rmq_strings_room(s, 1, RMQ_HOST_TEXT_ROOM)) return -1;
-    uint8_t *to = s->data + s->offsets[s->count];
-    size_t n;
+static const struct rmq_known_host *learn_host(struct rmq_known_host *known, const uint8_t *host) {
+    char text[RMQ_HOST_TEXT_ROOM];
+    const size_t n = rmq_host_text(host, 0, text); /* at most "255.255.255.255:-2147483648", 27 bytes */
+    memcpy(&known->key, host, sizeof known->key);
+    memcpy(known->text, text, sizeof known->text);
+    known->len = n;
+    rmq_hex_upper(host, RMQ_HOST_V4_SIZE, known->hex);
+    return known;
+}
+
+static inline const struct rmq_known_host *known_host(rmq_scan *scan, const uint8_t *host) {
+    uint64_t key;
+    memcpy(&key, host, sizeof key);
+    struct rmq_known_host *known = &scan->hosts[key * UINT64_C(0x9E3779B97F4A7C15) >> 58];
+    return known->key == key && known->len ? known : learn_host(known, host);
+}
+
+static void put_host(rmq_scan *scan, rmq_strings *s, const uint8_t *host, int v6) {
+    uint8_t *to = s->data + s->used;
     if (v6) {
-        n = rmq_host_text(host, 1, (char *)to);
-    } else {
-        uint64_t key;
-        memcpy(&key, host, sizeof key);
-        const size_t slot = (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 58);
-        if (scan->hosts[slot].len == 0 || memcmp(scan->hosts[slot].key, host, sizeof key) != 0) {
-            char text[RMQ_HOST_TEXT_ROOM];
-            n = rmq_host_text(host, 0, text);
-            if (n <= sizeof scan->hosts[slot].text) { /* a negative port can be longer */
-                memcpy(scan->hosts[slot].key, host, sizeof key);
-                memcpy(scan->hosts[slot].text, text, n);
-                scan->hosts[slot].len = (uint8_t)n;
-            }
-            memcpy(to, text, n);
-        } else {
-            n = scan->hosts[slot].len;
-            copy_short(to, (const uint8_t *)scan->hosts[slot].text, n);
-        }
+        close_text(s, rmq_host_text(host, 1, (char *)to));
+        return;
     }
-    s->offsets[s->count + 1] = s->offsets[s->count] + (int32_t)n;
-    s->count++;
-    return 0;
+    const struct rmq_known_host *known = known_host(scan, host);
+    memcpy(to, known->text, sizeof known->text);
+    close_text(s, known->len);
 }
 
 /* Upper-case hex of 8 bytes given as a big-endian number: nibbles spread to bytes, then +'0' or +'A'-10. */
@@ -105,26 +99,22 @@ static inline void put_hex64(uint8_t *to, uint64_t value) {
     }
 }
 
-static int put_msg_id(rmq_strings *s, const rmq_record *rec) {
-    if (rmq_strings_room(s, 1, RMQ_MSG_ID_V6_LEN)) return -1;
-    uint8_t *to = s->data + s->offsets[s->count];
-    size_t n = 32;
+static void put_msg_id(rmq_scan *scan, rmq_strings *s, const rmq_record *rec) {
+    uint8_t *to = s->data + s->used;
     if (rec->sys_flag & RMQ_SYS_STOREHOST_V6) {
-        n = rmq_msg_id(rec, (char *)to);
-    } else {
-        put_hex64(to, (uint64_t)rmq_load_i64(rec->at + rec->store_host_pos));
-        put_hex64(to + 16, (uint64_t)rmq_rec_phy_offset(rec));
+        close_text(s, rmq_msg_id(rec, (char *)to));
+        return;
     }
-    s->offsets[s->count + 1] = s->offsets[s->count] + (int32_t)n;
-    s->count++;
-    return 0;
+    memcpy(to, known_host(scan, rec->at + rec->store_host_pos)->hex, 16);
+    put_hex64(to + 16, (uint64_t)rmq_rec_phy_offset(rec));
+    close_text(s, RMQ_MSG_ID_V4_LEN);
 }
 
 static int same_name(rmq_slice a, rmq_slice b) { return a.len == b.len && memcmp(a.p, b.p, a.len) == 0; }
 
 /* The map of a record with repeated names or very many: of each name the first place and the last value, as a Python dict or
  * Java's LinkedHashMap would hold it. Offsets fit 16 bits: properties have at most 32767 bytes. */
-static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii) {
+static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii, const uint8_t *readable) {
     enum { SLOTS = 16384 }; /* the shortest pair has 4 bytes: at most 8192 names */
     uint16_t first[SLOTS] = {0}, last[SLOTS] = {0};
     const uint8_t *props = rec->at + rec->props_pos;
@@ -147,36 +137,29 @@ static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii) {
                 rmq_prop final = prop;
                 rmq_props_begin(&value, props + last[slot] - 1, rec->props_len - last[slot] + 1u, 0);
                 rmq_props_next(&value, &final);
-                put_text(&c->strings, final.name.p, final.name.len, ascii);
-                put_text(&c->second, final.value.p, final.value.len, ascii);
+                put_text(&c->strings, final.name, ascii, readable);
+                put_text(&c->second, final.value, ascii, readable);
             }
         }
     }
 }
 
-/* Properties: one pass for the known ones and, when wanted, the map. */
-static int put_properties(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, rmq_known_props *known, int *ascii) {
+/* The map of a record, and the known properties on the way. */
+static void put_map(rmq_column *map, int64_t row, const rmq_record *rec, rmq_known_props *known, int ascii,
+                    const uint8_t *readable) {
     enum { QUICK = 32 };
     rmq_slice names[QUICK];
     size_t count = 0;
     uint64_t seen = 0;
     int slow = 0;
-    memset(known, 0, sizeof *known);
-    *ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
-    rmq_column *map = WANTED(RMQ_COL_PROPERTIES) ? &batch->columns[RMQ_COL_PROPERTIES] : NULL;
-    size_t begin_names = 0, begin_values = 0;
-    if (map) {
-        const size_t bytes = (size_t)rec->props_len * (*ascii ? 1 : 3), pairs = rec->props_len / 4 + 1u;
-        if (rmq_strings_room(&map->strings, pairs, bytes) || rmq_strings_room(&map->second, pairs, bytes)) return -1;
-        begin_names = map->strings.count;
-        begin_values = map->second.count;
-    }
+    const size_t begin_names = map->strings.count, begin_values = map->second.count;
+    const size_t begin_names_used = map->strings.used, begin_values_used = map->second.used;
     rmq_props_iter it;
     rmq_prop prop;
     rmq_props_begin(&it, rec->at + rec->props_pos, rec->props_len, rec->props_pos);
     while (rmq_props_next(&it, &prop)) {
         rmq_props_note(known, &prop);
-        if (map == NULL || slow) continue;
+        if (slow) continue;
         /* A repeated name is rare: a bit set says "never seen", only otherwise are names compared. */
         const uint64_t bit = UINT64_C(1) << ((prop.name.p[0] * 5u + prop.name.p[prop.name.len - 1] + prop.name.len) & 63);
         if (count == QUICK) slow = 1;
@@ -186,64 +169,79 @@ static int put_properties(rmq_scan *scan, rmq_batch *batch, const rmq_record *re
         if (slow) continue;
         seen |= bit;
         names[count++] = prop.name;
-        put_text(&map->strings, prop.name.p, prop.name.len, *ascii);
-        put_text(&map->second, prop.value.p, prop.value.len, *ascii);
+        put_text(&map->strings, prop.name, ascii, readable);
+        put_text(&map->second, prop.value, ascii, readable);
     }
-    if (map) {
-        if (slow) {
-            map->strings.count = begin_names;
-            map->second.count = begin_values;
-            put_map_slow(map, rec, *ascii);
-        }
-        map->offsets[batch->rows + 1] = (int32_t)map->strings.count;
+    if (slow) {
+        map->strings.count = begin_names;
+        map->strings.used = begin_names_used;
+        map->second.count = begin_values;
+        map->second.used = begin_values_used;
+        put_map_slow(map, rec, ascii, readable);
     }
-    return 0;
+    map->offsets[row + 1] = (int32_t)map->strings.count;
 }
 
-static int put_keys(rmq_column *c, int64_t row, rmq_slice keys, int ascii) {
-    if (keys.p) {
-        if (rmq_strings_room(&c->strings, keys.len / 2 + 1u, (size_t)keys.len * (ascii ? 1 : 3))) return -1;
-        size_t pos = 0;
-        rmq_slice word;
-        while (rmq_keys_next(keys, &pos, &word)) put_text(&c->strings, word.p, word.len, ascii);
-    }
+static void put_keys(rmq_column *c, int64_t row, rmq_slice keys, int ascii, const uint8_t *readable) {
+    size_t pos = 0;
+    rmq_slice word;
+    while (rmq_keys_next(keys, &pos, &word)) put_text(&c->strings, word, ascii, readable);
     c->offsets[row + 1] = (int32_t)c->strings.count;
-    return 0;
 }
 
 /* IndexService#buildIndex in 5.5.0: UNIQ_KEY, the words of KEYS, then T#TAGS; nothing for a rollback. */
-static int put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, const rmq_known_props *known, uint32_t seed) {
-    size_t used = (size_t)c->offsets[row];
+static void put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, const rmq_known_props *known, uint32_t seed) {
+    int32_t *hash = c->values.i32 + c->offsets[row];
     if ((rec->sys_flag & RMQ_SYS_TRANSACTION_MASK) != RMQ_SYS_TRANSACTION_ROLLBACK) {
-        if (rmq_hashes_room(c, used, known->keys.len / 2 + 3u)) return -1;
-        int32_t *hashes = c->values.i32;
-        if (known->uniq_key.p) hashes[used++] = rmq_index_key_hash(rmq_jhash(seed, known->uniq_key.p, known->uniq_key.len));
-        if (known->keys.p) {
-            size_t pos = 0;
-            rmq_slice word;
-            while (rmq_keys_next(known->keys, &pos, &word)) {
-                hashes[used++] = rmq_index_key_hash(rmq_jhash(seed, word.p, word.len));
-            }
-        }
+        if (known->uniq_key.p) *hash++ = rmq_index_key_hash(rmq_jhash(seed, known->uniq_key.p, known->uniq_key.len));
+        size_t pos = 0;
+        rmq_slice word;
+        while (rmq_keys_next(known->keys, &pos, &word)) *hash++ = rmq_index_key_hash(rmq_jhash(seed, word.p, word.len));
         if (known->tags.p) {
-            const uint32_t h = rmq_jhash(seed, (const uint8_t *)"T#", 2);
-            hashes[used++] = rmq_index_key_hash(rmq_jhash(h, known->tags.p, known->tags.len));
+            const uint32_t prefix = rmq_jhash(seed, (const uint8_t *)"T#", 2);
+            *hash++ = rmq_index_key_hash(rmq_jhash(prefix, known->tags.p, known->tags.len));
         }
     }
-    if (used > INT32_MAX) return -1;
-    c->offsets[row + 1] = (int32_t)used;
-    return 0;
+    c->offsets[row + 1] = (int32_t)(hash - c->values.i32);
 }
 
 #define PUT_I32(id, value) \
-    if (WANTED(id)) batch->columns[id].values.i32[row] = (value)
+    if (WANTED(id)) columns[id].values.i32[row] = (value)
 #define PUT_I64(id, value) \
-    if (WANTED(id)) batch->columns[id].values.i64[row] = (value)
+    if (WANTED(id)) columns[id].values.i64[row] = (value)
+
+static void append_properties(rmq_scan *scan, rmq_column *columns, int64_t row, const rmq_record *rec, int32_t topic_id,
+                              const rmq_known_props *filtered, const uint8_t *readable) {
+    rmq_known_props own;
+    const rmq_known_props *known = &own;
+    const int ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
+    if (WANTED(RMQ_COL_PROPERTIES)) {
+        memset(&own, 0, sizeof own);
+        put_map(&columns[RMQ_COL_PROPERTIES], row, rec, &own, ascii, readable);
+    } else if (filtered) {
+        known = filtered;
+    } else {
+        rmq_props_known(rec->at + rec->props_pos, rec->props_len, rec->props_pos, &own);
+    }
+    if (WANTED(RMQ_COL_TAGS)) put_optional(&columns[RMQ_COL_TAGS], row, known->tags, ascii, readable);
+    if (WANTED(RMQ_COL_UNIQ_KEY)) put_optional(&columns[RMQ_COL_UNIQ_KEY], row, known->uniq_key, ascii, readable);
+    if (WANTED(RMQ_COL_KEYS)) put_keys(&columns[RMQ_COL_KEYS], row, known->keys, ascii, readable);
+    PUT_I64(RMQ_COL_TAGS_CODE, rmq_tags_code(rec, known, &scan->levels));
+    if (WANTED(RMQ_COL_KEY_HASHES)) {
+        put_key_hashes(&columns[RMQ_COL_KEY_HASHES], row, rec, known, rmq_topics_get(scan->topics, topic_id)->key_seed);
+    }
+}
 
 /* Adds one row. 0, or -1 without memory: then the batch is unusable. */
-static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const rmq_known_props *filtered) {
+static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const rmq_known_props *filtered,
+                  const uint8_t *readable) {
     const int64_t row = batch->rows;
     rmq_column *const columns = batch->columns;
+    /* One test for all columns: malformed text can take three times its bytes. */
+    const size_t need = rec->msg_size + 2 * ((size_t)rec->topic_len + rec->props_len) + ROW_ROOM;
+    if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
+    batch->room -= need;
+
     PUT_I64(RMQ_COL_PHY_OFFSET, rmq_rec_phy_offset(rec));
     PUT_I32(RMQ_COL_MSG_SIZE, (int32_t)rec->msg_size);
     PUT_I32(RMQ_COL_MAGIC, rec->magic);
@@ -256,62 +254,24 @@ static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const
     PUT_I64(RMQ_COL_STORE_TIMESTAMP_MS, rmq_rec_store_timestamp(rec));
     PUT_I32(RMQ_COL_RECONSUME_TIMES, rmq_rec_reconsume_times(rec));
     PUT_I64(RMQ_COL_PREPARED_TRANSACTION_OFFSET, rmq_rec_prepared_transaction_offset(rec));
-    if (WANTED(RMQ_COL_BORN_HOST) && put_host(scan, &columns[RMQ_COL_BORN_HOST].strings, rec->at + RMQ_REC_BORNHOST,
-                                              rec->sys_flag & RMQ_SYS_BORNHOST_V6)) {
-        return -1;
+    if (WANTED(RMQ_COL_BORN_HOST)) {
+        put_host(scan, &columns[RMQ_COL_BORN_HOST].strings, rec->at + RMQ_REC_BORNHOST, rec->sys_flag & RMQ_SYS_BORNHOST_V6);
     }
-    if (WANTED(RMQ_COL_STORE_HOST) && put_host(scan, &columns[RMQ_COL_STORE_HOST].strings,
-                                               rec->at + rec->store_host_pos, rec->sys_flag & RMQ_SYS_STOREHOST_V6)) {
-        return -1;
+    if (WANTED(RMQ_COL_STORE_HOST)) {
+        put_host(scan, &columns[RMQ_COL_STORE_HOST].strings, rec->at + rec->store_host_pos,
+                 rec->sys_flag & RMQ_SYS_STOREHOST_V6);
     }
-    if (WANTED(RMQ_COL_BODY)) {
-        rmq_strings *s = &columns[RMQ_COL_BODY].strings;
-        if (rmq_strings_room(s, 1, rec->body_len)) return -1;
-        put_bytes(s, rec->at + rec->body_pos, rec->body_len);
-    }
-    if (WANTED(RMQ_COL_RAW)) {
-        rmq_strings *s = &columns[RMQ_COL_RAW].strings;
-        if (rmq_strings_room(s, 1, rec->msg_size)) return -1;
-        put_bytes(s, rec->at, rec->msg_size);
-    }
-    const uint8_t *topic = rec->at + rec->topic_pos;
+    if (WANTED(RMQ_COL_MSG_ID)) put_msg_id(scan, &columns[RMQ_COL_MSG_ID].strings, rec);
+    if (WANTED(RMQ_COL_BODY)) put_bytes(&columns[RMQ_COL_BODY].strings, rec->at + rec->body_pos, rec->body_len);
+    if (WANTED(RMQ_COL_RAW)) put_bytes(&columns[RMQ_COL_RAW].strings, rec->at, rec->msg_size);
+    const rmq_slice topic = {rec->at + rec->topic_pos, rec->topic_len};
     if (WANTED(RMQ_COL_TOPIC)) {
-        rmq_strings *s = &columns[RMQ_COL_TOPIC].strings;
-        if (rmq_strings_room(s, 1, (size_t)rec->topic_len * 3)) return -1;
-        put_text(s, topic, rec->topic_len, rmq_is_ascii(topic, rec->topic_len));
+        put_text(&columns[RMQ_COL_TOPIC].strings, topic, rmq_is_ascii(topic.p, topic.len), readable);
     }
-    if (WANTED(RMQ_COL_MSG_ID) && put_msg_id(&columns[RMQ_COL_MSG_ID].strings, rec)) return -1;
     int32_t topic_id = 0;
-    if (scan->topics && (topic_id = rmq_topics_intern(scan->topics, topic, rec->topic_len)) < 0) return -1;
+    if (scan->topics && (topic_id = rmq_topics_intern(scan->topics, topic.p, topic.len)) < 0) return -1;
     PUT_I32(RMQ_COL_TOPIC_ID, topic_id);
-
-    if (scan->wanted & PROPERTY_COLUMNS) {
-        rmq_known_props own;
-        const rmq_known_props *known = filtered;
-        int ascii = 1;
-        /* Without the map a filter's parse is as good; with it the properties are walked again. */
-        if (known == NULL || WANTED(RMQ_COL_PROPERTIES)) {
-            if (put_properties(scan, batch, rec, &own, &ascii)) return -1;
-            known = &own;
-        } else {
-            ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
-        }
-        const size_t factor = ascii ? 1 : 3;
-        if (WANTED(RMQ_COL_TAGS)) {
-            if (rmq_strings_room(&columns[RMQ_COL_TAGS].strings, 1, known->tags.len * factor)) return -1;
-            put_optional(&columns[RMQ_COL_TAGS], row, known->tags, ascii);
-        }
-        if (WANTED(RMQ_COL_UNIQ_KEY)) {
-            if (rmq_strings_room(&columns[RMQ_COL_UNIQ_KEY].strings, 1, known->uniq_key.len * factor)) return -1;
-            put_optional(&columns[RMQ_COL_UNIQ_KEY], row, known->uniq_key, ascii);
-        }
-        if (WANTED(RMQ_COL_KEYS) && put_keys(&columns[RMQ_COL_KEYS], row, known->keys, ascii)) return -1;
-        PUT_I64(RMQ_COL_TAGS_CODE, rmq_tags_code(rec, known, &scan->levels));
-        if (WANTED(RMQ_COL_KEY_HASHES)) {
-            const uint32_t seed = rmq_topics_get(scan->topics, topic_id)->key_seed;
-            if (put_key_hashes(&columns[RMQ_COL_KEY_HASHES], row, rec, known, seed)) return -1;
-        }
-    }
+    if (scan->wanted & PROPERTY_COLUMNS) append_properties(scan, columns, row, rec, topic_id, filtered, readable);
     batch->rows = row + 1;
     batch->bytes += rec->msg_size;
     return 0;
@@ -337,13 +297,14 @@ static int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, r
 }
 
 int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) {
+    const uint8_t *readable = w->buf + w->len;
     rmq_known_props known;
     const int parsed = scan->filter && rmq_filter_needs_properties(scan->filter);
     for (;;) {
         if (batch->rows >= scan->batch_rows || batch->bytes >= scan->batch_bytes) return RMQ_S_FULL;
         const int32_t size = next_accepted(scan, w, pos, rec, &known);
         if (size < RMQ_REC_MIN_SIZE_V1) return size;
-        if (append(scan, batch, rec, parsed ? &known : NULL)) return RMQ_S_MEMORY;
+        if (append(scan, batch, rec, parsed ? &known : NULL, readable)) return RMQ_S_MEMORY;
         *pos += (size_t)size;
     }
 }

@@ -1,23 +1,41 @@
 #include "filter.h"
 #include <string.h>
 
+/* Only spreads table slots: nothing on disk depends on it. The last 8 bytes are loaded whole, some for the second time. */
 uint32_t rmq_text_hash(const uint8_t *p, size_t len) {
-    /* Multiply and fold: two loads for the usual 8 to 16 bytes. Only spreads table slots, nothing on disk depends on it. */
-    uint64_t h = len * UINT64_C(0x9E3779B97F4A7C15), word;
-    while (len >= 8) {
-        memcpy(&word, p, 8);
-        h = (h ^ word) * UINT64_C(0xD6E8FEB86659FD93);
-        h ^= h >> 32;
-        p += 8;
-        len -= 8;
+    uint64_t h = len * UINT64_C(0x9E3779B97F4A7C15), word = 0;
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 < len; i += 8) {
+            memcpy(&word, p + i, 8);
+            h = (h ^ word) * UINT64_C(0xD6E8FEB86659FD93);
+            h ^= h >> 32;
+        }
+        memcpy(&word, p + len - 8, 8);
+    } else {
+        for (size_t i = 0; i < len; i++) word = word << 8 | p[i];
     }
-    word = 0;
-    memcpy(&word, p, len);
     h = (h ^ word) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(h >> 32);
 }
 
-static int same(rmq_slice a, rmq_slice b) { return a.len == b.len && memcmp(a.p, b.p, a.len) == 0; }
+/* memcmp for texts that are usually equal and short. */
+int rmq_text_equal(const uint8_t *a, const uint8_t *b, size_t len) {
+    uint64_t x, y, differ = 0;
+    if (len < 8) {
+        for (size_t i = 0; i < len; i++) differ |= (uint64_t)(a[i] ^ b[i]);
+        return differ == 0;
+    }
+    for (size_t i = 0; i + 8 < len; i += 8) {
+        memcpy(&x, a + i, 8);
+        memcpy(&y, b + i, 8);
+        differ |= x ^ y;
+    }
+    memcpy(&x, a + len - 8, 8);
+    memcpy(&y, b + len - 8, 8);
+    return (differ | (x ^ y)) == 0;
+}
+
+static int same(rmq_slice a, rmq_slice b) { return a.len == b.len && rmq_text_equal(a.p, b.p, a.len); }
 
 void rmq_text_set_build(uint32_t *slots, uint32_t mask, const rmq_slice *items, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {

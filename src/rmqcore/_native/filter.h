@@ -15,6 +15,7 @@ typedef struct rmq_text_set {
 } rmq_text_set;
 
 uint32_t rmq_text_hash(const uint8_t *p, size_t len);
+int rmq_text_equal(const uint8_t *a, const uint8_t *b, size_t len);
 
 /* Fills slots (mask + 1 of them, zeroed by the caller) from count items. */
 void rmq_text_set_build(uint32_t *slots, uint32_t mask, const rmq_slice *items, uint32_t count);

@@ -1,19 +1,4 @@
 #include "utf8.h"
-#include <string.h>
-
-int rmq_is_ascii(const uint8_t *p, size_t len) {
-    const uint64_t high = UINT64_C(0x8080808080808080);
-    uint64_t seen = 0, word;
-    while (len >= 8) {
-        memcpy(&word, p, 8);
-        seen |= word;
-        p += 8;
-        len -= 8;
-    }
-    uint8_t rest = 0;
-    while (len--) rest |= *p++;
-    return ((seen & high) | (rest & 0x80U)) == 0;
-}
 
 size_t rmq_utf8_next(const uint8_t *p, size_t left, uint32_t *cp) {
     uint8_t lead = p[0];

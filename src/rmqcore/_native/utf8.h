@@ -6,9 +6,24 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* 1 when all bytes are ASCII. */
-int rmq_is_ascii(const uint8_t *p, size_t len);
+static inline int rmq_is_ascii(const uint8_t *p, size_t len) {
+    const uint64_t high = UINT64_C(0x8080808080808080);
+    uint64_t seen = 0, word;
+    if (len < 8) {
+        for (size_t i = 0; i < len; i++) seen |= p[i];
+        return (seen & 0x80) == 0;
+    }
+    for (size_t i = 0; i + 8 < len; i += 8) {
+        memcpy(&word, p + i, 8);
+        seen |= word;
+    }
+    /* The last 8 bytes, some of them for the second time: no loop over a remainder of changing length. */
+    memcpy(&word, p + len - 8, 8);
+    return ((seen | word) & high) == 0;
+}
 
 /* 1 when well-formed UTF-8 (no surrogates, no overlong forms, nothing above U+10FFFF). */
 int rmq_utf8_valid(const uint8_t *p, size_t len);
