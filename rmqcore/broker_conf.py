@@ -37,7 +37,11 @@ def java_name(name: str) -> str:
 
 def field_of(key: str, names: AbstractSet[str]) -> str | None:
     """Give the one of our field names that a key means, also in its ``maped`` or ``mapped`` spelling."""
-    for spelling in (key, re.sub("([Mm])aped", r"\1apped", key), re.sub("([Mm])apped", r"\1aped", key)):
+    for spelling in (
+        key,
+        re.sub("([Mm])aped", r"\1apped", key),
+        re.sub("([Mm])apped", r"\1aped", key),
+    ):
         name = snake_case(spelling)
         if name in names and "_" not in spelling:
             return name
@@ -48,7 +52,9 @@ def describe_unknown(key: str, names: AbstractSet[str]) -> str:
     """Say that a key is unknown, and which known one is nearest."""
     known = {java_name(name) for name in names} | IGNORED_KEYS
     nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
-    return f"no RocketMQ setting is called {key}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+    return f"no RocketMQ setting is called {key}" + (
+        f"; did you mean {nearest[0]}?" if nearest else ""
+    )
 
 
 def parse_value(name: str, kind: str, text: str) -> object:

@@ -54,7 +54,9 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     for word in text.split():
         number, unit = word[:-1], word[-1]
         if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
-            raise ValueError(f"message_delay_level: {word!r} is no delay (a number and s, m, h or d)")
+            raise ValueError(
+                f"message_delay_level: {word!r} is no delay (a number and s, m, h or d)"
+            )
         delays.append(int(number) * DELAY_UNITS_MS[unit])
     return tuple(delays)
 
@@ -63,8 +65,8 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 class MessageStoreConfig:
     """Settings of a store.
 
-    **Units.** As in Java: sizes in bytes, intervals and timeouts in milliseconds, ``file_reserved_time`` in hours, ``*_ratio`` in
-    percent, ``*_least_pages`` in pages of 4096 bytes. Enum values are their Java names as text.
+    **Units.** As in Java: sizes in bytes, intervals and timeouts in milliseconds, ``file_reserved_time`` in
+    hours, ``*_ratio`` in percent, ``*_least_pages`` in pages of 4096 bytes. Enum values are their Java names.
 
     One default differs from Java: ``check_commit_log_offset_on_recover`` is on (docs/compat.md).
 
@@ -209,8 +211,9 @@ class MessageStoreConfig:
     def from_broker_conf(cls, path: str | os.PathLike[str], **overrides: Any) -> MessageStoreConfig:
         """Read a broker's configuration file as it is.
 
-        Keys that a store has no use for are kept in `extra`. One that no part of RocketMQ knows is kept there too, and a warning names
-        the nearest known one. The old spelling ``maped...`` of the ``mapped...`` keys is understood, and the other way round.
+        Keys that a store has no use for are kept in `extra`. One that no part of RocketMQ knows is kept there
+        too, and a warning names the nearest known one. The old spelling ``maped...`` of the ``mapped...`` keys
+        is understood, and the other way round.
 
         Parameters
         ----------

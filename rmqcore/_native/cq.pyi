@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ CQ_STORE_UNIT_SIZE: Final[int]
 CQ_FILLER_SIZE: Final[int]
 CQ_DTYPE: Final[np.dtype[np.void]]
 
-Column = int | Sequence[int] | npt.NDArray[np.integer[Any]]
+Column: TypeAlias = int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
 def pack_cq(phy_offset: Column, msg_size: Column, tags_code: Column) -> bytes: ...
 def unpack_cq(buf: Buffer) -> npt.NDArray[np.void]: ...

@@ -23,7 +23,7 @@ class IndexHeader(NamedTuple):
     index_count: int
 
 class IndexFinding(NamedTuple):
-    index: int
+    entry_index: int
     field: str
     expected: int
     found: int
@@ -31,9 +31,12 @@ class IndexFinding(NamedTuple):
 def decode_header(buf: Buffer) -> IndexHeader: ...
 def encode_header(fields: Sequence[int]) -> bytes: ...
 def key_hash(topic: str, key: str) -> int: ...
+
 @final
 class ChainWalk:
-    def __init__(self, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int) -> None: ...
+    def __init__(
+        self, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int
+    ) -> None: ...
     @property
     def next_index(self) -> int: ...
     @property

@@ -89,4 +89,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
         return StoreCheckpoint.decode(data)
     except ValueError:
         expected = f"at least {_index.CHECKPOINT_USED_SIZE} bytes"
-        raise CorruptionError(os.fspath(path), len(data), "file size", expected, f"{len(data)} bytes") from None
+        raise CorruptionError(
+            os.fspath(path), len(data), "file size", expected, f"{len(data)} bytes"
+        ) from None

@@ -19,7 +19,9 @@ class StorePaths:
         storePathCommitLog, when the CommitLog lies elsewhere.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, commitlog: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], *, commitlog: str | os.PathLike[str] | None = None
+    ) -> None:
         self.root = Path(root)
         self.commitlog = self.root / "commitlog" if commitlog is None else Path(commitlog)
         self.consumequeue = self.root / "consumequeue"

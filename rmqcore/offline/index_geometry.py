@@ -69,7 +69,9 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
         if len(places) > MAX_CANDIDATES:
             # A file of one message at offset 0: any zeros look like it, unless its hash is no zero.
             places = np.flatnonzero(fits & (entries["key_hash"] != 0))
-        found += [slots + step * int(place) for place in places if slots + step * int(place) <= most]
+        found += [
+            slots + step * int(place) for place in places if slots + step * int(place) <= most
+        ]
         if len(found) > MAX_CANDIDATES:
             return []
         slots += step * len(entries)

@@ -31,7 +31,13 @@ class IndexAnswer:
 
 
 def query_offsets(
-    files: Sequence[IndexFileReader], topic: str, key: str, limit: int, begin_ms: int, end_ms: int, index_type: str | None
+    files: Sequence[IndexFileReader],
+    topic: str,
+    key: str,
+    limit: int,
+    begin_ms: int,
+    end_ms: int,
+    index_type: str | None,
 ) -> IndexAnswer:
     """Find at most `limit` entries of a key, from the newest file and the newest entry on.
 
@@ -42,7 +48,11 @@ def query_offsets(
     found: list[int] = []
     for file in reversed(files):
         begin, end = file.header.begin_timestamp_ms, file.header.end_timestamp_ms
-        if (begin_ms < begin and end_ms > end) or begin <= begin_ms <= end or begin <= end_ms <= end:
+        if (
+            (begin_ms < begin and end_ms > end)
+            or begin <= begin_ms <= end
+            or begin <= end_ms <= end
+        ):
             found += file.find(wanted, begin_ms, end_ms, limit - len(found))
         if begin < begin_ms or len(found) >= limit:
             break

@@ -20,7 +20,15 @@ from rmqcore.offline.queues import max_offset, min_offset
 from rmqcore.offline.time_search import Boundary
 from rmqcore.offline.time_search import offset_by_time as search_time
 
-__all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup", "get", "lookup_id", "offset_by_time", "query"]
+__all__ = [
+    "OfflineGetResult",
+    "StoreFiles",
+    "StoreLookup",
+    "get",
+    "lookup_id",
+    "offset_by_time",
+    "query",
+]
 
 MSG_ID_DIGITS = (32, 56)
 
@@ -132,10 +140,14 @@ class StoreLookup:
         """Give the phy offset that a queue entry holds; None outside the queue."""
         queue = self._queue(topic, queue_id)
         start, end = self._bounds(queue, self._store.log_files())
-        entry = queue.entries(queue_offset, 1) if start <= queue_offset < end else ()
+        if not start <= queue_offset < end:
+            return None
+        entry = queue.entries(queue_offset, 1)
         return int(entry["phy_offset"][0]) if len(entry) else None
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
+    ) -> int:
         """Give the first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER).
 
         Raises
@@ -211,9 +223,17 @@ class StoreLookup:
         ValueError
             `max_messages` below 0 or another `index_type`.
         """
-        answer = self.query_offsets(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
-        found = (self._store.message_at(phy_offset) for phy_offset in dict.fromkeys(answer.phy_offsets))
-        return [message for message in found if message is not None and has_key(message, topic, key, index_type)]
+        answer = self.query_offsets(
+            topic, key, max_messages, begin_ms, end_ms, index_type=index_type
+        )
+        found = (
+            self._store.message_at(phy_offset) for phy_offset in dict.fromkeys(answer.phy_offsets)
+        )
+        return [
+            message
+            for message in found
+            if message is not None and has_key(message, topic, key, index_type)
+        ]
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).
@@ -237,7 +257,13 @@ class StoreLookup:
 
 
 def get(
-    store: StoreFiles, topic: str, queue_id: int, queue_offset: int, max_messages: int = 32, *, tags: str | None = None
+    store: StoreFiles,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    max_messages: int = 32,
+    *,
+    tags: str | None = None,
 ) -> OfflineGetResult:
     """See `StoreLookup.get`."""
     return StoreLookup(store).get(topic, queue_id, queue_offset, max_messages, tags=tags)
@@ -254,10 +280,14 @@ def query(
     index_type: str | None = None,
 ) -> list[MessageView]:
     """See `StoreLookup.query`."""
-    return StoreLookup(store).query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
+    return StoreLookup(store).query(
+        topic, key, max_messages, begin_ms, end_ms, index_type=index_type
+    )
 
 
-def offset_by_time(store: StoreFiles, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+def offset_by_time(
+    store: StoreFiles, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
+) -> int:
     """See `StoreLookup.offset_by_time`."""
     return StoreLookup(store).offset_by_time(topic, queue_id, timestamp_ms, boundary)
 

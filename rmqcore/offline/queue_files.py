@@ -21,7 +21,10 @@ DEFAULT_FILE_SIZE = 6_000_000
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """One file: its name says the logical byte that it starts at; `entry_count` is how many whole entries are its own."""
+    """One file of a queue.
+
+    Its name says the logical byte that it starts at; `entry_count` is the number of whole entries that are its own.
+    """
 
     path: Path
     file_from_offset: int
@@ -43,7 +46,8 @@ class QueueFile:
 class QueueFiles:
     """The files of one queue.
 
-    Files whose names are no offset of a whole entry and files shorter than one entry are left out, as if they were missing.
+    Files whose names are no offset of a whole entry and files shorter than one entry are left out, as if they
+    were missing.
 
     Parameters
     ----------
@@ -112,8 +116,8 @@ class QueueFiles:
     def entries(self, start: int, count: int) -> Entries:
         """Read entries `start`, `start + 1`, ... as a structured array.
 
-        Fields ``phy_offset``, ``msg_size``, ``tags_code``, big-endian as on disk. It ends before `count` at a missing file and at the
-        end of the last one; whether an entry is valid is not looked at.
+        Fields ``phy_offset``, ``msg_size``, ``tags_code``, big-endian as on disk. It ends before `count` at a
+        missing file and at the end of the last one; whether an entry is valid is not looked at.
         """
         parts = []
         while count > 0:

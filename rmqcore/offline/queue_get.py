@@ -104,7 +104,9 @@ class QueueGet:
         self.message_at = message_at
         self.config = config
 
-    def run(self, queue_offset: int, max_messages: int, tags: TagFilter, max_bytes: int) -> OfflineGetResult:
+    def run(
+        self, queue_offset: int, max_messages: int, tags: TagFilter, max_bytes: int
+    ) -> OfflineGetResult:
         """Answer from `queue_offset` on."""
         if self.end == 0:
             return self._result(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
@@ -120,7 +122,10 @@ class QueueGet:
             file = self.queue.file_of(next_offset)
             if file is None:
                 per_file = self.queue.entries_per_file
-                status, next_offset = GetMessageStatus.OFFSET_FOUND_NULL, next_offset + per_file - next_offset % per_file
+                status, next_offset = (
+                    GetMessageStatus.OFFSET_FOUND_NULL,
+                    next_offset + per_file - next_offset % per_file,
+                )
                 break
             scan_bytes = max(self.config.max_filter_message_size, max_messages * CQ_STORE_UNIT_SIZE)
             scan_end = queue_offset - (-scan_bytes // CQ_STORE_UNIT_SIZE)
@@ -185,7 +190,9 @@ class _Batch:
 
     def is_full(self, msg_size: int) -> bool:
         """One message always fits."""
-        return bool(self.messages) and (len(self.messages) >= self.most or self.size + msg_size > self.most_bytes)
+        return bool(self.messages) and (
+            len(self.messages) >= self.most or self.size + msg_size > self.most_bytes
+        )
 
     def add(self, message: MessageView) -> None:
         self.messages.append(message)

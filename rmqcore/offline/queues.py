@@ -1,7 +1,7 @@
 """ConsumeQueues of a store: which there are, and where each begins and ends.
 
-Minimum and maximum are what Java finds when it loads the directory, so what a get answers here is what a broker would answer
-after a restart.
+Minimum and maximum are what Java finds when it loads the directory, so what a get answers here is what a broker
+would answer after a restart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.offline.queue_files import Entries, QueueFile, QueueFiles
 from rmqcore.offline.ranges import entries_of
 
-__all__ = ["Entries", "QueueFile", "QueueFiles", "QueueInfo", "find_queues", "list_queues", "max_offset", "min_offset", "queue_info"]
+__all__ = [
+    "Entries",
+    "QueueFile",
+    "QueueFiles",
+    "QueueInfo",
+    "find_queues",
+    "list_queues",
+    "max_offset",
+    "min_offset",
+    "queue_info",
+]
 
 # Java's recovery of a queue starts at the third file from the end.
 RECOVERED_FILES = 3
@@ -59,8 +69,9 @@ class QueueInfo:
 def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
     """Find the queue offset after the last entry, as Java does when it loads the queue.
 
-    Entries count up to the first invalid one, from the third file from the end on; those of messages at or after `log_end` (the
-    phy offset after the CommitLog's last message) do not. A second call goes on where the first one stopped.
+    Entries count up to the first invalid one, from the third file from the end on; those of messages at or
+    after `log_end` (the phy offset after the CommitLog's last message) do not. A second call goes on where the
+    first one stopped.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#recover, #truncateDirtyLogicFiles.
     """
@@ -74,7 +85,7 @@ def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
 
 
 def _recovered_end(queue: QueueFiles) -> tuple[int, int]:
-    """The file in which recovery stops, by its place in the list, and the valid entries there; (-1, 0) without files."""
+    """The place in the list of the file in which recovery stops, and the valid entries there; (-1, 0) without files."""
     files = queue.files
     if not files:
         return -1, 0
@@ -126,10 +137,10 @@ def _truncated_end(queue: QueueFiles, at: int, valid: int, log_end: int) -> int:
 
 
 def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
-    """Find the queue offset of the first entry whose message the CommitLog still holds, as Java does when it loads the queue.
+    """Find the queue offset of the first entry whose message the CommitLog still holds, as Java does at load.
 
-    Only the first file is searched, so the answer can be 0 although that whole file has expired; in a rebuilt queue that begins in
-    mid-file it can be one of the fillers there.
+    Only the first file is searched, so the answer can be 0 although that whole file has expired; in a rebuilt
+    queue that begins in mid-file it can be one of the fillers there.
 
     Parameters
     ----------
@@ -191,16 +202,22 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
 
 
 def find_queues(paths: StorePaths) -> list[QueueFiles]:
-    """Find all queues of a store, by topic and queue id; light queues (``%LMQ%...``) are among them, batch queues are not."""
+    """Find all queues of a store, by topic and queue id.
+
+    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
+    """
     found = []
     for topic in entries_of(paths.consumequeue):
         if not topic.is_dir():
             continue
         ids = [entry.name for entry in entries_of(Path(topic.path)) if entry.is_dir()]
-        for queue_id in sorted(int(name) for name in ids if name.isascii() and name.isdigit()):
-            # Java reads the name as an int and finds the directory by that int again.
-            if queue_id <= MAX_QUEUE_ID and str(queue_id) in ids:
-                found.append(QueueFiles(topic.name, queue_id, Path(topic.path) / str(queue_id)))
+        numbers = sorted(int(name) for name in ids if name.isascii() and name.isdigit())
+        # Java reads the name as an int and finds the directory by that int again.
+        found += [
+            QueueFiles(topic.name, number, Path(topic.path) / str(number))
+            for number in numbers
+            if number <= MAX_QUEUE_ID and str(number) in ids
+        ]
     return found
 
 

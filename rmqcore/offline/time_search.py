@@ -21,7 +21,13 @@ class Boundary(Enum):
 
 
 def offset_by_time(
-    queue: QueueFiles, start: int, end: int, log_min: int, timestamp_ms: int, boundary: Boundary, store_time: StoreTime
+    queue: QueueFiles,
+    start: int,
+    end: int,
+    log_min: int,
+    timestamp_ms: int,
+    boundary: Boundary,
+    store_time: StoreTime,
 ) -> int:
     """Find the queue offset for a time, between `start` and `end`, the queue's min and max offset.
 
@@ -72,7 +78,7 @@ class _Search:
         return self.store_time(self._phy_offset(queue_offset))
 
     def _file(self) -> QueueFile | None:
-        """LOWER: the oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
+        """The oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
         files = [file for file in self.queue.files if file.first_offset < self.end]
         if not files:
             return None

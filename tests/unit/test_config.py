@@ -67,7 +67,10 @@ def test_a_wrong_value_names_its_field(field: str, value: object) -> None:
 
 
 def test_longs_take_more_than_ints() -> None:
-    assert MessageStoreConfig(flush_delay_offset_interval=1 << 40).flush_delay_offset_interval == 1 << 40
+    assert (
+        MessageStoreConfig(flush_delay_offset_interval=1 << 40).flush_delay_offset_interval
+        == 1 << 40
+    )
 
 
 def test_delay_levels_in_all_units() -> None:

@@ -68,7 +68,7 @@ IndexHeader = namedtuple(
     "IndexHeader",
     "begin_timestamp_ms end_timestamp_ms begin_phy_offset end_phy_offset hash_slot_count index_count",
 )
-IndexFinding = namedtuple("IndexFinding", "index field expected found")
+IndexFinding = namedtuple("IndexFinding", "entry_index field expected found")
 
 FIELDS = {
     RMQ_IDX_FIELD_KEYHASH: "keyHash",

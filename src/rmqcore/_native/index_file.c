@@ -52,7 +52,9 @@ int rmq_index_chain_walk(rmq_index_walk *walk, const uint8_t *window, size_t len
             return RMQ_WALK_END;
         }
         int64_t time = entry_time(walk->begin_timestamp, e.time_diff);
-        if (e.key_hash == walk->key_hash && time >= walk->begin_ms && time <= walk->end_ms) out[(*hits)++] = e.phy_offset;
+        if (e.key_hash == walk->key_hash && time >= walk->begin_ms && time <= walk->end_ms) {
+            out[(*hits)++] = e.phy_offset;
+        }
         if (time < walk->begin_ms || e.prev_index <= 0) {
             walk->next_index = 0;
             return RMQ_WALK_END;

@@ -1,7 +1,8 @@
 /* IndexFile: 40-byte header, a table of 4-byte hash slots, 20-byte entries.
  *
- * Entry 0 is never used: index 0 ends a chain. A slot holds the newest entry of its chain, each entry the one before it, so in a sound
- * file a chain runs to ever smaller indexes. Walks use that: a step that does not go down ends the chain, so no damage makes one loop.
+ * Entry 0 is never used: index 0 ends a chain. A slot holds the newest entry of its chain, each entry the one
+ * before it, so in a sound file a chain runs to ever smaller indexes. Walks use that: a step that does not go
+ * down ends the chain, so no damage makes one loop.
  */
 #ifndef RMQ_INDEX_FILE_H
 #define RMQ_INDEX_FILE_H
@@ -100,13 +101,14 @@ typedef struct rmq_index_check {
     int64_t used_slots;      /* to compare with HASHSLOTCOUNT at the end; starts at 0 */
 } rmq_index_check;
 
-/* Checks the whole entries of the next chunk [buf, buf + len): hash and time not negative, offsets that never go down, PREVINDEX the
- * newest entry of the same slot. Answers the number of findings, of which the first `room` are in out, or RMQ_IDX_E_SLOTS. */
+/* Checks the whole entries of the next chunk [buf, buf + len): hash and time not negative, offsets that never go
+ * down, PREVINDEX the newest entry of the same slot. Answers the number of findings, of which the first `room` are in
+ * out, or RMQ_IDX_E_SLOTS. */
 int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size_t len, rmq_index_finding *out,
                                 size_t room);
 
-/* Compares slots first_slot, first_slot + 1, ... in [buf, buf + len) with the heads. Answers as above; RMQ_IDX_E_SLOTS when they go
- * past the last slot. */
+/* Compares slots first_slot, first_slot + 1, ... in [buf, buf + len) with the heads. Answers as above; RMQ_IDX_E_SLOTS
+ * when they go past the last slot. */
 int64_t rmq_index_check_slots(const rmq_index_check *check, const uint8_t *buf, size_t len, size_t first_slot,
                               rmq_index_finding *out, size_t room);
 

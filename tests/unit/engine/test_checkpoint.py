@@ -21,7 +21,11 @@ def test_six_big_endian_longs_and_zeros() -> None:
 
 def test_bytes_after_the_longs_do_not_matter() -> None:
     data = struct.pack(">6q", *LONGS)
-    assert StoreCheckpoint.decode(data) == StoreCheckpoint.decode(data + b"\xff" * 10) == StoreCheckpoint(*LONGS)
+    assert (
+        StoreCheckpoint.decode(data)
+        == StoreCheckpoint.decode(data + b"\xff" * 10)
+        == StoreCheckpoint(*LONGS)
+    )
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 47])
@@ -38,8 +42,8 @@ def test_no_file_is_none(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_its_place_is_an_os_error(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
     with pytest.raises(OSError, match="checkpoint"):
-        (tmp_path / "checkpoint").mkdir()
         read_checkpoint(tmp_path / "checkpoint")
 
 

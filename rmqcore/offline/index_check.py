@@ -1,0 +1,129 @@
+"""The check of a whole IndexFile against itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rmqcore._native.index import (
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+    IndexCheck,
+    IndexFinding,
+    IndexHeader,
+)
+from rmqcore.offline.ranges import read_range
+
+CHECK_BYTES = 4 * 1024 * 1024
+MAX_FINDINGS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileCheck:
+    """The outcome of a check.
+
+    Attributes
+    ----------
+    findings : list of IndexFinding
+        ``(entry_index, field, expected, found)``, at most as many as asked for. `entry_index` is 0 for a field of
+        the header, and for the field ``slot`` the number of the slot. A slot whose `found` is past the entries in
+        use is stale: Java counts it as empty.
+    finding_count : int
+        All of them.
+    checked : bool
+        False when the number of slots is unknown, so that only the header could be looked at.
+    """
+
+    findings: list[IndexFinding]
+    finding_count: int
+    checked: bool
+
+
+def check_index_file(
+    path: Path, size: int, header: IndexHeader, slot_count: int | None, *, limit: int = MAX_FINDINGS
+) -> IndexFileCheck:
+    """Check every entry and slot of an index file against each other and against the header.
+
+    Each entry must point at the newest one before it in its slot, each slot at its newest entry; offsets never go
+    down; the header's counts and ends agree. Memory: four bytes a slot and a window.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+    header : IndexHeader
+    slot_count : int or None
+        Slots that the file has room for.
+    limit : int
+        Most findings to keep; all are counted.
+    """
+    return _Run(path, size, header, limit).run(slot_count)
+
+
+class _Run:
+    def __init__(self, path: Path, size: int, header: IndexHeader, limit: int) -> None:
+        self.path = path
+        self.size = size
+        self.header = header
+        self.limit = limit
+        self.count = 0
+        self.findings: list[IndexFinding] = []
+
+    def run(self, slot_count: int | None) -> IndexFileCheck:
+        if self.size < INDEX_HEADER_SIZE:
+            self._note("file size", INDEX_HEADER_SIZE, self.size)
+        if slot_count is None:
+            return IndexFileCheck(self.findings, self.count, checked=False)
+        entries_pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slot_count
+        most = max((self.size - entries_pos) // INDEX_ENTRY_SIZE, 1)
+        if not 0 <= self.header.index_count <= most:
+            self._note("indexCount", most, self.header.index_count)
+        used = min(max(self.header.index_count, 1), most)
+        check = IndexCheck(np.empty(slot_count, np.int32), self.limit - len(self.findings))
+        self._check_entries(check, entries_pos, used)
+        self._check_slots(check, slot_count)
+        if check.used_slots != self.header.hash_slot_count:
+            self._note("hashSlotCount", check.used_slots, self.header.hash_slot_count)
+        if used > 1:
+            self._check_ends(check, entries_pos)
+        found = (self.findings + check.findings)[: self.limit]
+        return IndexFileCheck(found, self.count + check.finding_count, checked=True)
+
+    def _note(self, field: str, expected: int, found: int) -> None:
+        self.count += 1
+        if len(self.findings) < self.limit:
+            self.findings.append(IndexFinding(0, field, expected, found))
+
+    def _check_entries(self, check: IndexCheck, entries_pos: int, used: int) -> None:
+        index = 1
+        while index < used:
+            wanted = min(CHECK_BYTES, INDEX_ENTRY_SIZE * (used - index))
+            data = read_range(self.path, entries_pos + INDEX_ENTRY_SIZE * index, wanted)
+            if len(data) < INDEX_ENTRY_SIZE:
+                break
+            check.entries(data)
+            index = check.next_index
+
+    def _check_slots(self, check: IndexCheck, slot_count: int) -> None:
+        slot = 0
+        while slot < slot_count:
+            wanted = min(CHECK_BYTES, INDEX_SLOT_SIZE * (slot_count - slot))
+            data = read_range(self.path, INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slot, wanted)
+            if len(data) < INDEX_SLOT_SIZE:
+                break
+            check.slots(data, slot)
+            slot += len(data) // INDEX_SLOT_SIZE
+
+    def _check_ends(self, check: IndexCheck, entries_pos: int) -> None:
+        first = read_range(self.path, entries_pos + INDEX_ENTRY_SIZE + 4, 8)
+        begin = int.from_bytes(first, "big", signed=True)
+        header = self.header
+        if len(first) == 8 and begin != header.begin_phy_offset:
+            self._note("beginPhyOffset", begin, header.begin_phy_offset)
+        if check.last_phy_offset not in (None, header.end_phy_offset):
+            self._note("endPhyOffset", check.last_phy_offset, header.end_phy_offset)
+        if header.end_timestamp_ms < header.begin_timestamp_ms:
+            self._note("endTimestamp", header.begin_timestamp_ms, header.end_timestamp_ms)
