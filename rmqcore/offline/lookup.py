@@ -1,7 +1,4 @@
-"""Lookups in a store's files, with the answers that Java's store would give after loading them.
-
-`StoreLookup` remembers between calls where the queues end; the functions of this module make one for a single call.
-"""
+"""Lookups in a store's files, with the answers that Java's store would give after loading them."""
 
 from __future__ import annotations
 
@@ -20,15 +17,7 @@ from rmqcore.offline.queues import max_offset, min_offset
 from rmqcore.offline.time_search import Boundary
 from rmqcore.offline.time_search import offset_by_time as search_time
 
-__all__ = [
-    "OfflineGetResult",
-    "StoreFiles",
-    "StoreLookup",
-    "get",
-    "lookup_id",
-    "offset_by_time",
-    "query",
-]
+__all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
 
 MSG_ID_DIGITS = (32, 56)
 
@@ -48,7 +37,7 @@ class StoreFiles(Protocol):
 
 
 class StoreLookup:
-    """Lookups in one store.
+    """Lookups in one store; remembers between calls where its queues end.
 
     Parameters
     ----------
@@ -254,44 +243,3 @@ class StoreLookup:
             raise ValueError(f"message id {msg_id!r}: expected 32 or 56 hex digits")
         message = self._store.message_at(int.from_bytes(packed[-8:], "big", signed=True))
         return message if message is not None and message.msg_id == digits.upper() else None
-
-
-def get(
-    store: StoreFiles,
-    topic: str,
-    queue_id: int,
-    queue_offset: int,
-    max_messages: int = 32,
-    *,
-    tags: str | None = None,
-) -> OfflineGetResult:
-    """See `StoreLookup.get`."""
-    return StoreLookup(store).get(topic, queue_id, queue_offset, max_messages, tags=tags)
-
-
-def query(
-    store: StoreFiles,
-    topic: str,
-    key: str,
-    max_messages: int = 32,
-    begin_ms: int = 0,
-    end_ms: int | None = None,
-    *,
-    index_type: str | None = None,
-) -> list[MessageView]:
-    """See `StoreLookup.query`."""
-    return StoreLookup(store).query(
-        topic, key, max_messages, begin_ms, end_ms, index_type=index_type
-    )
-
-
-def offset_by_time(
-    store: StoreFiles, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
-) -> int:
-    """See `StoreLookup.offset_by_time`."""
-    return StoreLookup(store).offset_by_time(topic, queue_id, timestamp_ms, boundary)
-
-
-def lookup_id(store: StoreFiles, msg_id: str) -> MessageView | None:
-    """See `StoreLookup.lookup_id`."""
-    return StoreLookup(store).lookup_id(msg_id)

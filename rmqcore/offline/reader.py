@@ -12,11 +12,11 @@ from rmqcore._native.scan import Batch, ColumnList, ColumnScan, Filter, ViewScan
 from rmqcore.engine.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline import lookup
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile, list_log_files
 from rmqcore.offline.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
+from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.queues import QueueInfo, list_queues
 from rmqcore.offline.stream import BatchStream
 from rmqcore.offline.walk import Blank, LogWalk, Progress
@@ -62,6 +62,7 @@ class StoreReader:
         self.path = Path(path)
         self.damage: list[DamageRange] = []
         self.paths = _store_paths(self.path)
+        self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
             self._levels = parse_delay_levels(config.message_delay_level)
@@ -233,13 +234,13 @@ class StoreReader:
         ValueError
             `msg_id` is none.
         """
-        return lookup.lookup_id(self, msg_id)
+        return self._lookup.lookup_id(msg_id)
 
     def get(
         self, topic: str, queue_id: int, queue_offset: int, max_messages: int = 32, *, tags: str | None = None
-    ) -> lookup.OfflineGetResult:
+    ) -> OfflineGetResult:
         """Messages of a queue from an offset on, with the status and next offset that Java's store would answer."""
-        return lookup.get(self, topic, queue_id, queue_offset, max_messages, tags=tags)
+        return self._lookup.get(topic, queue_id, queue_offset, max_messages, tags=tags)
 
     def query(
         self,
@@ -252,11 +253,11 @@ class StoreReader:
         index_type: str | None = None,
     ) -> list[MessageView]:
         """Messages with a key by the IndexFiles, hash collisions left out; ``index_type="T"`` asks by tag."""
-        return lookup.query(self, topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
+        return self._lookup.query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
         """The first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER)."""
-        return lookup.offset_by_time(self, topic, queue_id, timestamp_ms, boundary)
+        return self._lookup.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
 
 def read(path: str | os.PathLike[str], *, config: MessageStoreConfig | None = None) -> StoreReader:
