@@ -1,0 +1,179 @@
+"""Export of a store: every message into files partitioned by topic and day."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.message_rows import FIELDS, Body
+from rmqcore.offline.part_files import Compression, ParquetParts, TextParts
+from rmqcore.offline.partitions import PART_SUFFIXES, ExportTarget
+from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.walk import Blank, Progress
+
+ExportFormat = Literal["parquet", "csv", "jsonl"]
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export wrote, and what it could not.
+
+    Attributes
+    ----------
+    path, out : str
+        The store and the folder written to.
+    rows, stored_bytes : int
+        Messages written, and what their records take in the store.
+    files, file_bytes, partitions : int
+        Part files, their bytes, and the folders they are in.
+    damage : list of DamageRange
+        Ranges of the store that were damaged.
+    seconds : float
+        Wall time.
+    """
+
+    path: str
+    out: str
+    format: str
+    rows: int
+    stored_bytes: int
+    files: int
+    file_bytes: int
+    partitions: int
+    damage: list[DamageRange]
+    seconds: float
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes in the damaged ranges."""
+        return sum(found.end_phy_offset - found.start_phy_offset for found in self.damage)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 2 when the store was damaged."""
+        return 2 if self.damage else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values."""
+        return {**asdict(self), "damaged_bytes": self.damaged_bytes, "exit_code": self.exit_code}
+
+
+def export(
+    reader: StoreReader,
+    out: str | os.PathLike[str],
+    *,
+    file_format: ExportFormat = "parquet",
+    overwrite: bool = False,
+    body: Body | None = None,
+    compression: Compression = "zstd",
+    topics: Iterable[str] | None = None,
+    queue_ids: Iterable[int] | None = None,
+    tags: Iterable[str] | None = None,
+    keys: Iterable[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    start_phy_offset: int | None = None,
+    end_phy_offset: int | None = None,
+    verify_crc: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write the messages of a store into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
+
+    Nothing appears under these names before all of it is written. Memory stays bounded, whatever the
+    store's size and number of topics. Conditions, `verify_crc` and `progress` as for
+    `StoreReader.messages`.
+
+    Parameters
+    ----------
+    reader : StoreReader
+    out : path-like
+        A new or empty folder, or with `overwrite` that of an earlier export.
+    file_format : {"parquet", "csv", "jsonl"}
+        Parquet needs pyarrow (``rmqcore[arrow]``).
+    body : {"none", "text", "base64", "sha256"}, optional
+        How CSV and JSON Lines show bodies, text when None. Parquet holds the stored bytes, or for
+        ``none`` no such column.
+    compression : {"zstd", "snappy", "none"}
+        Of Parquet files.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        `out` holds something and `overwrite` is off.
+    ValueError
+        A `body` that Parquet does not have.
+    OSError
+        The disk is full, or `out` cannot be written.
+    ModuleNotFoundError
+        Parquet without pyarrow.
+    """
+    conditions = {
+        "topics": topics, "queue_ids": queue_ids, "tags": tags, "keys": keys,
+        "since_ms": since_ms, "until_ms": until_ms,
+        "start_phy_offset": start_phy_offset, "end_phy_offset": end_phy_offset,
+        "verify_crc": verify_crc, "progress": progress,
+    }  # fmt: skip
+    if file_format == "parquet" and body not in (None, "none"):
+        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+    began = time.monotonic()
+    with ExportTarget(Path(out), overwrite=overwrite) as target:
+        if file_format == "parquet":
+            rows, stored_bytes = _parquet(
+                reader, target.work, compression, body != "none", conditions
+            )
+        else:
+            rows, stored_bytes = _text(
+                TextParts(target.work, file_format, body or "text"), reader, conditions
+            )
+        parts = [part for part in target.work.rglob("part-*") if part.suffix in PART_SUFFIXES]
+        file_bytes = sum(part.stat().st_size for part in parts)
+        target.publish()
+    return ExportReport(
+        path=str(reader.path),
+        out=str(out),
+        format=file_format,
+        rows=rows,
+        stored_bytes=stored_bytes,
+        files=len(parts),
+        file_bytes=file_bytes,
+        partitions=len({part.parent for part in parts}),
+        damage=list(reader.damage),
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+def _parquet(
+    reader: StoreReader,
+    folder: Path,
+    compression: Compression,
+    bodies: bool,
+    conditions: dict[str, Any],
+) -> tuple[int, int]:
+    import pyarrow as pa
+
+    parts = ParquetParts(folder, compression)
+    columns = [name for name in FIELDS if bodies or name != "body"]
+    rows = stored_bytes = 0
+    for batch in reader.batches(columns, **conditions):
+        parts.write(pa.record_batch(batch))
+        rows += batch.num_rows
+        stored_bytes += batch.nbytes
+    parts.close()
+    return rows, stored_bytes
+
+
+def _text(parts: TextParts, reader: StoreReader, conditions: dict[str, Any]) -> tuple[int, int]:
+    rows = stored_bytes = 0
+    for view in reader.messages(**conditions):
+        if isinstance(view, Blank):
+            continue
+        parts.write(view)
+        rows += 1
+        stored_bytes += view.msg_size
+    parts.close()
+    return rows, stored_bytes

@@ -1,0 +1,129 @@
+"""Where an export puts its files: partitions by topic and day, first in a working folder, then moved to their place.
+
+The layout is the one that Spark, pyarrow, DuckDB and Polars read as partitions:
+``topic=NAME/day=YYYY-MM-DD/part-00000.parquet``. Days are UTC days of the store timestamp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+from rmqcore.errors import StoreError
+
+DAY_MS = 86_400_000
+LAST_DAY = 2_932_896  # 9999-12-31
+UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
+WORK_PREFIX = ".rmqcore-export-"
+PART_SUFFIXES = (".parquet", ".csv", ".jsonl")
+MAX_NAME_BYTES = 200  # a file name has room for 255
+
+# What Spark and Hive escape in partition names; other characters stay readable.
+_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range(32)}
+
+
+class TargetNotEmptyError(StoreError):
+    """The folder to write into holds something already."""
+
+    code = "TARGET_NOT_EMPTY"
+    hint = "give an empty or new folder, or --overwrite to replace an earlier export"
+
+
+@lru_cache(maxsize=65536)
+def partition_folder(topic: str, day: int) -> str:
+    """Relative folder of a topic and a day (days since 1970-01-01, UTC).
+
+    Characters with a meaning in paths are written ``%XX``. A topic too long for a file name keeps its
+    beginning and gets a hash. A day that no calendar has, from a damaged timestamp, and an empty
+    topic become Hive's name for "unknown".
+    """
+    name = "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in topic) or UNKNOWN
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        digest = hashlib.sha256(topic.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        name = f"{_cut(name, MAX_NAME_BYTES - 17)}~{digest}"
+    date = UNKNOWN
+    if 0 <= day <= LAST_DAY:
+        date = datetime.fromtimestamp(day * 86400, UTC).strftime("%Y-%m-%d")
+    return f"topic={name}/day={date}"
+
+
+def _cut(name: str, size: int) -> str:
+    """The beginning of a name in at most `size` bytes, whole characters and whole ``%XX``."""
+    head = name.encode()[:size].decode("utf-8", "ignore")
+    percent = head.rfind("%")
+    return head[:percent] if percent > len(head) - 3 and percent >= 0 else head
+
+
+class ExportTarget:
+    """The folder of an export: nothing appears in it under its final name before all of it is written.
+
+    Use as a context manager: files are made below `work`; `publish` moves them, and leaving without it removes them.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when it is missing.
+    overwrite : bool
+        Replace the part files of an earlier export. Files that no export made are left alone.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        The folder holds something and `overwrite` is off.
+    """
+
+    def __init__(self, folder: Path, *, overwrite: bool) -> None:
+        self.folder = folder
+        self._overwrite = overwrite
+        self._made = False
+        self.work = folder
+
+    def __enter__(self) -> Self:
+        self._made = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._overwrite:
+            self._refuse_content()
+        self.work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=self.folder))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        if self._made and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def _refuse_content(self) -> None:
+        found = sorted(entry.name for entry in self.folder.iterdir())
+        if not found:
+            return
+        if all(name.startswith(WORK_PREFIX) for name in found):
+            what = f"holds {found[0]}, left by an export that was killed or is still running"
+        else:
+            what = f"is not empty: it holds {found[0]}" + (
+                f" and {len(found) - 1} more" if found[1:] else ""
+            )
+        raise TargetNotEmptyError(f"{self.folder} {what}")
+
+    def publish(self) -> None:
+        """Move the finished files to their place, after what they replace is gone."""
+        if self._overwrite:
+            self._remove_earlier()
+        for part in sorted(self.work.rglob("part-*")):
+            place = self.folder / part.relative_to(self.work)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part.rename(place)
+
+    def _remove_earlier(self) -> None:
+        for leftover in self.folder.glob(f"{WORK_PREFIX}*"):
+            if leftover != self.work:
+                shutil.rmtree(leftover)
+        for part in list(self.folder.glob("topic=*/day=*/part-*")):
+            if part.suffix in PART_SUFFIXES:
+                part.unlink()
+                for folder in (part.parent, part.parent.parent):
+                    if not any(folder.iterdir()):
+                        folder.rmdir()
