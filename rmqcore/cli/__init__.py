@@ -1,0 +1,44 @@
+"""The command line: ``rmqcore VERB STORE ...``, one file a verb.
+
+Importing this loads neither Typer nor rich; `main` does, and says what to install when they are missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import rmqcore
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and answer its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Without the program's name; ``sys.argv[1:]`` when None.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        print_version()
+        return 0
+    try:
+        import rich  # noqa: F401  (only to see whether it is there)
+        import typer  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"Error: the rmqcore command needs {error.name}, which is not installed\n"
+            "Hint: pip install 'rmqcore[cli]'\n"
+        )
+        return 1
+    from rmqcore.cli.app import run
+
+    return run(words)
+
+
+def print_version() -> None:
+    """Print the version on stdout."""
+    sys.stdout.write(f"rmqcore {rmqcore.__version__}\n")

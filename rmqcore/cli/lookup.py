@@ -1,0 +1,66 @@
+"""``rmqcore lookup``: one message by its id or CommitLog offset."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli import filters
+from rmqcore.cli.answers import Answer
+from rmqcore.cli.errors import FAILED, say
+from rmqcore.offline.reader import StoreReader
+
+MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
+
+
+def lookup(
+    store: filters.Store,
+    id_or_offset: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID_OR_OFFSET",
+            help="Offset message id (32 or 56 hex digits) or CommitLog offset.",
+        ),
+    ],
+    body: filters.Body = None,
+    decompress: filters.Decompress = False,
+    asked_format: filters.Format = None,
+    out: filters.Out = None,
+    json: filters.Json = False,
+) -> int:
+    """Print the one message with this offset message id, or whose record starts at this CommitLog offset.
+
+    The exit code is 1 when there is none.
+
+    Example:
+      rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
+      rmqcore lookup /data/store 77628
+    """
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    by_id = MESSAGE_ID.fullmatch(id_or_offset)
+    reader = StoreReader(store)
+    view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
+    if view is not None:
+        return answer.show_one(view)
+    if by_id:
+        say(
+            f"no message with the offset message id {id_or_offset}",
+            f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
+        )
+    else:
+        say(
+            f"no record starts at CommitLog offset {id_or_offset}",
+            f"rmqcore cat {store} --from-phy {id_or_offset} --limit 1 shows the next one",
+        )
+    return FAILED
+
+
+def _offset(text: str) -> int:
+    if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) > filters.MAX_OFFSET:
+        raise typer.BadParameter(
+            f"{text!r} is neither a message id (32 or 56 hex digits) nor a CommitLog offset",
+            param_hint="ID_OR_OFFSET",
+        )
+    return int(text)
