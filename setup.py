@@ -12,30 +12,30 @@ from setuptools import Extension, setup
 NATIVE = "src/rmqcore/_native/"
 CRC32 = ["crc32.c", "crc32_pclmul.c", "crc32_vpclmul.c", "crc32_arm.c"]
 RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
+COLUMNS = ["window.c", "resync.c", "filter.c", "topics.c", "batch.c", "columns.c", "arrow_export.c"]
 EXTENSIONS = {
     "codec": RECORD,
-    "scan": [*RECORD, "window.c", "resync.c", "filter.c", "topics.c", "batch.c", "columns.c", "arrow_export.c"],
+    "scan": [*RECORD, *COLUMNS],
     "cq": ["cq_bulk.c"],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
 }
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
 def switch(name: str) -> bool:
     return os.environ.get(f"RMQCORE_{name}", "") not in ("", "0")
 
 
-compile_args = ["-std=gnu11", "-Wall", "-Wextra", "-O0" if switch("DEBUG") else "-O3"]
+compile_args = ["-std=gnu11", "-Wall", "-Wextra", "-O3"]
 link_args = []
 if switch("SANITIZE"):
-    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]
-    compile_args += sanitize
-    link_args += sanitize
-directives = {"language_level": 3, "freethreading_compatible": True, "embedsignature": True}
-if switch("COVERAGE"):
-    directives["linetrace"] = True
+    compile_args += [*SANITIZERS, "-fno-omit-frame-pointer", "-g", "-O1"]
+    link_args += SANITIZERS
+if switch("DEBUG"):
+    compile_args += ["-O0", "-g", "-UNDEBUG"]
 
 setup(
-    ext_modules=cythonize(
+    ext_modules=cythonize(  # type: ignore[no-untyped-call]
         [
             Extension(
                 f"rmqcore._native.{name}",
@@ -47,10 +47,14 @@ setup(
                 define_macros=[("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else [],
             )
             for name, sources in EXTENSIONS.items()
-            if os.path.exists(f"{NATIVE}{name}.pyx")
         ],
         include_path=["src"],
-        build_dir="build/cython",
-        compiler_directives=directives,
+        build_dir="build/cython-trace" if switch("COVERAGE") else "build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "freethreading_compatible": True,
+            "embedsignature": True,
+            "linetrace": switch("COVERAGE"),
+        },
     ),
 )

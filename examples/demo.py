@@ -26,7 +26,7 @@ TOPICS = """
     select topic, count(*) as messages, count(distinct tags) as tags, sum(octet_length(body)) as body_bytes
     from store group by topic order by topic
 """
-DAYS = "select topic, count(*) as messages from read_parquet('{}') group by topic order by topic"
+DAYS = "select topic, count(*) as messages from read_parquet(?) group by topic order by topic"
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     heading("A frame of the same columns by Polars")
     frame = pl.DataFrame(rmqcore.read(store).batches(["topic", "queue_id", "store_timestamp_ms", "keys"]))
     print(frame.head(3))
-    by_parquet = duckdb.sql(DAYS.format(OUT / "parquet" / "**" / "*.parquet")).fetchall()
+    by_parquet = duckdb.execute(DAYS, [str(OUT / "parquet" / "**" / "*.parquet")]).fetchall()
     if not by_arrow or by_arrow != by_parquet or frame.height != sum(rows for _, rows in by_arrow):
         sys.exit(f"demo: the answers differ: {by_arrow} by Arrow, {by_parquet} by Parquet, {frame.height} rows by Polars")
     print(f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages. Files: {OUT}")

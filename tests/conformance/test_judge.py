@@ -44,7 +44,7 @@ def test_every_case_of_the_set_is_judged(golden: Path) -> None:
 
 @pytest.mark.parametrize(("part", "case"), JUDGED, ids=[f"{part}-{case}" for part, case in JUDGED])
 def test_judge(golden: Path, tmp_path: Path, part: str, case: str) -> None:
-    call = [sys.executable, JUDGE, golden, "--only", part, "--case", case]
+    call: list[str | Path] = [sys.executable, JUDGE, golden, "--only", part, "--case", case]
     done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
     counted = re.search(r"^judge: (\d+) of (\d+) checks hold$", done.stdout, re.MULTILINE)
     assert counted, f"the judge did not finish: {done.stdout}{done.stderr}"

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds dist/*.tar.gz and from it dist/*.whl, installs the wheel alone and tests it away from the checkout.
+# Usage: [PYTHON=python] scripts/check_wheel.sh. PYTHON has the package `build` (dependency group dev).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
+root=$PWD
+away=$(mktemp -d)
+trap 'rm -rf "$away"' EXIT
+
+rm -rf dist
+"$python" -m build --outdir dist . # the wheel comes from the sdist, which therefore holds all that a build needs
+for name in golden.tar.xz tests/oracle.py rmqcore/py.typed LICENSE NOTICE; do
+    tar -tzf dist/*.tar.gz | grep -q "/$name\$\|/.*/$name\$" || { echo "check_wheel: the sdist lacks $name" >&2; exit 1; }
+done
+
+# The core alone: NumPy is all it brings.
+"$python" -m venv "$away/core"
+"$away/core/bin/pip" --quiet --disable-pip-version-check install dist/*.whl
+cd "$away"
+core/bin/python - <<'PYTHON'
+from importlib.metadata import distributions, version
+from pathlib import Path
+
+import rmqcore
+from rmqcore import Message, codec
+
+assert Path(rmqcore.__file__).is_relative_to(Path.cwd() / "core"), rmqcore.__file__
+assert version("rmqcore") == rmqcore.__version__
+record = codec.encode(Message("Topic", b"body", tags="TagA"), phy_offset=0, queue_offset=0, store_timestamp_ms=1)
+assert codec.decode(record).tags == "TagA"
+package = Path(rmqcore.__file__).parent
+assert (package / "py.typed").exists() and (package / "_native" / "scan.pyi").exists()
+assert not list(package.rglob("*.c")) + list(package.rglob("*.pyx")), "sources in the wheel"
+names = {d.metadata["Name"].lower() for d in distributions()} - {"pip", "setuptools", "wheel"}
+assert names == {"rmqcore", "numpy"}, names
+PYTHON
+
+# With everything: the command line and the tests, which must not find the checkout.
+core/bin/pip --quiet --disable-pip-version-check install --upgrade 'pip>=25.1'
+core/bin/pip --quiet --disable-pip-version-check install "$(echo "$root"/dist/*.whl)[all]" --group "$root/pyproject.toml:test"
+core/bin/rmqcore --version
+core/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
+    "$root/tests/unit" "$root/tests/conformance"
