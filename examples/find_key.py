@@ -3,7 +3,7 @@
     pip install rmqcore
     python find_key.py /data/store TOPIC ORDER_1
 
-The index answers at once. The log answers always: it is read from end to end at memory speed, and needs neither
+The index answers at once. The log answers always: it is read from end to end, and needs neither
 `index/` nor `consumequeue/`.
 """
 

@@ -1,4 +1,4 @@
-"""The scripts in examples/ and the Python blocks of the README, run over stores that RocketMQ wrote."""
+"""The scripts in examples/ and the README's Python and console blocks, run over stores that RocketMQ wrote."""
 
 from __future__ import annotations
 
@@ -77,3 +77,42 @@ def test_the_python_of_the_readme_runs(golden: Path, number: int) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "assert" in code or done.stdout
+
+
+def readme_commands() -> list[str]:
+    """The README's lines with the command; Make and pip are not for a test."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = [
+        line.removeprefix("$ ").split("#")[0].strip()
+        for block in blocks
+        for line in block.splitlines()
+    ]
+    return [line for line in lines if line.startswith("rmqcore ")]
+
+
+def test_the_readme_has_commands() -> None:
+    assert {command.split()[1] for command in readme_commands()} >= {
+        "info",
+        "fsck",
+        "cat",
+        "export",
+    }
+
+
+@pytest.mark.parametrize("command", readme_commands(), ids=lambda command: command.split()[1])
+def test_the_commands_of_the_readme_run(golden: Path, tmp_path: Path, command: str) -> None:
+    pytest.importorskip("typer")
+    store = str(golden / "basic" / "store")
+    names = {"/data/store": store, "Orders": "TopicBasicA", "ORDER_1": "key-0-0"}
+    arguments = [names.get(word, word) for word in command.split()[1:]]
+    if "parquet" in arguments:
+        pytest.importorskip("pyarrow")
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqcore.cli", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
