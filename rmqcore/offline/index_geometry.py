@@ -65,10 +65,9 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
             & (entries["prev_index"] >= 0)
             & (entries["prev_index"] < last)
         )
+        # Zeros tell nothing: where the last message lies at offset 0, any unwritten entry would do.
+        fits &= (entries["key_hash"] != 0) | (entries["phy_offset"] != 0)
         places = np.flatnonzero(fits)
-        if len(places) > MAX_CANDIDATES:
-            # A file of one message at offset 0: any zeros look like it, unless its hash is no zero.
-            places = np.flatnonzero(fits & (entries["key_hash"] != 0))
         found += [
             slots + step * int(place) for place in places if slots + step * int(place) <= most
         ]
