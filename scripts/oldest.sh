@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs every dependency at its lower bound in pyproject.toml and runs the tests on them.
+# Usage: [PYTHON=python3.11] scripts/oldest.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=build/oldest
+"${PYTHON:-python3}" -m venv "$venv"
+pip=("$venv/bin/pip" --quiet --disable-pip-version-check)
+"${pip[@]}" install --upgrade 'pip>=25.1'
+"$venv/bin/python" - >"$venv/bounds.txt" <<'PYTHON'
+import re
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"]
+for requirement in [*project["dependencies"], *(item for extra in extras.values() for item in extra)]:
+    if not requirement.startswith("rmqcore["):
+        print(re.sub(r">=", "==", requirement))
+PYTHON
+cat "$venv/bounds.txt"
+"${pip[@]}" install --group test -r "$venv/bounds.txt" '.[all]'
+# The Pythons of these old versions warn about each other; what is asked here is whether the answers are right.
+"$venv/bin/python" -P -m pytest -q -W default tests/unit tests/conformance tests/cli
