@@ -20,7 +20,8 @@ def main(path: str, topic: str, key: str) -> int:
     found = reader.query(topic, key)
     how = "index"
     if not found:
-        found = list(reader.messages(topics=[topic], keys=[key]))
+        messages = reader.messages(topics=[topic], keys=[key])
+        found = [message for message in messages if isinstance(message, rmqcore.MessageView)]
         how = "log"
     for message in found:
         print(
