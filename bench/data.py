@@ -13,8 +13,8 @@ from bench.make_store import make_store
 class LogSet:
     """A CommitLog file: 250 topics of 4 queues at random, TAGS and KEYS.
 
-    Records of one size flatter: the processor's prefetcher learns the step. Mixed ones have bodies of 0.5 to 1.5 times the
-    nominal size.
+    Records of one size flatter: the processor's prefetcher learns the step. Mixed ones have
+    bodies of 0.5 to 1.5 times the nominal size.
     """
 
     body: int

@@ -1,7 +1,8 @@
 """Makes a store of any size as a broker leaves it after a clean exit: ``python -m bench.make_store DIR --mib 1024``.
 
-CommitLog, ConsumeQueues, IndexFiles and checkpoint in RocketMQ's default layout: 250 topics of 4 queues in random order,
-records with TAGS and KEYS, so two index entries a record. The same arguments give the same bytes.
+CommitLog, ConsumeQueues, IndexFiles and checkpoint in RocketMQ's default layout: 250 topics of 4
+queues in random order, records with TAGS and KEYS, so two index entries a record. The same
+arguments give the same bytes.
 """
 
 from __future__ import annotations

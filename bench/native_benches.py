@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from bench import build
 from bench.data import LOG_SETS, Data, LogSet, read_through
 from bench.report import Row
@@ -39,25 +41,39 @@ def crc() -> list[Row]:
     return rows
 
 
-def scan(data: Data, log_set: LogSet, rounds: int = ROUNDS) -> dict[str, tuple[float, int]]:
-    """Seconds and records of each job of ``bench/native/scan.c`` on one set."""
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One way through a CommitLog file: median CPU seconds, and the plain sum's time over it, round by round."""
+
+    name: str
+    seconds: float
+    records: int
+    ratio: float
+
+    @property
+    def ns_a_record(self) -> float:
+        return self.seconds / self.records * 1e9
+
+
+def scan(data: Data, log_set: LogSet, rounds: int = ROUNDS) -> list[Job]:
+    """Run the jobs of ``bench/native/scan.c`` on one set, the plain sum first."""
     path = data.log_file(log_set)
     read_through(path)
     lines = build.output([build.program("scan"), path, str(rounds)])
-    return {job: (float(seconds), int(records)) for job, seconds, records in lines}
+    return [
+        Job(name, float(seconds), int(n), float(ratio))
+        for name, seconds, n, ratio in reversed(lines)
+    ]
 
 
 def scans(data: Data) -> list[Row]:
-    required = {"walk+crc": SCAN_OVER_SUM, "columns": COLUMNS_OVER_SUM}
+    required = {"walk+crc": SCAN_OVER_SUM, "numbers": COLUMNS_OVER_SUM}
     rows = []
     for log_set in LOG_SETS:
-        jobs = scan(data, log_set)
-        for job, (seconds, records) in jobs.items():
-            measured = f"{seconds * 1e3:.1f} ms"
-            if records:
-                measured += f", {seconds / records * 1e9:.1f} ns a record"
-            ratio = None if job == "sum" else jobs["sum"][0] / seconds
-            rows.append(
-                Row("scan / sum", f"{log_set.name}: {job}", measured, ratio, required.get(job))
-            )
+        for job in scan(data, log_set):
+            measured = f"{job.seconds * 1e3:.1f} ms"
+            if job.records:
+                measured += f", {job.ns_a_record:.1f} ns a record"
+            name = f"{log_set.name}: {job.name}"
+            rows.append(Row("scan / sum", name, measured, job.ratio, required.get(job.name)))
     return rows

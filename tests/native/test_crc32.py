@@ -1,4 +1,4 @@
-"""Compiles and runs test_crc32.c: every CRC-32 kernel against zlib, with pages around each buffer that may not be read."""
+"""Compiles and runs test_crc32.c: every CRC-32 kernel against zlib, at pages that trap."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@
 #define RMQ_128(x, b0, b1, b2, b3, b4, b5, b6) \
     RMQ_64(x, b0, b1, b2, b3, b4, b5), RMQ_64((x) ^ (b6), b0, b1, b2, b3, b4, b5)
 #define RMQ_ROW(b0, b1, b2, b3, b4, b5, b6, b7) \
-    { RMQ_128(0U, b0, b1, b2, b3, b4, b5, b6), RMQ_128(0U ^ (b7), b0, b1, b2, b3, b4, b5, b6) }
+    {RMQ_128(0U, b0, b1, b2, b3, b4, b5, b6), RMQ_128(0U ^ (b7), b0, b1, b2, b3, b4, b5, b6)}
 
 /* Row k: the remainder of a byte that k more bytes follow. */
 static const uint32_t crc_rows[16][256] = {
