@@ -155,13 +155,14 @@ def test_every_name_of_layout_h_is_on_a_page() -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """The bytes of a hex block, its lines with their remarks, and the JSON under it."""
+    """The bytes of a hex block, its lines with their remarks, the JSON under it, and the golden file it is from."""
 
     name: str
     page: str
     data: bytes
     remarks: list[tuple[bytes, str]]
     expected: dict[str, Any]
+    origin: str | None
 
     @property
     def structure(self) -> str:
@@ -179,7 +180,9 @@ def read_examples() -> Iterator[Example]:
             pairs = [(bytes.fromhex(data), remark.strip()) for data, _, remark in lines]
             name = f"{page.name}:{number}"
             data = b"".join(data for data, _ in pairs)
-            yield Example(name, page.name, data, pairs, json.loads(expected))
+            values = json.loads(expected)
+            origin = values.pop("from", None)
+            yield Example(name, page.name, data, pairs, values, origin)
 
 
 EXAMPLES = list(read_examples())
@@ -202,6 +205,16 @@ def test_remarks_name_what_their_bytes_hold(example: Example) -> None:
     for data, remark in example.remarks:
         if number := re.fullmatch(r"([A-Z]+) (-?\d+)", remark):
             assert int.from_bytes(data, "big", signed=True) == int(number[2]), remark
+
+
+def test_bytes_said_to_be_from_a_store_are(golden: Path) -> None:
+    real = [example for example in EXAMPLES if example.origin is not None]
+    assert {example.structure for example in real} == {"record", "blank", "cq", "checkpoint"}
+    for example in real:
+        path, _, pos = str(example.origin).rpartition("@")
+        with (golden / path).open("rb") as file:
+            file.seek(int(pos))
+            assert file.read(len(example.data)) == example.data, example.name
 
 
 @of("record")
