@@ -216,7 +216,7 @@ static void append_properties(rmq_scan *scan, rmq_column *columns, int64_t row, 
     const rmq_known_props *known = &own;
     const int ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
     if (WANTED(RMQ_COL_PROPERTIES)) {
-        memset(&own, 0, sizeof own);
+        rmq_props_none(&own);
         put_map(&columns[RMQ_COL_PROPERTIES], row, rec, &own, ascii, readable);
     } else if (filtered) {
         known = filtered;

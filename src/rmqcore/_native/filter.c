@@ -14,7 +14,9 @@ uint32_t rmq_text_hash(const uint8_t *p, size_t len) {
     } else {
         for (size_t i = 0; i < len; i++) word = word << 8 | p[i];
     }
+    /* The last characters sit in the top byte, which one multiplication spreads only upwards: fold and multiply again. */
     h = (h ^ word) * UINT64_C(0xD6E8FEB86659FD93);
+    h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(h >> 32);
 }
 

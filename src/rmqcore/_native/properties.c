@@ -1,7 +1,7 @@
 #include "properties.h"
 
 void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) {
-    memset(out, 0, sizeof *out);
+    rmq_props_none(out);
     rmq_props_iter it;
     rmq_prop prop;
     rmq_props_begin(&it, props, len, before);

@@ -157,6 +157,17 @@ typedef struct rmq_known_props {
     rmq_slice tags, keys, uniq_key, delay, inner_multi_dispatch, inner_multi_queue_offset;
 } rmq_known_props;
 
+/* Field by field: gcc makes a `rep stos` of a memset or an initialiser, which costs as much as parsing two pairs. */
+static inline void rmq_props_none(rmq_known_props *known) {
+    static const rmq_slice none;
+    known->tags = none;
+    known->keys = none;
+    known->uniq_key = none;
+    known->delay = none;
+    known->inner_multi_dispatch = none;
+    known->inner_multi_queue_offset = none;
+}
+
 static inline int rmq_prop_is(const rmq_prop *prop, const char *name, uint32_t len) {
     return prop->name.len == len && memcmp(prop->name.p, name, len) == 0;
 }
