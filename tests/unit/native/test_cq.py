@@ -55,7 +55,7 @@ def test_columns_must_be_integers_of_one_length() -> None:
     with pytest.raises(ValueError, match="different lengths"):
         pack_cq([1, 2], [1], [1, 2])
     with pytest.raises(TypeError, match="msg_size"):
-        pack_cq([1], [1.5], [1])
+        pack_cq([1], [1.5], [1])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="one dimension"):
         pack_cq([[1]], [1], [1])  # type: ignore[list-item]
 

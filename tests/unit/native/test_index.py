@@ -30,7 +30,9 @@ def header(index_count: int, begin_ms: int = 1_000_000) -> IndexHeader:
     return IndexHeader(begin_ms, begin_ms, 0, 0, 0, index_count)
 
 
-def walk_all(entries: list[Entry], start: int, *, count: int | None = None, window: int = 1000) -> ChainWalk:
+def walk_all(
+    entries: list[Entry], start: int, *, count: int | None = None, window: int = 1000
+) -> ChainWalk:
     """Walks in windows of a few entries, and ends by itself."""
     walk = ChainWalk(header(count or len(entries)), 7, start, 0, FOREVER)
     data = packed(entries)
@@ -62,7 +64,9 @@ def key_with_java_hash(prefix: str, wanted: int) -> str:
     return "".join(reversed(digits))
 
 
-@pytest.mark.parametrize("key", ["", "k", "ORDER_1", "Schlüssel", "钥匙", "\U0001f600", "T#TagA", "a#b"])
+@pytest.mark.parametrize(
+    "key", ["", "k", "ORDER_1", "Schlüssel", "钥匙", "\U0001f600", "T#TagA", "a#b"]
+)
 def test_the_hash_is_javas_over_topic_and_key(key: str) -> None:
     assert key_hash("Topic", key) == oracle.index_key_hash("Topic", key)
 
@@ -85,9 +89,16 @@ def test_a_walk_gives_matches_newest_first() -> None:
 
 @pytest.mark.parametrize(
     ("begin", "end", "wanted"),
-    [(0, 1_000, []), (0, 1_000_000, [100]), (1_001_000, 1_002_000, [200]), (1_001_001, FOREVER, [300, 200])],
+    [
+        (0, 1_000, []),
+        (0, 1_000_000, [100]),
+        (1_001_000, 1_002_000, [200]),
+        (1_001_001, FOREVER, [300, 200]),
+    ],
 )
-def test_times_are_whole_seconds_after_the_files_begin(begin: int, end: int, wanted: list[int]) -> None:
+def test_times_are_whole_seconds_after_the_files_begin(
+    begin: int, end: int, wanted: list[int]
+) -> None:
     entries = [(0, 0, 0, 0), (7, 100, 0, 0), (7, 200, 2, 1), (7, 300, 3, 2)]
     walk = ChainWalk(header(4), 7, 3, begin, end)
     assert walk.step(packed(entries), 0, 64) == wanted

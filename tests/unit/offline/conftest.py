@@ -21,19 +21,25 @@ class SmallStore:
         self.paths = StorePaths(root)
         self.log = bytearray()
 
-    def put(self, topic: str = "T", *, store_timestamp_ms: int = 1000, **fields: object) -> tuple[int, int, int]:
+    def put(
+        self, topic: str = "T", *, store_timestamp_ms: int = 1000, **fields: object
+    ) -> tuple[int, int, int]:
         """Append a message and give its queue entry; it is on disk after `write_log`."""
         message = Message(topic, b"body", **fields)  # type: ignore[arg-type]
-        arguments = {"queue_offset": 0, "store_timestamp_ms": store_timestamp_ms}
-        record = codec.encode(message, phy_offset=len(self.log), **arguments)
+        record = self._encode(message, store_timestamp_ms)
         room = LOG_FILE_SIZE - len(self.log) % LOG_FILE_SIZE
         if len(record) + 8 > room:
             blank = room.to_bytes(4, "big") + (0xCBD43194).to_bytes(4, "big")
             self.log += blank.ljust(room, b"\0")
-            record = codec.encode(message, phy_offset=len(self.log), **arguments)
+            record = self._encode(message, store_timestamp_ms)
         entry = (len(self.log), len(record), codec.decode(record).tags_code)
         self.log += record
         return entry
+
+    def _encode(self, message: Message, store_timestamp_ms: int) -> bytes:
+        return codec.encode(
+            message, phy_offset=len(self.log), queue_offset=0, store_timestamp_ms=store_timestamp_ms
+        )
 
     def write_log(self) -> None:
         self.paths.commitlog.mkdir(parents=True, exist_ok=True)
@@ -42,7 +48,11 @@ class SmallStore:
             (self.paths.commitlog / file_name(start)).write_bytes(data)
 
     def write_queue(
-        self, entries: Iterable[tuple[int, int, int]], topic: str = "T", queue_id: int = 0, first: int = 0
+        self,
+        entries: Iterable[tuple[int, int, int]],
+        topic: str = "T",
+        queue_id: int = 0,
+        first: int = 0,
     ) -> Path:
         """Write entries from queue offset `first` on, which starts a file; the rest of the last file is zeros."""
         directory = self.paths.queue(topic, queue_id)
@@ -50,7 +60,9 @@ class SmallStore:
         listed = list(entries)
         for start in range(0, max(len(listed), 1), ENTRIES_PER_FILE):
             part = listed[start : start + ENTRIES_PER_FILE]
-            data = b"".join(codec.pack_cq(*entry) for entry in part).ljust(20 * ENTRIES_PER_FILE, b"\0")
+            data = b"".join(codec.pack_cq(*entry) for entry in part).ljust(
+                20 * ENTRIES_PER_FILE, b"\0"
+            )
             (directory / file_name(20 * (first + start))).write_bytes(data)
         return directory
 

@@ -15,16 +15,30 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.offline import index_check, index_files
 from rmqcore.offline.index_files import IndexFileReader, find_index_files, list_index_files
 
-CLEAN = ["basic", "batch", "compressed", "delay", "ipv6", "lmq", "longtopic", "propcrc", "transaction"]
+CLEAN = [
+    "basic",
+    "batch",
+    "compressed",
+    "delay",
+    "ipv6",
+    "lmq",
+    "longtopic",
+    "propcrc",
+    "transaction",
+]
 
 
-def make(slots: int, capacity: int, count: int, *, keys: int = 50, seed: int = 1, start: int = 0) -> oracle.IndexFile:
+def make(
+    slots: int, capacity: int, count: int, *, keys: int = 50, seed: int = 1, start: int = 0
+) -> oracle.IndexFile:
     """A file of `count` entries under random keys, three to a message."""
     rng = random.Random(seed)
     file = oracle.IndexFile(slots, capacity)
     for i in range(count):
         phy_offset = start + i // 3 * 300
-        assert file.put("T", f"k{rng.randrange(keys)}", phy_offset, 1_700_000_000_000 + i // 3 * 700)
+        assert file.put(
+            "T", f"k{rng.randrange(keys)}", phy_offset, 1_700_000_000_000 + i // 3 * 700
+        )
     return file
 
 
@@ -42,17 +56,32 @@ def test_golden_files_are_sound_and_tell_their_slots(golden: Path, case: str) ->
     assert readers
     for reader in readers:
         alone = IndexFileReader(reader.path)
-        assert (alone.slot_count, alone.max_index_num) == (config["maxHashSlotNum"], config["maxIndexNum"])
+        assert (alone.slot_count, alone.max_index_num) == (
+            config["maxHashSlotNum"],
+            config["maxIndexNum"],
+        )
         check = reader.check()
         assert (check.findings, check.finding_count, check.checked) == ([], 0, True)
 
 
 @pytest.mark.parametrize(
     ("slots", "capacity", "count"),
-    [(1, 2, 1), (1, 50, 40), (2, 50, 49), (3, 50, 2), (4, 50, 1), (7, 60, 59), (100, 400, 399), (101, 400, 7), (997, 20, 19)],
+    [
+        (1, 2, 1),
+        (1, 50, 40),
+        (2, 50, 49),
+        (3, 50, 2),
+        (4, 50, 1),
+        (7, 60, 59),
+        (100, 400, 399),
+        (101, 400, 7),
+        (997, 20, 19),
+    ],
 )
 @pytest.mark.parametrize("start", [0, 123_456])
-def test_slots_are_found_from_the_file(tmp_path: Path, slots: int, capacity: int, count: int, start: int) -> None:
+def test_slots_are_found_from_the_file(
+    tmp_path: Path, slots: int, capacity: int, count: int, start: int
+) -> None:
     reader = IndexFileReader(write(tmp_path, make(slots, capacity, count, start=start).encode()))
     assert (reader.slot_count, reader.max_index_num) == (slots, capacity)
     assert reader.check().findings == []
@@ -106,15 +135,24 @@ def test_a_huge_file_is_not_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3, 10_000])
-def test_finds_are_those_of_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+def test_finds_are_those_of_the_oracle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
     monkeypatch.setattr(index_files, "WINDOW_ENTRIES", window)
     file = make(10, 400, 399, keys=40)
     reader = IndexFileReader(write(tmp_path, file.encode()))
     begin = file.begin_timestamp_ms
     for key in range(45):
         key_hash = oracle.index_key_hash("T", f"k{key}")
-        for first, last, limit in ((0, 1 << 62, 64), (0, 1 << 62, 3), (begin + 20_000, begin + 60_000, 64), (5, 4, 64)):
-            assert reader.find(key_hash, first, last, limit) == file.find(key_hash, first, last, limit)
+        for first, last, limit in (
+            (0, 1 << 62, 64),
+            (0, 1 << 62, 3),
+            (begin + 20_000, begin + 60_000, 64),
+            (5, 4, 64),
+        ):
+            assert reader.find(key_hash, first, last, limit) == file.find(
+                key_hash, first, last, limit
+            )
     assert reader.find(oracle.index_key_hash("T", "k1"), limit=0) == []
     assert reader.find(-1) == []
 
@@ -171,7 +209,9 @@ def test_each_damage_is_found(
     struct.pack_into(form, data, pos, value)
     check = IndexFileReader(write(tmp_path, bytes(data)), slot_count=100).check()
     index, field, expected, found = finding
-    matching = [f for f in check.findings if (f.entry_index, f.field, f.found) == (index, field, found)]
+    matching = [
+        f for f in check.findings if (f.entry_index, f.field, f.found) == (index, field, found)
+    ]
     assert len(matching) == 1
     if expected is not None:
         assert matching[0] == IndexFinding(index, field, expected, found)
@@ -188,7 +228,16 @@ def test_findings_are_counted_past_the_limit(tmp_path: Path) -> None:
 
 def test_only_numbers_are_index_files(tmp_path: Path) -> None:
     good = make(10, 40, 30).encode()
-    for name in ("20261121024846792", "7", "x", "20261121024846792.bak", "-5", "9" * 19, "1" * 40, "٣"):
+    for name in (
+        "20261121024846792",
+        "7",
+        "x",
+        "20261121024846792.bak",
+        "-5",
+        "9" * 19,
+        "1" * 40,
+        "٣",
+    ):
         write(tmp_path, good, name)
     (tmp_path / "index" / "20261121024846793").mkdir()
     found = [info.name for info in list_index_files(StorePaths(tmp_path))]

@@ -28,7 +28,11 @@ class Store(Protocol):
     paths: StorePaths
 
     def write_queue(
-        self, entries: list[tuple[int, int, int]], topic: str = "T", queue_id: int = 0, first: int = 0
+        self,
+        entries: list[tuple[int, int, int]],
+        topic: str = "T",
+        queue_id: int = 0,
+        first: int = 0,
     ) -> Path: ...
 
 
@@ -119,7 +123,13 @@ def test_a_file_longer_than_the_way_to_the_next_ends_there(small_store: Store) -
 
 def test_the_end_is_the_first_invalid_entry_of_the_last_three_files(small_store: Store) -> None:
     """Java's recovery of a queue does not look at older files, and a file that is zeros ends the queue at its start."""
-    in_the_last_three = [*entries(1, 2, 3, 4), *entries(5, 6), NONE, *entries(8), *entries(9, 10, 11, 12)]
+    in_the_last_three = [
+        *entries(1, 2, 3, 4),
+        *entries(5, 6),
+        NONE,
+        *entries(8),
+        *entries(9, 10, 11, 12),
+    ]
     directory = small_store.write_queue(in_the_last_three)
     assert bounds(QueueFiles("T", 0, directory)) == (0, 6)
     before_them = [*entries(1), NONE, *entries(3, 4), *entries(*range(5, 17))]
@@ -130,9 +140,12 @@ def test_the_end_is_the_first_invalid_entry_of_the_last_three_files(small_store:
 
 
 @pytest.mark.parametrize(
-    ("log_end", "end"), [(None, 8), (90, 8), (81, 8), (80, 7), (61, 6), (51, 5), (50, 4), (11, 1), (10, 0), (0, 0)]
+    ("log_end", "end"),
+    [(None, 8), (90, 8), (81, 8), (80, 7), (61, 6), (51, 5), (50, 4), (11, 1), (10, 0), (0, 0)],
 )
-def test_entries_past_the_end_of_the_log_do_not_count(small_store: Store, log_end: int | None, end: int) -> None:
+def test_entries_past_the_end_of_the_log_do_not_count(
+    small_store: Store, log_end: int | None, end: int
+) -> None:
     directory = small_store.write_queue(entries(*range(10, 90, 10)))
     assert max_offset(QueueFiles("T", 0, directory), log_end) == end
 
@@ -142,21 +155,27 @@ def test_an_empty_last_file_does_not_hide_entries_past_the_log(small_store: Stor
     assert max_offset(QueueFiles("T", 0, directory), 30) == 2
 
 
-@pytest.mark.parametrize(("log_min", "start"), [(0, 0), (10, 0), (11, 1), (30, 2), (40, 3), (81, 8), (200, 8)])
-def test_the_minimum_is_the_first_entry_of_the_log(small_store: Store, log_min: int, start: int) -> None:
+@pytest.mark.parametrize(
+    ("log_min", "start"), [(0, 0), (10, 0), (11, 1), (30, 2), (40, 3), (81, 8), (200, 8)]
+)
+def test_the_minimum_is_the_first_entry_of_the_log(
+    small_store: Store, log_min: int, start: int
+) -> None:
     directory = small_store.write_queue(entries(*range(10, 90, 10)))
     assert bounds(QueueFiles("T", 0, directory), log_min) == (start, 8)
 
 
 @pytest.mark.parametrize("log_min", [41, 60, 80])
-def test_the_minimum_stays_when_the_whole_first_file_has_expired(small_store: Store, log_min: int) -> None:
+def test_the_minimum_stays_when_the_whole_first_file_has_expired(
+    small_store: Store, log_min: int
+) -> None:
     directory = small_store.write_queue(entries(*range(10, 90, 10)))
     assert bounds(QueueFiles("T", 0, directory), log_min) == (0, 8)
 
 
 @pytest.mark.parametrize(("log_min", "start"), [(0, 5), (1, 7), (71, 0)])
 def test_the_minimum_among_fillers(small_store: Store, log_min: int, start: int) -> None:
-    """A rebuilt queue that begins in mid-file has fillers before it: offset 0, so no entry of a log that begins later."""
+    """A rebuilt queue that begins in mid-file has fillers before it, at offset 0: none of a log that begins later."""
     directory = small_store.write_queue([FILLER, FILLER, FILLER, *entries(70, 80)], first=4)
     assert bounds(QueueFiles("T", 0, directory), log_min) == (start, 9)
 
@@ -174,5 +193,10 @@ def test_a_growing_queue_is_followed(small_store: Store) -> None:
 def test_info_of_an_empty_queue(small_store: Store) -> None:
     small_store.write_queue([NONE])
     (info,) = list_queues(small_store.paths, 0)
-    assert (info.min_offset, info.max_offset, info.min_phy_offset, info.max_phy_offset) == (0, 0, None, None)
+    assert (info.min_offset, info.max_offset, info.min_phy_offset, info.max_phy_offset) == (
+        0,
+        0,
+        None,
+        None,
+    )
     assert info.as_dict()["topic"] == "T"
