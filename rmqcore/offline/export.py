@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.message_rows import FIELDS, Body
-from rmqcore.offline.part_files import Compression, ParquetParts, TextParts
+from rmqcore.offline.parquet_parts import Compression, ParquetParts
+from rmqcore.offline.part_files import TextParts
 from rmqcore.offline.partitions import PART_SUFFIXES, ExportTarget
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.walk import Blank, Progress

@@ -21,7 +21,7 @@ LAST_DAY = 2_932_896  # 9999-12-31
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 WORK_PREFIX = ".rmqcore-export-"
 PART_SUFFIXES = (".parquet", ".csv", ".jsonl")
-MAX_NAME_BYTES = 200  # a file name has room for 255
+MAX_NAME_BYTES = 255 - len("topic=")
 
 # What Spark and Hive escape in partition names; other characters stay readable.
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range(32)}

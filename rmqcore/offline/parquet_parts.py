@@ -1,0 +1,186 @@
+"""Parquet files of an export, in bounded memory however many topics there are.
+
+Batches gather to a chunk, which is sorted by partition. What a partition gets from it is usually too
+little for a row group, so it is appended to the partition's spill file, and a row group is written
+whenever that is large enough. A row group that is large at once goes to Parquet directly.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rmqcore.offline.part_files import Partition, PartNames
+from rmqcore.offline.partitions import DAY_MS, LAST_DAY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Compression = Literal["zstd", "snappy", "none"]
+
+CHUNK_BYTES = 24 * 1024 * 1024
+ROW_GROUP_BYTES = 16 * 1024 * 1024
+DIRECT_BYTES = 4 * 1024 * 1024
+OPEN_WRITERS = 16
+ROW_GROUPS_A_FILE = 64
+
+_REPEATING = {"tags", "born_host", "store_host", "queue_id", "magic", "sys_flag", "flag", "reconsume_times"}
+
+
+class ParquetParts:
+    """Parquet files by partition, rows in the order they came.
+
+    Columns are those of the batches but ``topic``: readers of partitions take it from the folder, and
+    refuse files that have it too. The file's metadata has it under ``topic``, whole even where the
+    folder's name had to be cut. At most `OPEN_WRITERS` files are open; the one not used for longest is
+    finished then, and a partition that goes on gets a new part.
+
+    Parameters
+    ----------
+    folder : Path
+    compression : {"zstd", "snappy", "none"}
+    """
+
+    def __init__(self, folder: Path, compression: Compression) -> None:
+        self.names = PartNames(folder, "parquet")
+        self._compression = compression
+        self._spills = _Spills(folder)
+        self._chunk: list[pa.RecordBatch] = []
+        self._chunk_bytes = 0
+        self._writers: OrderedDict[Partition, tuple[pq.ParquetWriter, int]] = OrderedDict()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+        self._chunk.append(batch)
+        self._chunk_bytes += batch.get_total_buffer_size()
+        if self._chunk_bytes >= CHUNK_BYTES:
+            self._distribute()
+
+    def _distribute(self) -> None:
+        """Give every partition its rows of the chunk."""
+        import pyarrow as pa
+
+        chunk = pa.Table.from_batches(self._chunk).combine_chunks().to_batches()
+        self._chunk.clear()
+        self._chunk_bytes = 0
+        for batch in chunk:
+            for partition, rows in _split(batch):
+                if rows.nbytes >= DIRECT_BYTES:
+                    self._drain(partition)
+                    self._write_row_group(partition, pa.Table.from_batches([rows]))
+                elif self._spills.append(partition, rows) >= ROW_GROUP_BYTES:
+                    self._drain(partition)
+
+    def _drain(self, partition: Partition) -> None:
+        """Write what was spilled for a partition as a row group."""
+        import pyarrow as pa
+
+        spilled = self._spills.take(partition)
+        if spilled:
+            self._write_row_group(partition, pa.Table.from_batches(spilled))
+
+    def _write_row_group(self, partition: Partition, rows: pa.Table) -> None:
+        writer, groups = self._writers.pop(partition, (None, 0))
+        if writer is None:
+            if len(self._writers) >= OPEN_WRITERS:
+                self._writers.popitem(last=False)[1][0].close()
+            writer = self._open(partition, rows.schema)
+        self._writers[partition] = (writer, groups + 1)
+        writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        if groups + 1 >= ROW_GROUPS_A_FILE:
+            self._writers.pop(partition)[0].close()
+
+    def _open(self, partition: Partition, schema: pa.Schema) -> pq.ParquetWriter:
+        import pyarrow.parquet as pq
+
+        metadata = {"topic": partition[0].encode("utf-8", "replace")}
+        return pq.ParquetWriter(
+            self.names.new(partition),
+            schema.with_metadata(metadata),
+            compression=self._compression,
+            use_dictionary=[name for name in schema.names if name in _REPEATING],
+        )
+
+    def close(self) -> None:
+        """Write what still waits and finish all files."""
+        if self._chunk:
+            self._distribute()
+        for partition in self._spills.partitions():
+            self._drain(partition)
+        while self._writers:
+            self._writers.popitem()[1][0].close()
+
+
+class _Spills:
+    """Rows of partitions in working files: Arrow IPC messages, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "spill"
+        self._files: dict[Partition, tuple[int, int]] = {}
+        self._count = 0
+        self._schema: pa.Schema | None = None
+
+    def append(self, partition: Partition, rows: pa.RecordBatch) -> int:
+        """Add rows; answer the bytes that the partition has in its file now."""
+        self._schema = rows.schema
+        if partition not in self._files:
+            self._folder.mkdir(exist_ok=True)
+            self._files[partition] = (self._count, 0)
+            self._count += 1
+        number, size = self._files[partition]
+        message = rows.serialize()
+        with self._path(number).open("ab") as spill:
+            spill.write(message)
+        self._files[partition] = (number, size + message.size)
+        return size + message.size
+
+    def take(self, partition: Partition) -> list[pa.RecordBatch]:
+        """The rows of a partition, whose file is removed; they are no more than a row group."""
+        if partition not in self._files:
+            return []
+        number, _ = self._files.pop(partition)
+        path = self._path(number)
+        rows = list(self._read(path))
+        path.unlink()
+        return rows
+
+    def partitions(self) -> list[Partition]:
+        """Partitions that have rows here."""
+        return list(self._files)
+
+    def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        source = pa.BufferReader(pa.py_buffer(path.read_bytes()))
+        size = source.size()
+        while source.tell() < size:
+            yield pa.ipc.read_record_batch(pa.ipc.read_message(source), self._schema)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06}.arrow"
+
+
+def _split(batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
+    """The rows of a batch by partition, in their order, without the topic: the folder says it."""
+    import numpy as np
+    import pyarrow as pa
+
+    topics = batch.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    topic_ids = topics.indices.to_numpy()
+    days = batch.column("store_timestamp_ms").to_numpy() // DAY_MS
+    days[(days < 0) | (days > LAST_DAY)] = -1
+    codes = (days + 1) * len(names) + topic_ids
+    order = np.argsort(codes, kind="stable")
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
+    rest = batch.select([name for name in batch.schema.names if name != "topic"])
+    by_partition = rest.take(pa.array(order))
+    found = []
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        first = order[start]
+        partition = (names[topic_ids[first]], int(days[first]))
+        found.append((partition, by_partition.slice(start, end - start)))
+    return found
