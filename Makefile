@@ -32,7 +32,7 @@ lint: $(DONE)/package $(DONE)/dev ## every linter; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python scripts/stubs.py
+	$(BIN)/stubtest rmqcore._native --concise --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.txt
 	$(BIN)/cython-lint $(PYX_FILES)
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	$(foreach file,$(KERNELS),$(CC) $(C_WARNINGS) -fsyntax-only $(file) &&) true

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ DEFAULT_ENTRIES: Final[int]
 CHECKPOINT_USED_SIZE: Final[int]
 CHECKPOINT_FILE_SIZE: Final[int]
 INDEX_ENTRY_DTYPE: Final[np.dtype[np.void]]
+FIELDS: Final[dict[int, str]]
 
 class IndexHeader(NamedTuple):
     begin_timestamp_ms: int
@@ -34,9 +35,9 @@ def key_hash(topic: str, key: str) -> int: ...
 
 @final
 class ChainWalk:
-    def __init__(
-        self, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int
-    ) -> None: ...
+    def __new__(
+        cls, header: IndexHeader, hash_: int, slot_value: int, begin_ms: int, end_ms: int
+    ) -> Self: ...
     @property
     def next_index(self) -> int: ...
     @property
@@ -45,7 +46,7 @@ class ChainWalk:
 
 @final
 class IndexCheck:
-    def __init__(self, heads: npt.NDArray[np.int32], limit: int) -> None: ...
+    def __new__(cls, heads: npt.NDArray[np.int32], limit: int) -> Self: ...
     @property
     def findings(self) -> list[IndexFinding]: ...
     @property

@@ -1,8 +1,9 @@
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final, Self, final
+
+from typing_extensions import Buffer
 
 from rmqcore._native.codec import DelayLevels, MessageView
-from typing_extensions import Buffer
 
 BLANK: Final[int]
 END: Final[int]
@@ -19,8 +20,8 @@ COLUMNS: Final[dict[str, int]]
 PUBLIC_COLUMNS: Final[tuple[str, ...]]
 
 class Filter:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         topics: Iterable[str] | None = None,
         queue_ids: int | Iterable[int] | None = None,
@@ -30,10 +31,10 @@ class Filter:
         until_ms: int | None = None,
         start_phy_offset: int | None = None,
         end_phy_offset: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 class ColumnList:
-    def __init__(self, names: Iterable[str] | None = None) -> None: ...
+    def __new__(cls, names: Iterable[str] | None = None) -> Self: ...
     @property
     def names(self) -> tuple[str, ...]: ...
     def schema_capsule(self) -> object: ...
@@ -54,8 +55,8 @@ class Batch:
 class _Scan: ...
 
 class ColumnScan(_Scan):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         columns: ColumnList | Iterable[str] | None = None,
         *,
         filter: Filter | None = None,
@@ -63,7 +64,7 @@ class ColumnScan(_Scan):
         stop_offset: int | None = None,
         batch_rows: int = 8192,
         batch_bytes: int = ...,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def columns(self) -> ColumnList: ...
     @property
@@ -84,14 +85,14 @@ class ColumnScan(_Scan):
     def topics(self) -> list[str]: ...
 
 class ViewScan(_Scan):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         filter: Filter | None = None,
         delay_levels: DelayLevels | None = None,
         stop_offset: int | None = None,
         batch_views: int = 1024,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def pending_rows(self) -> int: ...
     def feed(

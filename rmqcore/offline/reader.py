@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from rmqcore._native.codec import DelayLevels, MessageView, parse_delay_levels
 from rmqcore._native.scan import Batch, ColumnList, ColumnScan, Filter, ViewScan
@@ -77,6 +77,40 @@ class StoreReader:
         return f"StoreReader({str(self.path)!r})"
 
     # ---- messages -----------------------------------------------------------------------------------
+
+    @overload
+    def messages(
+        self,
+        *,
+        topics: Iterable[str] | None = ...,
+        queue_ids: Iterable[int] | None = ...,
+        tags: Iterable[str] | None = ...,
+        keys: Iterable[str] | None = ...,
+        since_ms: int | None = ...,
+        until_ms: int | None = ...,
+        start_phy_offset: int | None = ...,
+        end_phy_offset: int | None = ...,
+        verify_crc: bool = ...,
+        blanks: Literal[False] = False,
+        progress: Progress | None = ...,
+    ) -> Iterator[MessageView]: ...
+
+    @overload
+    def messages(
+        self,
+        *,
+        topics: Iterable[str] | None = ...,
+        queue_ids: Iterable[int] | None = ...,
+        tags: Iterable[str] | None = ...,
+        keys: Iterable[str] | None = ...,
+        since_ms: int | None = ...,
+        until_ms: int | None = ...,
+        start_phy_offset: int | None = ...,
+        end_phy_offset: int | None = ...,
+        verify_crc: bool = ...,
+        blanks: bool,
+        progress: Progress | None = ...,
+    ) -> Iterator[MessageView | Blank]: ...
 
     def messages(
         self,
