@@ -76,7 +76,8 @@ cdef object column(str name, values, dtype):
     if given.size == 0:
         return np.empty(0, dtype)
     if given.dtype.kind == "O" and all(isinstance(value, int) for value in given):
-        raise OverflowError(f"{name}: a value has no room in {np.iinfo(dtype).bits} bits")  # NumPy has no integer that wide
+        # NumPy has no integer that wide.
+        raise OverflowError(f"{name}: a value has no room in {np.iinfo(dtype).bits} bits")
     if given.dtype.kind not in "iu":
         raise TypeError(f"{name}: expected integers, got {given.dtype}")
     limits = np.iinfo(dtype)
