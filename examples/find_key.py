@@ -20,8 +20,7 @@ def main(path: str, topic: str, key: str) -> int:
     found = reader.query(topic, key)
     how = "index"
     if not found:
-        messages = reader.messages(topics=[topic], keys=[key])
-        found = [message for message in messages if isinstance(message, rmqcore.MessageView)]
+        found = list(reader.messages(topics=[topic], keys=[key]))
         how = "log"
     for message in found:
         print(

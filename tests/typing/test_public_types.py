@@ -1,0 +1,108 @@
+"""What a type checker makes of the public interface: mypy --strict reads this file, pytest runs it.
+
+`assert_type` compares exactly, so an Any that creeps in fails as well; each `type: ignore` is an error that must stay
+one, since unused ignores are errors.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import assert_type
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rmqcore
+from rmqcore import Message, MessageView, StoreReader, codec
+from rmqcore.engine.checkpoint import StoreCheckpoint
+from rmqcore.errors import CorruptionError, CorruptMessageError, StoreError
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.index_files import IndexFileInfo
+from rmqcore.offline.info import StoreInfo
+from rmqcore.offline.lookup import OfflineGetResult
+from rmqcore.offline.queues import QueueInfo
+from rmqcore.offline.walk import Blank
+from rmqcore.status import GetMessageStatus
+
+
+def encoded() -> bytes:
+    message = Message("Topic", b"body", tags="TagA", keys=["k1", "k2"])
+    return codec.encode(message, phy_offset=0, queue_offset=0, store_timestamp_ms=1)
+
+
+def test_codec(tmp_path: Path) -> None:
+    record = encoded()
+    assert_type(record, bytes)
+    view = codec.decode(record)
+    assert_type(view, MessageView)
+    assert_type(view.phy_offset, int)
+    assert_type(view.topic, str)
+    assert_type(view.body, bytes)
+    assert_type(view.tags, str | None)
+    assert_type(view.keys, tuple[str, ...])
+    assert_type(view.properties, dict[str, str])
+    assert_type(view.born_host, str)
+    assert_type(view.decompress(), bytes)
+    assert_type(view.crc_ok(), bool)
+    assert_type(codec.check(record), int)
+    assert_type(codec.body_crc(b""), int)
+    assert_type(codec.java_hash("TagA"), int)
+    assert_type(codec.encode_properties({"a": "b"}), bytes)
+    assert_type(codec.decode_properties(b"a\1b\2"), dict[str, str])
+    assert_type(codec.pack_cq(0, 91, 0), bytes)
+    assert_type(codec.unpack_cq(codec.pack_cq(0, 91, 0)).msg_size, int)
+
+    # Everything with a buffer is taken.
+    path = tmp_path / "record"
+    path.write_bytes(record)
+    array: npt.NDArray[np.uint8] = np.frombuffer(record, np.uint8)
+    assert codec.decode(bytearray(record)).raw == codec.decode(memoryview(record)).raw == record
+    assert codec.decode(array).raw == record
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert codec.decode(mapped).raw == record
+
+
+def test_what_a_type_checker_must_refuse() -> None:
+    with pytest.raises(TypeError):
+        codec.decode("text")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        Message(b"Topic", b"")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        codec.encode(Message("Topic", b""))  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        codec.decode(encoded()).topic = "other"  # type: ignore[misc]
+
+
+def test_reader(golden: Path) -> None:
+    with rmqcore.read(golden / "basic" / "store") as reader:
+        assert_type(reader, StoreReader)
+        assert_type(reader.messages(), Iterator[MessageView])
+        assert_type(reader.messages(blanks=False, topics=["a"], since_ms=1), Iterator[MessageView])
+        assert_type(reader.messages(blanks=True), Iterator[MessageView | Blank])
+        assert_type(reader.damage, list[DamageRange])
+        assert_type(reader.queues(), list[QueueInfo])
+        assert_type(reader.index_files(), list[IndexFileInfo])
+        assert_type(reader.checkpoint(), StoreCheckpoint | None)
+        assert_type(reader.info(), StoreInfo)
+        assert_type(reader.info().max_phy_offset, int)
+        assert_type(reader.query("TopicBasicA", "key"), list[MessageView])
+        assert_type(reader.lookup(0), MessageView | None)
+        result = reader.get("TopicBasicA", 0, 0)
+        assert_type(result, OfflineGetResult)
+        assert_type(result.status, GetMessageStatus)
+        assert_type(result.next_begin_offset, int)
+        for batch in reader.batches(["topic", "body"], batch_rows=100):
+            assert_type(batch.num_rows, int)
+
+
+def test_errors() -> None:
+    error = CorruptMessageError("commitlog/00000000000000000000", 0, "MAGIC", 1, 2)
+    assert_type(error.phy_offset, int)
+    assert_type(error.expected, object)
+    assert_type(StoreError.code, str)
+    assert_type(StoreError.exit_code, int)
+    as_parent: CorruptionError = error
+    assert as_parent.exit_code == 2
