@@ -34,8 +34,10 @@ lint: $(DONE)/package $(DONE)/dev ## every linter; changes nothing
 	$(BIN)/mypy
 	$(BIN)/stubtest rmqcore._native --concise --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.txt
 	$(BIN)/cython-lint $(PYX_FILES)
-	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	$(foreach file,$(KERNELS),$(CC) $(C_WARNINGS) -fsyntax-only $(file) &&) true
+	@echo "$(BIN)/clang-format --dry-run -Werror, for each C file"
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@echo "$(CC) $(C_WARNINGS) -fsyntax-only FILE, for each kernel"
+	@for file in $(KERNELS); do $(CC) $(C_WARNINGS) -fsyntax-only $$file || exit 1; done
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
 
