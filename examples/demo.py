@@ -43,15 +43,23 @@ def main() -> None:
     command("export", store, "--format", "parquet", "-o", OUT / "parquet")
     for path in sorted((OUT / "parquet").rglob("*.parquet")):
         print(f"{path.stat().st_size:9d} {path.relative_to(OUT)}")
-    heading("SQL by DuckDB over the store itself: rmqcore.read(store).batches(), no copy, no import")
+    heading(
+        "SQL by DuckDB over the store itself: rmqcore.read(store).batches(), no copy, no import"
+    )
     by_arrow = query(rmqcore.read(store))
     heading("A frame of the same columns by Polars")
-    frame = pl.DataFrame(rmqcore.read(store).batches(["topic", "queue_id", "store_timestamp_ms", "keys"]))
+    frame = pl.DataFrame(
+        rmqcore.read(store).batches(["topic", "queue_id", "store_timestamp_ms", "keys"])
+    )
     print(frame.head(3))
     by_parquet = duckdb.execute(DAYS, [str(OUT / "parquet" / "**" / "*.parquet")]).fetchall()
     if not by_arrow or by_arrow != by_parquet or frame.height != sum(rows for _, rows in by_arrow):
-        sys.exit(f"demo: the answers differ: {by_arrow} by Arrow, {by_parquet} by Parquet, {frame.height} rows by Polars")
-    print(f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages. Files: {OUT}")
+        sys.exit(
+            f"demo: the answers differ: {by_arrow} by Arrow, {by_parquet} by Parquet, {frame.height} rows by Polars"
+        )
+    print(
+        f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages. Files: {OUT}"
+    )
 
 
 def unpack() -> None:
@@ -59,7 +67,9 @@ def unpack() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     with tarfile.open(ARCHIVE) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
-        archive.extractall(OUT, [m for m in archive.getmembers() if m.name.startswith((CLEAN, DAMAGED))])
+        archive.extractall(
+            OUT, [m for m in archive.getmembers() if m.name.startswith((CLEAN, DAMAGED))]
+        )
 
 
 def heading(text: str) -> None:

@@ -127,7 +127,9 @@ def decode(buf: Buffer, pos: int = 0) -> MessageView:
     return _codec.decode(buf, pos)
 
 
-def check(buf: Buffer, pos: int = 0, *, check_crc: bool = True, check_prop_crc: bool = False) -> int:
+def check(
+    buf: Buffer, pos: int = 0, *, check_crc: bool = True, check_prop_crc: bool = False
+) -> int:
     """Validate the record at `pos` without copying it, and answer its size in bytes; 0 at a BLANK record.
 
     Parameters
@@ -218,7 +220,9 @@ class ScanResult:
         What is wrong at `end_pos`; a record that the end of the buffer cuts is an error too.
     """
 
-    def __init__(self, batch: Batch, end_pos: int, stop_reason: str, error: CorruptMessageError | None) -> None:
+    def __init__(
+        self, batch: Batch, end_pos: int, stop_reason: str, error: CorruptMessageError | None
+    ) -> None:
         self.batch = batch
         self.end_pos = end_pos
         self.stop_reason = stop_reason
@@ -246,7 +250,11 @@ class ScanResult:
 
 
 def scan(
-    buf: Buffer, *, base_offset: int = 0, columns: Iterable[str] | None = None, verify_crc: bool = False
+    buf: Buffer,
+    *,
+    base_offset: int = 0,
+    columns: Iterable[str] | None = None,
+    verify_crc: bool = False,
 ) -> ScanResult:
     """Decode the records that lie one after the other from the start of `buf`, into columns.
 
@@ -277,7 +285,13 @@ def scan(
     rows = max(1, min(len(view) // 91 + 1, 1 << 24))
     sink = _scan.ColumnScan(columns, batch_rows=rows, batch_bytes=1 << 30)
     end_pos, code, found, expected = sink.feed(
-        view, len(view), 0, base_offset, base_offset + len(view), check_place=False, check_crc=verify_crc
+        view,
+        len(view),
+        0,
+        base_offset,
+        base_offset + len(view),
+        check_place=False,
+        check_crc=verify_crc,
     )
     error = None
     at_end = code in (_scan.SHORT_FILE, _scan.FULL, _scan.END) and end_pos == len(view)
@@ -285,9 +299,13 @@ def scan(
         code = _scan.BLANK  # the buffer need not end where the file does
     reason = "end" if at_end else {_scan.BLANK: "blank", _scan.ZERO: "zero"}.get(code, "error")
     if code == _scan.FULL and not at_end:
-        raise ValueError(f"buf of {len(view)} bytes holds more records than one batch takes; scan it in parts")
+        raise ValueError(
+            f"buf of {len(view)} bytes holds more records than one batch takes; scan it in parts"
+        )
     if reason == "error":
-        error = CorruptMessageError("<buffer>", base_offset + end_pos, *_codec.describe(code, found, expected))
+        error = CorruptMessageError(
+            "<buffer>", base_offset + end_pos, *_codec.describe(code, found, expected)
+        )
     return ScanResult(sink.take(), end_pos, reason, error)
 
 

@@ -34,7 +34,9 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
         return body
     kind = sys_flag & sysflag.COMPRESSION_TYPE_MASK
     if kind not in _UNPACK:
-        raise CompressionError(f"SYSFLAG {sys_flag:#x} names compression type {kind >> 8}, which does not exist")
+        raise CompressionError(
+            f"SYSFLAG {sys_flag:#x} names compression type {kind >> 8}, which does not exist"
+        )
     name, unpack = _UNPACK[kind]
     try:
         plain, whole = unpack(body, max_size)
@@ -80,7 +82,9 @@ def _library(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise CompressionError(f"{name} bodies need the extra: pip install 'rmqcore[compress]'") from error
+        raise CompressionError(
+            f"{name} bodies need the extra: pip install 'rmqcore[compress]'"
+        ) from error
 
 
 _UNPACK = {

@@ -55,7 +55,9 @@ class CorruptionError(StoreError):
     hint = "run `rmqcore fsck` for the whole extent of the damage"
     exit_code = 2
 
-    def __init__(self, path: str, phy_offset: int, field: str, expected: object, found: object) -> None:
+    def __init__(
+        self, path: str, phy_offset: int, field: str, expected: object, found: object
+    ) -> None:
         super().__init__(path, phy_offset, field, expected, found)
         self.path = path
         self.phy_offset = phy_offset
@@ -64,7 +66,9 @@ class CorruptionError(StoreError):
         self.found = found
 
     def __str__(self) -> str:
-        return f"{self.path}@{self.phy_offset}: {self.field} is {self.found}, expected {self.expected}"
+        return (
+            f"{self.path}@{self.phy_offset}: {self.field} is {self.found}, expected {self.expected}"
+        )
 
 
 class CorruptMessageError(CorruptionError):

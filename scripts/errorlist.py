@@ -17,7 +17,11 @@ def error_classes() -> list[type[errors.StoreError]]:
 
 def shared_codes() -> list[str]:
     """Codes that more than one class bears."""
-    return [code for code, count in Counter(error.code for error in error_classes()).items() if count > 1]
+    return [
+        code
+        for code, count in Counter(error.code for error in error_classes()).items()
+        if count > 1
+    ]
 
 
 def table() -> str:
@@ -25,7 +29,9 @@ def table() -> str:
     rows = ["| code | exit code | error | meaning | what to do |", "|---|---|---|---|---|"]
     for error in error_classes():
         meaning = (inspect.getdoc(error) or "").splitlines()[0]
-        rows.append(f"| `{error.code}` | {error.exit_code} | `{error.__name__}` | {meaning} | {error.hint} |")
+        rows.append(
+            f"| `{error.code}` | {error.exit_code} | `{error.__name__}` | {meaning} | {error.hint} |"
+        )
     return "\n".join(rows)
 
 

@@ -21,7 +21,9 @@ CRC_MASK = 0x7FFFFFFF
 CRC_NAME = "__CRC32#"
 CRC_AREA = len(CRC_NAME) + 1 + 10 + 1
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-DELAYS_MS = [s * 1000 for s in (1, 5, 10, 30, *(60 * m for m in range(1, 11)), 1200, 1800, 3600, 7200)]
+DELAYS_MS = [
+    s * 1000 for s in (1, 5, 10, 30, *(60 * m for m in range(1, 11)), 1200, 1800, 3600, 7200)
+]
 
 
 def wrap(value: int, bits: int) -> int:
@@ -265,7 +267,9 @@ def decode_record(data: bytes, pos: int = 0) -> Record | Blank:
             raise Refused(reason, value, room)
         return value
 
-    crc, queue_id, flag, queue_offset, phy_offset, sys_flag, born_ms = (take(form) for form in "iiiqqiq")
+    crc, queue_id, flag, queue_offset, phy_offset, sys_flag, born_ms = (
+        take(form) for form in "iiiqqiq"
+    )
     born_host = Host(take_bytes(16 if sys_flag & BORN_V6 else 4), take("i"))
     store_ms = take("q")
     store_host = Host(take_bytes(16 if sys_flag & STORE_V6 else 4), take("i"))
@@ -282,7 +286,9 @@ def decode_record(data: bytes, pos: int = 0) -> Record | Blank:
     )  # fmt: skip
 
 
-def check_record(data: bytes, pos: int = 0, *, check_crc: bool = True, check_prop_crc: bool = False) -> int:
+def check_record(
+    data: bytes, pos: int = 0, *, check_crc: bool = True, check_prop_crc: bool = False
+) -> int:
     """The record's size, 0 for a BLANK; `Refused` for anything else."""
     found = decode_record(data, pos)
     if isinstance(found, Blank):
@@ -298,7 +304,9 @@ def check_record(data: bytes, pos: int = 0, *, check_crc: bool = True, check_pro
 def check_appended_crc(raw: bytes, properties: bytes) -> None:
     area = properties[-CRC_AREA:]
     digits = area[9:19]
-    shape = len(area) == CRC_AREA and area[:9] == CRC_NAME.encode() + b"\x01" and area[19:] == b"\x02"
+    shape = (
+        len(area) == CRC_AREA and area[:9] == CRC_NAME.encode() + b"\x01" and area[19:] == b"\x02"
+    )
     if not shape or not all(0x30 <= digit <= 0x39 for digit in digits):
         raise Refused(Reason.PROPCRC, -1, 0)
     stored, actual = int(digits[::-1]), zlib.crc32(raw[:-CRC_AREA]) & CRC_MASK
@@ -358,7 +366,10 @@ def delay_level(text: str) -> int:
 
 
 def tags_code(
-    topic: str, properties: Mapping[str, str], store_timestamp_ms: int, delays_ms: Sequence[int] = DELAYS_MS
+    topic: str,
+    properties: Mapping[str, str],
+    store_timestamp_ms: int,
+    delays_ms: Sequence[int] = DELAYS_MS,
 ) -> int:
     """What the queue entry holds: the deliver time on the schedule topic, the hash of the whole TAGS otherwise."""
     if topic == SCHEDULE_TOPIC and "DELAY" in properties:
@@ -418,7 +429,9 @@ class IndexFile:
             head = 0
         seconds = 0
         if self.begin_timestamp_ms > 0:
-            seconds = min(max((store_timestamp_ms - self.begin_timestamp_ms) // 1000, 0), 0x7FFFFFFF)
+            seconds = min(
+                max((store_timestamp_ms - self.begin_timestamp_ms) // 1000, 0), 0x7FFFFFFF
+            )
         self.entries[self.index_count] = (key_hash, phy_offset, seconds, head)
         self.slots[slot] = self.index_count
         if self.index_count <= 1:
@@ -492,7 +505,9 @@ def build_index(records: Iterable[Record], slot_count: int, capacity: int) -> li
                 continue
             fresh = IndexFile(slot_count, capacity)
             if files:
-                fresh.begin_timestamp_ms = fresh.end_timestamp_ms = max(files[-1].end_timestamp_ms, 0)
+                fresh.begin_timestamp_ms = fresh.end_timestamp_ms = max(
+                    files[-1].end_timestamp_ms, 0
+                )
                 fresh.begin_phy_offset = fresh.end_phy_offset = max(files[-1].end_phy_offset, 0)
             files.append(fresh)
             if not fresh.put(*arguments):

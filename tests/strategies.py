@@ -27,7 +27,9 @@ characters = st.one_of(
 )
 
 
-def text_without(separators: str, *, min_size: int = 0, max_size: int = 40) -> st.SearchStrategy[str]:
+def text_without(
+    separators: str, *, min_size: int = 0, max_size: int = 40
+) -> st.SearchStrategy[str]:
     allowed = characters.filter(lambda character: character not in separators)
     return st.text(allowed, min_size=min_size, max_size=max_size)
 
@@ -53,7 +55,9 @@ property_names = st.sampled_from(
     ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "WAIT", "__CRC32#", "INNER_MULTI_DISPATCH"]
 ) | text_without("\x01\x02", min_size=1, max_size=12)
 property_values = (
-    text_without("\x02") | st.sampled_from(["3", "a b", " a  b ", "\x01", "a\x01b", "\x00"]) | st.just("")
+    text_without("\x02")
+    | st.sampled_from(["3", "a b", " a  b ", "\x01", "a\x01b", "\x00"])
+    | st.just("")
 )
 property_maps = st.dictionaries(property_names, property_values, max_size=8)
 
@@ -153,7 +157,14 @@ def length_fields(raw: bytes) -> list[tuple[int, str]]:
     topic_at = body_at + len(record.body)
     form = ">h" if record.magic == oracle.V2 else ">b"
     props_at = topic_at + struct.calcsize(form) + len(record.topic)
-    return [(0, ">i"), (4, ">i"), (36, ">i"), (body_at - 4, ">i"), (topic_at, form), (props_at, ">h")]
+    return [
+        (0, ">i"),
+        (4, ">i"),
+        (36, ">i"),
+        (body_at - 4, ">i"),
+        (topic_at, form),
+        (props_at, ">h"),
+    ]
 
 
 @st.composite

@@ -110,7 +110,9 @@ class LogBytes:
     Not safe to share between threads.
     """
 
-    def __init__(self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]) -> None:
+    def __init__(
+        self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]
+    ) -> None:
         self.file = file
         self._fd = fd
         self._unreadable = unreadable
@@ -159,7 +161,9 @@ class LogBytes:
 
 
 @contextmanager
-def open_log_file(file: LogFile, unreadable: Callable[[int, int, OSError], None]) -> Iterator[LogBytes]:
+def open_log_file(
+    file: LogFile, unreadable: Callable[[int, int, OSError], None]
+) -> Iterator[LogBytes]:
     """Open a file for positional reads."""
     fd = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:

@@ -115,7 +115,9 @@ def _times(files: list[LogFile], file: LogFile) -> Any:
     """Store timestamps of one file, a batch at a time, with the end of the last record so far."""
     damage: list[DamageRange] = []
     sink = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=65536)
-    walk: LogWalk[Batch] = LogWalk(files, sink, damage, start=file.file_from_offset, stop=file.end_offset)
+    walk: LogWalk[Batch] = LogWalk(
+        files, sink, damage, start=file.file_from_offset, stop=file.end_offset
+    )
     for batch in walk.run():
         if isinstance(batch, Blank) or not batch.num_rows:
             continue

@@ -58,7 +58,9 @@ class StoreReader:
     Thread safety: one thread at a time for one reader, because of `damage`; readers are cheap, make one a thread.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, config: MessageStoreConfig | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, config: MessageStoreConfig | None = None
+    ) -> None:
         self.path = Path(path)
         self.damage: list[DamageRange] = []
         self.paths = _store_paths(self.path)
@@ -156,7 +158,9 @@ class StoreReader:
             "topics": topics, "queue_ids": queue_ids, "tags": tags, "keys": keys, "since_ms": since_ms,
             "until_ms": until_ms, "start_phy_offset": start_phy_offset, "end_phy_offset": end_phy_offset,
         }  # fmt: skip
-        sink = ViewScan(filter=_filter(conditions), delay_levels=self._levels, stop_offset=end_phy_offset)
+        sink = ViewScan(
+            filter=_filter(conditions), delay_levels=self._levels, stop_offset=end_phy_offset
+        )
         walk = self._walk(sink, conditions, verify_crc=verify_crc, blanks=blanks, progress=progress)
         return _flat(walk, start_phy_offset or 0)
 
@@ -271,7 +275,13 @@ class StoreReader:
         return self._lookup.lookup_id(msg_id)
 
     def get(
-        self, topic: str, queue_id: int, queue_offset: int, max_messages: int = 32, *, tags: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
     ) -> OfflineGetResult:
         """Messages of a queue from an offset on, with the status and next offset that Java's store would answer."""
         return self._lookup.get(topic, queue_id, queue_offset, max_messages, tags=tags)
@@ -289,7 +299,9 @@ class StoreReader:
         """Messages with a key by the IndexFiles, hash collisions left out; ``index_type="T"`` asks by tag."""
         return self._lookup.query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER") -> int:
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"
+    ) -> int:
         """The first queue offset stored at or after a time (LOWER), or the last at or before it (UPPER)."""
         return self._lookup.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
@@ -300,7 +312,9 @@ def read(path: str | os.PathLike[str], *, config: MessageStoreConfig | None = No
 
 
 def _store_paths(root: Path) -> StorePaths:
-    names = {entry.name for entry in os.scandir(root)}  # says that there is no such directory, or that it is none
+    names = {
+        entry.name for entry in os.scandir(root)
+    }  # says that there is no such directory, or that it is none
     if {"commitlog", "consumequeue", "index", "checkpoint"} & names:
         return StorePaths(root)
     if root.name == "commitlog" or any(len(name) == 20 and name.isdigit() for name in names):

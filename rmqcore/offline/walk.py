@@ -35,7 +35,14 @@ class Sink(Protocol[Rows]):
     def pending_rows(self) -> int: ...
 
     def feed(
-        self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int, *, trusted: int = -1
+        self,
+        buf: Any,
+        length: int,
+        pos: int,
+        phy_offset: int,
+        end_offset: int,
+        *,
+        trusted: int = -1,
     ) -> tuple[int, int, int, int]: ...
 
     def take(self) -> Rows: ...
@@ -109,7 +116,15 @@ class LogWalk(Generic[Rows]):
                 yield from self._walk_file(file)
             except FileNotFoundError:
                 # Listed a moment ago: the owner of a live store has cleaned it since.
-                self._add(file, 0, self._file_size, "missing_file", "file", "present", "deleted while it was read")
+                self._add(
+                    file,
+                    0,
+                    self._file_size,
+                    "missing_file",
+                    "file",
+                    "present",
+                    "deleted while it was read",
+                )
             self._done_bytes += file.size
             previous = file
         if self._sink.pending_rows:
@@ -132,7 +147,12 @@ class LogWalk(Generic[Rows]):
                 window.cover(pos)
                 base = file.file_from_offset + window.start
                 at, code, found, expected = self._sink.feed(
-                    window.buf, window.length, pos - window.start, base, file.file_from_offset + window.end, trusted=trusted
+                    window.buf,
+                    window.length,
+                    pos - window.start,
+                    base,
+                    file.file_from_offset + window.end,
+                    trusted=trusted,
                 )
                 pos = window.start + at
                 self.end_phy_offset = file.file_from_offset + pos
@@ -161,7 +181,9 @@ class LogWalk(Generic[Rows]):
                     if self._verify_crc:
                         pos += size
                     continue
-                next_pos, used = window.next_proven(pos, after_zeros=code == scan.ZERO, data_end=source.data_end(pos))
+                next_pos, used = window.next_proven(
+                    pos, after_zeros=code == scan.ZERO, data_end=source.data_end(pos)
+                )
                 if next_pos is None:
                     self._note_rest(file, window, pos, used, error, tail)
                     return
@@ -177,7 +199,13 @@ class LogWalk(Generic[Rows]):
     # ---- damage and progress ------------------------------------------------------------------------
 
     def _note_rest(
-        self, file: LogFile, window: Window, pos: int, used: int, error: tuple[int, int, int], tail: bool
+        self,
+        file: LogFile,
+        window: Window,
+        pos: int,
+        used: int,
+        error: tuple[int, int, int],
+        tail: bool,
     ) -> None:
         """Nothing sound follows `pos` in this file."""
         if error[0] == scan.BLANKSIZE:
@@ -200,7 +228,9 @@ class LogWalk(Generic[Rows]):
             name = f"{file.path.parent.name}/{end:020}"
             self._add(file, end - file.file_from_offset, 0, "missing_file", "file", name, "missing")
 
-    def _note(self, file: LogFile, start: int, end: int, kind: str, error: tuple[int, int, int]) -> None:
+    def _note(
+        self, file: LogFile, start: int, end: int, kind: str, error: tuple[int, int, int]
+    ) -> None:
         code, found, expected = error
         if code == scan.SHORT:  # a large record whose two ends do not fit together
             self._add(file, start, end, kind, "TOTALSIZE", "the sum of its lengths", expected)
@@ -208,12 +238,21 @@ class LogWalk(Generic[Rows]):
             self._add(file, start, end, kind, *describe(code, found, expected))
 
     def _add(
-        self, file: LogFile, start: int, end: int, kind: str, field: str, expected: object, found: object
+        self,
+        file: LogFile,
+        start: int,
+        end: int,
+        kind: str,
+        field: str,
+        expected: object,
+        found: object,
     ) -> None:
         """Add a range, positions in the file; an empty one says nothing and is left out."""
         if end > start:
             base = file.file_from_offset
-            self._damage.append(DamageRange(base + start, base + end, kind, file.name, field, expected, found))
+            self._damage.append(
+                DamageRange(base + start, base + end, kind, file.name, field, expected, found)
+            )
 
     def _report_progress(self, pos: int) -> None:
         if self._progress is not None:

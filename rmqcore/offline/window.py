@@ -110,7 +110,11 @@ class Window:
         self.cover(pos)
         while True:
             code, size, found, expected = scan.step(
-                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+                self.buf,
+                self.length,
+                pos - self.start,
+                self._base + self.start,
+                self._base + self.end,
             )
             if code != scan.SHORT or not self.holds(pos, expected):
                 return code, size, found, expected
@@ -124,7 +128,11 @@ class Window:
         if not after_zeros:
             self.cover(pos, WINDOW)
             guesses = scan.guesses(
-                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+                self.buf,
+                self.length,
+                pos - self.start,
+                self._base + self.start,
+                self._base + self.end,
             )
             for guess in [self.start + at for at in guesses]:
                 if guess < self.end and self.step(guess)[0] >= 0:
@@ -141,7 +149,11 @@ class Window:
             if filled:
                 used = max(used, self.start + filled)
             at, code, size = scan.find(
-                self.buf, self.length, pos - self.start, self._base + self.start, self._base + self.end
+                self.buf,
+                self.length,
+                pos - self.start,
+                self._base + self.start,
+                self._base + self.end,
             )
             at += self.start
             need = HEADER
@@ -159,7 +171,9 @@ class Window:
         return None, used
 
 
-def record_at(files: list[LogFile], phy_offset: int, delay_levels: DelayLevels | None = None) -> MessageView | None:
+def record_at(
+    files: list[LogFile], phy_offset: int, delay_levels: DelayLevels | None = None
+) -> MessageView | None:
     """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared."""
     at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
     if at < 0 or phy_offset >= files[at].end_offset:

@@ -16,7 +16,9 @@ def test_the_archive_is_the_recorded_one() -> None:
     assert hashlib.sha256((HERE / name).read_bytes()).hexdigest() == digest
 
 
-@pytest.mark.parametrize(("files", "folder"), [("files", "storeDir"), ("recoveredFiles", "recoveredDir")])
+@pytest.mark.parametrize(
+    ("files", "folder"), [("files", "storeDir"), ("recoveredFiles", "recoveredDir")]
+)
 def test_every_file_is_the_one_in_its_manifest(golden: Path, files: str, folder: str) -> None:
     checked = 0
     for path in sorted(golden.glob("*/manifest.json")):
@@ -24,6 +26,8 @@ def test_every_file_is_the_one_in_its_manifest(golden: Path, files: str, folder:
         for entry in manifest.get(files, []):
             data = (path.parent / manifest[folder] / entry["path"]).read_bytes()
             assert len(data) == entry["size"], f"{path.parent.name}/{entry['path']}"
-            assert hashlib.sha256(data).hexdigest() == entry["sha256"], f"{path.parent.name}/{entry['path']}"
+            assert hashlib.sha256(data).hexdigest() == entry["sha256"], (
+                f"{path.parent.name}/{entry['path']}"
+            )
             checked += 1
     assert checked > 100

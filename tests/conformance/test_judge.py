@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 JUDGE = Path(__file__).parent / "judge" / "judge.py"
-CLEAN = ["basic", "ipv6", "batch", "transaction", "longtopic", "compressed", "propcrc", "delay", "lmq"]
+CLEAN = [
+    "basic",
+    "ipv6",
+    "batch",
+    "transaction",
+    "longtopic",
+    "compressed",
+    "propcrc",
+    "delay",
+    "lmq",
+]
 # fsck is judged only where the format leaves no doubt (judge/part_fsck.py); the others are judged by their records.
 CRASHED = [
     "crash_running_copy",
@@ -30,7 +40,12 @@ CRASHED = [
     "crash_cq_garbage",
     "crash_last_file_missing",
 ]
-CRASHED_READ_ONLY = ["crash_no_cq", "crash_no_cq_clean_exit", "crash_garbage_tail", "crash_stale_tail"]
+CRASHED_READ_ONLY = [
+    "crash_no_cq",
+    "crash_no_cq_clean_exit",
+    "crash_garbage_tail",
+    "crash_stale_tail",
+]
 JUDGED = [
     *(("read", case) for case in [*CLEAN, *CRASHED, *CRASHED_READ_ONLY]),
     *(("fsck", case) for case in [*CLEAN, *CRASHED]),

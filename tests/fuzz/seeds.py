@@ -16,14 +16,24 @@ import oracle
 from oracle import Host, Record
 
 V4, V6 = Host(b"\x0a\0\0\1", 10911), Host(bytes(range(16)), 10911)
-PAIRS = {"TAGS": "TagA", "KEYS": "k1 k2  k3", "UNIQ_KEY": "7F0000010ABC18B4AAC22A5D1F4C0000", "WAIT": "true"}
+PAIRS = {
+    "TAGS": "TagA",
+    "KEYS": "k1 k2  k3",
+    "UNIQ_KEY": "7F0000010ABC18B4AAC22A5D1F4C0000",
+    "WAIT": "true",
+}
 PLAIN = oracle.encode_properties(PAIRS)
 ODD = b"TAGS\1TagB\2\2\1x\2y\1\2KEYS\1a\1b\2TAGS\1TagA\2TAGS\xed\xa0\x80\1\xff\2last\1one"
 RECORDS = [
     Record(b"topic", b"hello", PLAIN, 1, 2, 3, 0, 0, 1, V4, 2, V4),
     Record("日本".encode(), b"", b"", sys_flag=0x301, born_host=V6, store_host=V4),
     Record(b"%RETRY%" + b"g" * 200, b"x" * 70, ODD, sys_flag=8, born_host=V6, store_host=V6),
-    Record(b"SCHEDULE_TOPIC_XXXX", b"\0" * 9, b"DELAY\0013\2TAGS\1TagA\2", store_timestamp_ms=1700000000000),
+    Record(
+        b"SCHEDULE_TOPIC_XXXX",
+        b"\0" * 9,
+        b"DELAY\0013\2TAGS\1TagA\2",
+        store_timestamp_ms=1700000000000,
+    ),
     Record(b"t" * 127, b"\xda\xa3\x20\xa7" * 6, PLAIN * 3, sys_flag=0xC, reconsume_times=-1),
 ]
 
@@ -36,7 +46,9 @@ def raw_records() -> list[bytes]:
 def log(room: int) -> bytes:
     data = b""
     for record in RECORDS * 2:
-        data += oracle.encode_record(replace(record, phy_offset=len(data)), append_prop_crc=len(data) % 2 == 1)
+        data += oracle.encode_record(
+            replace(record, phy_offset=len(data)), append_prop_crc=len(data) % 2 == 1
+        )
     return data + oracle.blank(room) + bytes(room - 8)
 
 
@@ -45,12 +57,27 @@ def scans() -> list[bytes]:
     torn = bytearray(whole)
     torn[250:260] = b"\xff" * 10
     flags = [0b00000111, 0b00100110, 0b00011110, 0b01000111, 0b10000100, 0b00000000]
-    bodies = [whole, bytes(torn), whole[:-44], whole[:500], log(8), whole.replace(b"TagA", b"Tag\xff")]
+    bodies = [
+        whole,
+        bytes(torn),
+        whole[:-44],
+        whole[:500],
+        log(8),
+        whole.replace(b"TagA", b"Tag\xff"),
+    ]
     return [bytes([flag, 50, 1, 0, 0, 0, 0, 0]) + body for flag in flags for body in bodies]
 
 
 def properties() -> list[bytes]:
-    texts = [PLAIN, ODD, b"", b"\1\2" * 40, b"n" * 63 + b"\1v\2", PLAIN * 5, "é\1\U0001f600\2".encode()]
+    texts = [
+        PLAIN,
+        ODD,
+        b"",
+        b"\1\2" * 40,
+        b"n" * 63 + b"\1v\2",
+        PLAIN * 5,
+        "é\1\U0001f600\2".encode(),
+    ]
     return [bytes([before]) + b"q" * before + text for text in texts for before in (0, 3, 88)]
 
 

@@ -11,13 +11,13 @@
 
 static int failures = 0;
 
-#define EXPECT(condition, ...)                                               \
-    do {                                                                     \
-        if (!(condition) && failures++ < 10) {                               \
+#define EXPECT(condition, ...)                                                   \
+    do {                                                                         \
+        if (!(condition) && failures++ < 10) {                                   \
             printf("%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                             \
-            printf("\n");                                                    \
-        }                                                                    \
+            printf(__VA_ARGS__);                                                 \
+            printf("\n");                                                        \
+        }                                                                        \
     } while (0)
 
 typedef struct area {

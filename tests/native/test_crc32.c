@@ -45,7 +45,7 @@ static void expect(const char *kernel, rmq_crc32_fn fn, const uint8_t *buf, size
 
 static void check_kernel(const char *kernel, rmq_crc32_fn fn, const uint8_t *area, size_t room) {
     for (size_t len = 0; len < LENGTHS; len++) {
-        expect(kernel, fn, area + room - len, len);                                     /* ends at the guard page */
+        expect(kernel, fn, area + room - len, len); /* ends at the guard page */
         for (size_t i = 0; i < ALIGNMENTS; i++) expect(kernel, fn, area + 13 * i, len); /* first begins at one */
     }
     for (size_t i = 0; i < sizeof long_lengths / sizeof long_lengths[0]; i++) {

@@ -10,7 +10,10 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 NATIVE = HERE.parent.parent / "src" / "rmqcore" / "_native"
-KERNELS = [*NATIVE.glob("crc32*.c"), *(NATIVE / f"{name}.c" for name in ("record", "properties", "utf8", "jhash"))]
+KERNELS = [
+    *NATIVE.glob("crc32*.c"),
+    *(NATIVE / f"{name}.c" for name in ("record", "properties", "utf8", "jhash")),
+]
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
 FLAGS = {
     "O3": ["-O3"],
@@ -26,7 +29,9 @@ def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
     assert compiler, "the native tests need a C compiler named cc"
     program = tmp_path / name
     sources = [*KERNELS, HERE / f"test_{name}.c"]
-    subprocess.run([compiler, *WARNINGS, *FLAGS[flags], f"-I{NATIVE}", *sources, "-o", program], check=True)
+    subprocess.run(
+        [compiler, *WARNINGS, *FLAGS[flags], f"-I{NATIVE}", *sources, "-o", program], check=True
+    )
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == f"{name}: 0 failures\n"

@@ -41,7 +41,8 @@ static void compare(const uint8_t *s, size_t n, size_t before) {
         if (found < count) {
             const pair e = expected[found];
             EXPECT(prop.name.p == s + e.name && prop.name.len == e.name_len, "%zu bytes, pair %zu: name", n, found);
-            EXPECT(prop.value.p == s + e.value && prop.value.len == e.value_len, "%zu bytes, pair %zu: value", n, found);
+            EXPECT(prop.value.p == s + e.value && prop.value.len == e.value_len, "%zu bytes, pair %zu: value", n,
+                   found);
         }
         if (++found > n) break;
     }

@@ -105,7 +105,8 @@ static void store_field(uint8_t *p, int width, int64_t value) {
 }
 
 /* A length field with `room` as the largest value that leaves space for what must follow. */
-static void length_field(const char *name, size_t size, size_t pos, int width, int64_t now, int64_t room, int32_t code) {
+static void length_field(const char *name, size_t size, size_t pos, int width, int64_t now, int64_t room,
+                         int32_t code) {
     const int64_t most = width == 4 ? INT32_MAX : width == 2 ? INT16_MAX : INT8_MAX;
     const int64_t values[] = {0, 1, now - 1, now + 1, room - 1, room, room + 1, most, most - 1, -1, -most, -most - 1};
     uint8_t keep[4];
@@ -149,7 +150,8 @@ static void total_size(shape s, size_t size) {
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         rmq_store_i32(record, values[i]);
         EXPECT(parse(record, size, &r) == RMQ_E_TOTALSIZE, "TOTALSIZE %d", values[i]);
-        EXPECT(r.found == values[i] && r.expected == (values[i] < least ? least : with_hosts), "TOTALSIZE %d", values[i]);
+        EXPECT(r.found == values[i] && r.expected == (values[i] < least ? least : with_hosts), "TOTALSIZE %d",
+               values[i]);
     }
     const int32_t beyond[] = {(int32_t)size + 1, INT32_MAX};
     for (size_t i = 0; i < 2; i++) {
@@ -229,7 +231,8 @@ static void appended_crc(void) {
 }
 
 int main(void) {
-    static const size_t bodies[] = {0, 1, 1000}, topics[] = {0, 1, 127, 128, 255, 32767}, properties[] = {0, 1, 300, 32746};
+    static const size_t bodies[] = {0, 1, 1000}, topics[] = {0, 1, 127, 128, 255, 32767},
+                        properties[] = {0, 1, 300, 32746};
     if (rmq_crc32_select("") != RMQ_CRC_OK) return 2;
     memory = guarded(ROOM);
     blob = malloc(40000);

@@ -59,17 +59,27 @@ def test_every_contiguous_buffer_is_taken(kind: str, sample: Sample) -> None:
 
 @pytest.mark.parametrize(
     "strided",
-    [memoryview(bytes(400))[::2], np.zeros(400, np.uint8)[::2], np.zeros((20, 20), np.uint8)[:, :5]],
+    [
+        memoryview(bytes(400))[::2],
+        np.zeros(400, np.uint8)[::2],
+        np.zeros((20, 20), np.uint8)[:, :5],
+    ],
     ids=["memoryview", "numpy", "numpy columns"],
 )
-@pytest.mark.parametrize("function", [codec.decode, codec.check, codec.body_crc, codec.decode_properties])
-def test_a_buffer_with_gaps_is_refused_in_words(function: Callable[[Any], Any], strided: Any) -> None:
+@pytest.mark.parametrize(
+    "function", [codec.decode, codec.check, codec.body_crc, codec.decode_properties]
+)
+def test_a_buffer_with_gaps_is_refused_in_words(
+    function: Callable[[Any], Any], strided: Any
+) -> None:
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         function(strided)
 
 
 @pytest.mark.parametrize("wrong", ["text", 17, None, [1, 2], object()])
-@pytest.mark.parametrize("function", [codec.decode, codec.check, codec.body_crc, codec.decode_properties])
+@pytest.mark.parametrize(
+    "function", [codec.decode, codec.check, codec.body_crc, codec.decode_properties]
+)
 def test_what_is_no_buffer_is_a_type_error(function: Callable[[Any], Any], wrong: Any) -> None:
     with pytest.raises(TypeError):
         function(wrong)
@@ -77,7 +87,9 @@ def test_what_is_no_buffer_is_a_type_error(function: Callable[[Any], Any], wrong
 
 @pytest.mark.parametrize("pos", [-1, -(2**63), -(2**80), 108, 2**31, 2**63 - 1, 2**63, 2**80])
 @pytest.mark.parametrize("function", [codec.decode, codec.check])
-def test_a_position_outside_the_buffer_is_a_value_error(function: Callable[..., Any], pos: int) -> None:
+def test_a_position_outside_the_buffer_is_a_value_error(
+    function: Callable[..., Any], pos: int
+) -> None:
     with pytest.raises(ValueError, match="outside the buffer"):
         function(bytes(107), pos)
 

@@ -12,16 +12,24 @@ from rmqcore import codec
 
 # Mostly separators, so that empty names, empty values and empty segments meet in every way.
 separator_soup = st.lists(
-    st.sampled_from([b"\x01", b"\x02", b"\x01", b"\x02", b"a", b"b", "é".encode(), "\U0001f600".encode()])
+    st.sampled_from(
+        [b"\x01", b"\x02", b"\x01", b"\x02", b"a", b"b", "é".encode(), "\U0001f600".encode()]
+    )
 ).map(b"".join)
 malformed = st.lists(
-    st.sampled_from([bytes([lead]) for lead in (0x01, 0x02, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF)])
-    | st.sampled_from([bytes([lead]) for lead in (0xC0, 0xC2, 0xDF, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5)])
+    st.sampled_from(
+        [bytes([lead]) for lead in (0x01, 0x02, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF)]
+    )
+    | st.sampled_from(
+        [bytes([lead]) for lead in (0xC0, 0xC2, 0xDF, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5)]
+    )
 ).map(b"".join)
 # Blocks of 64 bytes are looked at together: pairs must be found on both sides of each border.
 long_pairs = st.lists(
     st.tuples(st.integers(0, 70), st.integers(0, 140)), min_size=1, max_size=6
-).map(lambda sizes: b"".join(b"n" * name + b"\x01" + b"v" * value + b"\x02" for name, value in sizes))
+).map(
+    lambda sizes: b"".join(b"n" * name + b"\x01" + b"v" * value + b"\x02" for name, value in sizes)
+)
 any_bytes = st.binary(max_size=200) | separator_soup | malformed | long_pairs
 
 

@@ -51,14 +51,17 @@ def test_bytes_that_are_no_whole_entries_are_refused(size: int) -> None:
         codec.unpack_cq_entries(bytes(size))
 
 
-@pytest.mark.parametrize(("size", "pos"), [(0, 0), (19, 0), (20, 1), (20, -1), (40, 21), (40, 2**70), (40, -(2**70))])
+@pytest.mark.parametrize(
+    ("size", "pos"), [(0, 0), (19, 0), (20, 1), (20, -1), (40, 21), (40, 2**70), (40, -(2**70))]
+)
 def test_an_entry_that_is_not_there_is_a_value_error(size: int, pos: int) -> None:
     with pytest.raises(ValueError, match="no whole entry"):
         codec.unpack_cq(bytes(size), pos)
 
 
 @pytest.mark.parametrize(
-    "entry", [(2**63, 1, 0), (-(2**63) - 1, 1, 0), (0, 2**31, 0), (0, -(2**31) - 1, 0), (0, 1, 2**63)]
+    "entry",
+    [(2**63, 1, 0), (-(2**63) - 1, 1, 0), (0, 2**31, 0), (0, -(2**31) - 1, 0), (0, 1, 2**63)],
 )
 def test_numbers_without_room_are_never_cut(entry: tuple[int, int, int]) -> None:
     with pytest.raises(OverflowError):

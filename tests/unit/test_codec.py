@@ -80,7 +80,9 @@ def flag_for_crc(value: int) -> int:
 @pytest.mark.parametrize(
     ("value", "digits"), [(1999979476, "6749799991"), (0, "0000000000"), (7, "7000000000")]
 )
-def test_the_digits_of_the_appended_crc_come_least_significant_first(value: int, digits: str) -> None:
+def test_the_digits_of_the_appended_crc_come_least_significant_first(
+    value: int, digits: str
+) -> None:
     for top_bit in (0, 1 << 31):  # masked away
         message = Message("t", b"body", flag=flag_for_crc(value | top_bit))
         raw = codec.encode(message, append_prop_crc=True, **WHERE)
@@ -124,7 +126,9 @@ def test_every_field(topic_len: int, born_host: str, store_host: str) -> None:
     assert view.body == b"\0\1body\xff"
     assert view.queue_id == -3
     assert view.flag == -1
-    assert view.sys_flag == 0x8C2 | 0x10 * born_host.startswith("[") | 0x20 * store_host.startswith("[")
+    assert view.sys_flag == 0x8C2 | 0x10 * born_host.startswith("[") | 0x20 * store_host.startswith(
+        "["
+    )
     assert view.born_timestamp_ms == -5
     assert (view.born_host, view.store_host) == (born_host, store_host)
     assert view.reconsume_times == 2**31 - 1
@@ -183,11 +187,15 @@ def test_the_born_timestamp_is_the_store_timestamp_unless_given() -> None:
         ("2147483648", None),
     ],
 )
-def test_the_tags_code_on_the_schedule_topic_is_the_deliver_time(delay: str, expected: int | None) -> None:
+def test_the_tags_code_on_the_schedule_topic_is_the_deliver_time(
+    delay: str, expected: int | None
+) -> None:
     properties = {"TAGS": "TagA", "DELAY": delay}
     there = codec.decode(record(Message("SCHEDULE_TOPIC_XXXX", b"", properties=properties)))
     elsewhere = codec.decode(record(Message("SCHEDULE_TOPIC_XXX", b"", properties=properties)))
-    assert there.tags_code == (2598919 if expected is None else WHERE["store_timestamp_ms"] + expected)
+    assert there.tags_code == (
+        2598919 if expected is None else WHERE["store_timestamp_ms"] + expected
+    )
     assert elsewhere.tags_code == 2598919
 
 
@@ -241,7 +249,10 @@ def test_a_record_that_is_cut_says_how_much_is_missing() -> None:
         codec.decode(b"x" * 10 + raw[:-1], 10)
     error = caught.value
     assert (error.path, error.phy_offset, error.field) == ("<buffer>", 10, "TOTALSIZE")
-    assert str(error) == f"<buffer>@10: TOTALSIZE is {len(raw)}, expected at most the {len(raw) - 1} bytes left"
+    assert (
+        str(error)
+        == f"<buffer>@10: TOTALSIZE is {len(raw)}, expected at most the {len(raw) - 1} bytes left"
+    )
     assert isinstance(error, StoreError)
     assert error.code == "CORRUPT_MESSAGE"
     assert error.exit_code == 2
@@ -272,7 +283,11 @@ def test_a_wrong_field_is_named_with_what_it_should_hold(
     struct.pack_into(form, raw, pos, value)
     with pytest.raises(CorruptMessageError) as caught:
         codec.check(raw)
-    assert (caught.value.field, caught.value.expected, caught.value.found) == (field, expected, found)
+    assert (caught.value.field, caught.value.expected, caught.value.found) == (
+        field,
+        expected,
+        found,
+    )
 
 
 def test_zeros_and_blanks_are_told_apart_from_damage() -> None:
@@ -314,7 +329,9 @@ def test_the_appended_crc_is_required_when_asked_for() -> None:
         (Message("t", b"", properties={"a": "b" * 32765}), "properties"),
     ],
 )
-def test_what_has_no_room_is_refused_before_anything_is_written(message: Message, name: str) -> None:
+def test_what_has_no_room_is_refused_before_anything_is_written(
+    message: Message, name: str
+) -> None:
     with pytest.raises(ValueError, match=f"{name} of 32768 bytes has no room"):
         record(message)
 
@@ -350,7 +367,10 @@ def test_text_that_has_no_bytes_is_refused() -> None:
             record(message)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:", "::1:80", "[127.0.0.1]:80", "name:80", "1.2.3.4:4294967296", ""])
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.0.0.1:", "::1:80", "[127.0.0.1]:80", "name:80", "1.2.3.4:4294967296", ""],
+)
 def test_a_host_that_is_none_is_refused(host: str) -> None:
     if host == "":
         assert Message("t", b"", born_host=host).born_host == "127.0.0.1:0"
@@ -373,5 +393,7 @@ def test_importing_the_codec_loads_nothing_big() -> None:
         "import sys, rmqcore, rmqcore.codec; "
         "print(sorted({'pyarrow', 'pyspark', 'typer', 'rich', 'asyncio', 'lz4', 'zstandard'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"

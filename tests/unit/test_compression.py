@@ -18,9 +18,13 @@ def packed(kind: str) -> bytes:
     if kind == "ZLIB":
         return zlib.compress(PLAIN, 5)
     if kind == "LZ4":
-        frame = pytest.importorskip("lz4.frame", reason="the extra rmqcore[compress] is not installed")
+        frame = pytest.importorskip(
+            "lz4.frame", reason="the extra rmqcore[compress] is not installed"
+        )
         return bytes(frame.compress(PLAIN))
-    zstandard = pytest.importorskip("zstandard", reason="the extra rmqcore[compress] is not installed")
+    zstandard = pytest.importorskip(
+        "zstandard", reason="the extra rmqcore[compress] is not installed"
+    )
     return bytes(zstandard.compress(PLAIN))
 
 
@@ -69,12 +73,16 @@ def test_a_body_larger_than_wanted_is_refused(kind: str, sys_flag: int, most: in
 
 def test_types_that_do_not_exist_are_named() -> None:
     for kind in (4, 5, 6, 7):
-        with pytest.raises(CompressionError, match=f"compression type {kind}, which does not exist"):
+        with pytest.raises(
+            CompressionError, match=f"compression type {kind}, which does not exist"
+        ):
             view(b"x", kind << 8 | 1).decompress()
 
 
 @pytest.mark.parametrize(("sys_flag", "name"), [(0x101, "LZ4"), (0x201, "ZSTD")])
-def test_a_missing_extra_is_named(sys_flag: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(
+    sys_flag: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real_import = builtins.__import__
 
     def refuse(module: str, *args: Any, **kwargs: Any) -> Any:
@@ -84,7 +92,9 @@ def test_a_missing_extra_is_named(sys_flag: int, name: str, monkeypatch: pytest.
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     monkeypatch.setattr("importlib.import_module", refuse)
-    with pytest.raises(CompressionError, match=rf"{name} bodies need the extra: pip install 'rmqcore\[compress\]'"):
+    with pytest.raises(
+        CompressionError, match=rf"{name} bodies need the extra: pip install 'rmqcore\[compress\]'"
+    ):
         view(b"x", sys_flag).decompress()
 
 

@@ -26,9 +26,13 @@ def errorlist() -> ModuleType:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
-def test_every_error_bears_a_code_of_its_own_and_an_exit_code(error: type[errors.StoreError]) -> None:
+def test_every_error_bears_a_code_of_its_own_and_an_exit_code(
+    error: type[errors.StoreError],
+) -> None:
     assert issubclass(error, errors.StoreError)
-    assert "code" in vars(error), "a code inherited from the parent class tells nobody which error it was"
+    assert "code" in vars(error), (
+        "a code inherited from the parent class tells nobody which error it was"
+    )
     assert error.code.isupper()
     assert error.exit_code in {1, 2}
 
@@ -48,7 +52,9 @@ def test_the_table_in_the_docs_is_the_printed_one(errorlist: ModuleType) -> None
 
 
 def test_corruption_survives_pickling_with_its_place() -> None:
-    error = errors.CorruptMessageError("commitlog/00000000000000000000", 4711, "TOTALSIZE", 1024, 413298688)
+    error = errors.CorruptMessageError(
+        "commitlog/00000000000000000000", 4711, "TOTALSIZE", 1024, 413298688
+    )
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is errors.CorruptMessageError
     assert (again.path, again.phy_offset, again.field) == (error.path, 4711, "TOTALSIZE")

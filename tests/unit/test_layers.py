@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NATIVE = ROOT / "src" / "rmqcore" / "_native"
 ALLOWED_UP = {
     ("codec", "rmqcore.errors"): "errors import nothing, so that native code may raise them",
-    ("codec", "rmqcore.compression"): "MessageView.decompress(), inside the call: ZLIB, LZ4 and ZSTD are Python's",
+    (
+        "codec",
+        "rmqcore.compression",
+    ): "MessageView.decompress(), inside the call: ZLIB, LZ4 and ZSTD are Python's",
 }
 ALLOWED_BETWEEN = {
     ("codec", "kernels"),
@@ -59,7 +62,11 @@ def test_extensions_import_siblings_below_and_errors(path: Path) -> None:
 
 
 def test_every_allowed_arrow_is_still_there() -> None:
-    up = {(path.stem, name) for path in NATIVE.glob("*.pyx") for name in ours(path.read_text(encoding="utf-8"))}
+    up = {
+        (path.stem, name)
+        for path in NATIVE.glob("*.pyx")
+        for name in ours(path.read_text(encoding="utf-8"))
+    }
     assert set(ALLOWED_UP) <= up
     assert up - set(ALLOWED_UP) == ALLOWED_BETWEEN
 
@@ -71,16 +78,24 @@ def test_the_reader_of_imports_knows_every_form() -> None:
 
 @pytest.mark.parametrize("path", sorted(NATIVE.glob("*.[ch]")), ids=lambda path: path.name)
 def test_kernels_know_no_python(path: Path) -> None:
-    included = re.findall(r"^\s*#\s*include\s*[<\"]([^>\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    included = re.findall(
+        r"^\s*#\s*include\s*[<\"]([^>\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert "Python.h" not in included
     assert not [name for name in included if name.startswith("numpy")]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "rmqcore").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "rmqcore").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_inside_the_package_modules_are_named_and_not_taken_from_the_top(path: Path) -> None:
     """`from rmqcore import read` in a low module would reach up where import-linter cannot see it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "rmqcore":
             for alias in node.names:
                 module = ROOT / "rmqcore" / alias.name
-                assert module.with_suffix(".py").exists() or module.is_dir() or alias.name == "__version__", alias.name
+                assert (
+                    module.with_suffix(".py").exists()
+                    or module.is_dir()
+                    or alias.name == "__version__"
+                ), alias.name

@@ -42,7 +42,8 @@ static void release_schema(struct ArrowSchema *schema) {
 }
 
 /* Formats and names are string literals, so only the child list is owned. */
-static int start_schema(struct ArrowSchema *out, const char *format, const char *name, int64_t flags, int64_t children) {
+static int start_schema(struct ArrowSchema *out, const char *format, const char *name, int64_t flags,
+                        int64_t children) {
     memset(out, 0, sizeof *out);
     out->format = format;
     out->name = name;
@@ -60,14 +61,15 @@ static struct ArrowSchema *add_schema(struct ArrowSchema *parent) {
     return child;
 }
 
-static int add_field(struct ArrowSchema *parent, const char *format, const char *name, int64_t flags, int64_t children) {
+static int add_field(struct ArrowSchema *parent, const char *format, const char *name, int64_t flags,
+                     int64_t children) {
     struct ArrowSchema *child = add_schema(parent);
     return child ? start_schema(child, format, name, flags, children) : -1;
 }
 
 static int add_column_schema(struct ArrowSchema *parent, const rmq_column_type *type) {
     static const char *const formats[] = {
-        [RMQ_KIND_I32] = "i", [RMQ_KIND_I64] = "l",    [RMQ_KIND_TEXT] = "u",   [RMQ_KIND_BYTES] = "z",
+        [RMQ_KIND_I32] = "i",  [RMQ_KIND_I64] = "l",    [RMQ_KIND_TEXT] = "u",    [RMQ_KIND_BYTES] = "z",
         [RMQ_KIND_MAP] = "+m", [RMQ_KIND_WORDS] = "+l", [RMQ_KIND_HASHES] = "+l",
     };
     const int64_t flags = type->nullable ? ARROW_FLAG_NULLABLE : 0;
@@ -124,7 +126,8 @@ static void release_array(struct ArrowArray *array) {
     array->release = NULL;
 }
 
-static int start_array(struct ArrowArray *out, rmq_shared_batch *shared, int64_t length, int64_t n_buffers, int64_t children) {
+static int start_array(struct ArrowArray *out, rmq_shared_batch *shared, int64_t length, int64_t n_buffers,
+                       int64_t children) {
     memset(out, 0, sizeof *out);
     owned_array *owned = calloc(1, sizeof *owned);
     struct ArrowArray **list = children ? calloc((size_t)children, sizeof *list) : NULL;
@@ -144,8 +147,8 @@ static int start_array(struct ArrowArray *out, rmq_shared_batch *shared, int64_t
     return 0;
 }
 
-static struct ArrowArray *add_array(struct ArrowArray *parent, rmq_shared_batch *shared, int64_t length, int64_t n_buffers,
-                                    int64_t children) {
+static struct ArrowArray *add_array(struct ArrowArray *parent, rmq_shared_batch *shared, int64_t length,
+                                    int64_t n_buffers, int64_t children) {
     struct ArrowArray *child = malloc(sizeof *child);
     if (child == NULL || start_array(child, shared, length, n_buffers, children)) {
         free(child);

@@ -118,7 +118,8 @@ static int grow_column(rmq_column *c, int id, int64_t rows, size_t bytes, size_t
 int rmq_batch_grow(rmq_batch *batch, size_t bytes) {
     batch->room = SIZE_MAX;
     for (int i = 0; i < RMQ_COL_COUNT; i++) {
-        if (batch->pool->wanted >> i & 1 && grow_column(&batch->columns[i], i, batch->rows, bytes, &batch->room)) return -1;
+        if (batch->pool->wanted >> i & 1 && grow_column(&batch->columns[i], i, batch->rows, bytes, &batch->room))
+            return -1;
     }
     return 0;
 }

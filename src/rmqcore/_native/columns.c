@@ -5,9 +5,9 @@
 
 #define WANTED(id) (scan->wanted & (UINT32_C(1) << (id)))
 
-static const uint32_t PROPERTY_COLUMNS =
-    UINT32_C(1) << RMQ_COL_PROPERTIES | UINT32_C(1) << RMQ_COL_TAGS | UINT32_C(1) << RMQ_COL_KEYS |
-    UINT32_C(1) << RMQ_COL_UNIQ_KEY | UINT32_C(1) << RMQ_COL_TAGS_CODE | UINT32_C(1) << RMQ_COL_KEY_HASHES;
+static const uint32_t PROPERTY_COLUMNS = UINT32_C(1) << RMQ_COL_PROPERTIES | UINT32_C(1) << RMQ_COL_TAGS |
+                                         UINT32_C(1) << RMQ_COL_KEYS | UINT32_C(1) << RMQ_COL_UNIQ_KEY |
+                                         UINT32_C(1) << RMQ_COL_TAGS_CODE | UINT32_C(1) << RMQ_COL_KEY_HASHES;
 
 enum {
     /* Copies may write so far past their end; rmq_batch.room keeps it free. */
@@ -161,7 +161,8 @@ static void put_map(rmq_column *map, int64_t row, const rmq_record *rec, rmq_kno
         rmq_props_note(known, &prop);
         if (slow) continue;
         /* A repeated name is rare: a bit set says "never seen", only otherwise are names compared. */
-        const uint64_t bit = UINT64_C(1) << ((prop.name.p[0] * 5u + prop.name.p[prop.name.len - 1] + prop.name.len) & 63);
+        const uint64_t bit =
+            UINT64_C(1) << ((prop.name.p[0] * 5u + prop.name.p[prop.name.len - 1] + prop.name.len) & 63);
         if (count == QUICK) slow = 1;
         if (seen & bit) {
             for (size_t i = 0; i < count && !slow; i++) slow = same_name(names[i], prop.name);
@@ -190,7 +191,8 @@ static void put_keys(rmq_column *c, int64_t row, rmq_slice keys, int ascii, cons
 }
 
 /* IndexService#buildIndex in 5.5.0: UNIQ_KEY, the words of KEYS, then T#TAGS; nothing for a rollback. */
-static void put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, const rmq_known_props *known, uint32_t seed) {
+static void put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, const rmq_known_props *known,
+                           uint32_t seed) {
     int32_t *hash = c->values.i32 + c->offsets[row];
     if ((rec->sys_flag & RMQ_SYS_TRANSACTION_MASK) != RMQ_SYS_TRANSACTION_ROLLBACK) {
         if (known->uniq_key.p) *hash++ = rmq_index_key_hash(rmq_jhash(seed, known->uniq_key.p, known->uniq_key.len));
@@ -255,7 +257,8 @@ static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const
     PUT_I32(RMQ_COL_RECONSUME_TIMES, rmq_rec_reconsume_times(rec));
     PUT_I64(RMQ_COL_PREPARED_TRANSACTION_OFFSET, rmq_rec_prepared_transaction_offset(rec));
     if (WANTED(RMQ_COL_BORN_HOST)) {
-        put_host(scan, &columns[RMQ_COL_BORN_HOST].strings, rec->at + RMQ_REC_BORNHOST, rec->sys_flag & RMQ_SYS_BORNHOST_V6);
+        put_host(scan, &columns[RMQ_COL_BORN_HOST].strings, rec->at + RMQ_REC_BORNHOST,
+                 rec->sys_flag & RMQ_SYS_BORNHOST_V6);
     }
     if (WANTED(RMQ_COL_STORE_HOST)) {
         put_host(scan, &columns[RMQ_COL_STORE_HOST].strings, rec->at + rec->store_host_pos,
@@ -278,7 +281,8 @@ static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const
 }
 
 /* The step code of the record at *pos when it ends the scan; 0 < code < RMQ_REC_MIN_SIZE_V1 are RMQ_S_*. */
-static int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec, rmq_known_props *known) {
+static int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec,
+                             rmq_known_props *known) {
     const rmq_filter *filter = scan->filter;
     for (;;) {
         const int64_t at = w->phy_offset + (int64_t)*pos;

@@ -65,7 +65,8 @@ int32_t rmq_topics_intern(rmq_topics *t, const uint8_t *name, uint32_t len) {
     for (; t->slots[slot]; slot = (slot + 1) & t->mask) {
         const uint32_t id = t->slots[slot] - 1;
         const rmq_topic *topic = &t->topics[id];
-        if (t->hashes[id] == hash && topic->name.len == len && rmq_text_equal(topic->name.p, name, len)) return (int32_t)id;
+        if (t->hashes[id] == hash && topic->name.len == len && rmq_text_equal(topic->name.p, name, len))
+            return (int32_t)id;
     }
     if ((uint32_t)t->count >= (t->mask + 1) / 2) {
         if (grow(t)) return -1;
