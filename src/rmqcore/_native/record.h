@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 /* Results of a check. >= RMQ_REC_MIN_SIZE_V1: the record's size. The codes are stable: Python and docs name them. */
-/* clang-format off: the table keeps its columns */
+// clang-format off: the table keeps its columns
 enum {
     RMQ_R_BLANK = 0,           /* BLANK: nothing more in this file. rmq_record.msg_size holds its size field */
     RMQ_E_SHORT = -1,          /* the record (or its header) goes past the bytes given; msg_size holds TOTALSIZE or 0 */
@@ -31,7 +31,7 @@ enum {
     RMQ_E_SHORT_FILE = -13,    /* fewer bytes left in the file than a header has */
     RMQ_E_BLANKSIZE = -14,     /* a BLANK whose size is not what is left of the file */
 };
-/* clang-format on */
+// clang-format on
 
 typedef struct rmq_record {
     const uint8_t *at; /* first byte; must stay readable for msg_size bytes */
