@@ -65,6 +65,12 @@ cdef extern from "record.h" nogil:
     int64_t rmq_record_encoded_size(const rmq_message *msg) noexcept
     int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room) noexcept
 
+cdef extern from "prop_crc_scan.h" nogil:
+    ctypedef struct rmq_prop_crc_failure:
+        size_t pos
+        int64_t expected, found
+    int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, rmq_prop_crc_failure *out, size_t room, int64_t *checked) noexcept
+
 cdef extern from "properties.h" nogil:
     ctypedef struct rmq_slice:
         const uint8_t *p

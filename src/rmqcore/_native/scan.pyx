@@ -542,6 +542,40 @@ def used_bytes(buf, Py_ssize_t length):
         PyBuffer_Release(&exported)
 
 
+# ---- property CRC -----------------------------------------------------------------------------------
+
+
+def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit):
+    """Check the appended ``__CRC32#`` of the sound records in ``buf[begin:end]``, which follow each other without a gap.
+
+    Returns
+    -------
+    tuple
+        ``(checked, failures, first)``: records with the area, how many of them fail, and the first `limit` of those as
+        ``(pos, expected, found)``.
+    """
+    cdef Py_buffer exported
+    cdef rmq_prop_crc_failure *found
+    cdef int64_t checked = 0
+    cdef int64_t failures
+    if limit < 0:
+        raise ValueError(f"limit {limit} is negative")
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    found = <rmq_prop_crc_failure *> PyMem_Calloc(limit + 1, sizeof(rmq_prop_crc_failure))
+    try:
+        if found == NULL:
+            raise MemoryError
+        if not 0 <= begin <= end <= exported.len:
+            raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
+        with nogil:
+            failures = rmq_prop_crc_scan(<const uint8_t *> exported.buf + begin, end - begin, found, limit, &checked)
+        first = [(begin + found[i].pos, found[i].expected, found[i].found) for i in range(min(failures, limit))]
+        return checked, failures, first
+    finally:
+        PyMem_Free(found)
+        PyBuffer_Release(&exported)
+
+
 # ---- Arrow stream -----------------------------------------------------------------------------------
 
 

@@ -1,0 +1,240 @@
+"""Every IndexFile entry against its record, and every key of a record against the index.
+
+Keys are compared by hash and offset, a batch of the log at a time: usually the entries are exactly the batch's keys
+in order. Otherwise both are counted. Java's own recovery leaves keys out and repeats others, and stores before 5.4 do
+not index tags, so a key that is not there is no error; an entry that fits no key is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.index import key_hash
+from rmqcore.engine.paths import StorePaths
+from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
+from rmqcore.offline.fsck_index_file import check_file
+from rmqcore.offline.fsck_index_stream import Entries, IndexStream, Int32, Int64
+from rmqcore.offline.fsck_log import LogAudit, LogBatch
+from rmqcore.offline.index_files import IndexFileReader, find_index_files
+
+MOST_LOOKS = 20_000
+INT32_MAX = 0x7FFFFFFF
+
+
+@dataclass(slots=True)
+class _Missing:
+    """Keys that have no entry."""
+
+    keys: int = 0
+    tags: int = 0
+    first: int | None = None
+
+    def add(self, phy_offsets: Int64, tags: int) -> None:
+        if len(phy_offsets):
+            self.first = int(phy_offsets[0]) if self.first is None else self.first
+            self.keys += len(phy_offsets)
+            self.tags += tags
+
+    def merge(self, other: _Missing) -> None:
+        if other.keys:
+            self.first = other.first if self.first is None else self.first
+            self.keys += other.keys
+            self.tags += other.tags
+
+
+class IndexAudit:
+    """Compares the log's batches with the index.
+
+    Attributes
+    ----------
+    checked : int
+        Entries compared with records.
+    """
+
+    def __init__(self, paths: StorePaths, log: LogAudit, findings: Findings, *, live: bool) -> None:
+        self.checked = 0
+        self._log = log
+        self._findings = findings
+        self._live = live
+        self.readers = sorted(
+            find_index_files(paths), key=lambda reader: (reader.header.begin_phy_offset, reader.path.name)
+        )
+        self._stream = IndexStream(self.readers, self._check_file)
+        self._done = log.log_min
+        self._looks = 0
+        self._missing = _Missing()
+        self._missing_at_end = _Missing()
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all index files."""
+        return sum(reader.size for reader in self.readers)
+
+    def _check_file(self, reader: IndexFileReader) -> None:
+        check_file(reader, self._findings, live=self._live and reader is self.readers[-1])
+
+    # ---- one batch ----------------------------------------------------------------------------------
+
+    def add(self, batch: LogBatch) -> None:
+        """Compare a batch of records with the entries of its part of the log."""
+        end = int(batch.phy_offset[-1]) + int(batch.msg_size[-1])
+        counts = np.diff(batch.key_offsets)
+        rows = np.repeat(np.arange(len(batch)), counts)
+        parts = []
+        for entries in self._stream.take_below(end):
+            early = int(np.searchsorted(entries.phy_offset, self._done))
+            if early:
+                self._look_at(entries.part(0, early))
+            if early < len(entries):
+                parts.append(entries.part(early, None))
+        self._done = end
+        phy_offset = _joined([part.phy_offset for part in parts], np.int64)
+        hashes = _joined([part.key_hash for part in parts], np.int32)
+        self.checked += len(phy_offset)
+        if len(phy_offset) and len(rows):
+            self._missing.merge(self._missing_at_end)
+            self._missing_at_end = _Missing()
+        if np.array_equal(hashes, batch.key_hashes) and np.array_equal(phy_offset, batch.phy_offset[rows]):
+            found_rows: Int64 = rows
+        else:
+            found_rows = self._compare(batch, rows, parts, phy_offset, hashes)
+        start = 0
+        for part in parts:
+            self._check_times(batch, part, found_rows[start : start + len(part)])
+            start += len(part)
+
+    def _compare(
+        self, batch: LogBatch, rows: Int64, parts: list[Entries], phy_offset: Int64, hashes: Int32
+    ) -> Int64:
+        """Count keys and entries; answer each entry's row in the batch, -1 for those that fit none."""
+        at = np.minimum(np.searchsorted(batch.phy_offset, phy_offset), len(batch) - 1)
+        on_record = batch.phy_offset[at] == phy_offset
+        wanted = (rows << 31) | batch.key_hashes
+        found = np.where(on_record & (hashes >= 0), (at << 31) | hashes, -1)
+        fits = np.isin(found, wanted)
+        self._note_wrong(parts, np.flatnonzero(~fits), on_record)
+        missing = np.flatnonzero(np.isin(wanted, found, invert=True))
+        if len(missing):
+            tags = (missing == batch.key_offsets[rows[missing] + 1] - 1) & (batch.tags_code[rows[missing]] != 0)
+            offsets = batch.phy_offset[rows[missing]]
+            last = int(phy_offset[fits][-1]) if fits.any() else -1
+            behind = offsets > last
+            self._missing.add(offsets[~behind], int(tags[~behind].sum()))
+            self._missing_at_end.add(offsets[behind], int(tags[behind].sum()))
+        return np.where(fits, at, -1)
+
+    def _note_wrong(self, parts: list[Entries], wrong: Int64, on_record: npt.NDArray[np.bool_]) -> None:
+        start = 0
+        for part in parts:
+            own = wrong[(wrong >= start) & (wrong < start + len(part))] - start
+            off_record = ~on_record[own + start]
+            lost = np.zeros(len(own), bool)
+            lost[off_record] = self._log.in_damage(part.phy_offset[own[off_record]])
+            self._note_entries(part, own[~off_record], "KEYHASH", "fits no key of its record")
+            self._note_entries(part, own[off_record & ~lost], "PHYOFFSET", "points where no record starts")
+            start += len(part)
+
+    def _note_entries(self, entries: Entries, places: Int64, field: str, what: str) -> None:
+        values: Any = entries.key_hash if field == "KEYHASH" else entries.phy_offset
+        closer = min(len(places), self._findings.room("index_entry"))
+        for place in places[:closer].tolist():
+            self._findings.add(
+                "index_entry", ERROR, file_path(entries.reader), f"entry {entries.index[place]} {what}",
+                phy_offset=int(entries.phy_offset[place]), field=field, expected="a hash of the record's keys" if
+                field == "KEYHASH" else "the start of a record", found=int(values[place]),
+            )  # fmt: skip
+        if closer < len(places):
+            left = len(places) - closer
+            self._findings.add("index_entry", ERROR, file_path(entries.reader), f"more: an entry {what}", count=left)
+
+    def _check_times(self, batch: LogBatch, entries: Entries, rows: Int64) -> None:
+        """TIMEDIFF is whole seconds after the file's begin; the first entry may count from the file before."""
+        begin = entries.reader.header.begin_timestamp_ms
+        if begin <= 0:
+            return
+        expected = np.clip((batch.store_timestamp_ms[rows] - begin) // 1000, 0, INT32_MAX)
+        wrong = np.flatnonzero((entries.time_diff != expected) & (rows >= 0) & (entries.index != 1))
+        closer = min(len(wrong), self._findings.room("index_entry"))
+        for place in wrong[:closer].tolist():
+            self._findings.add(
+                "index_entry", ERROR, file_path(entries.reader),
+                f"entry {entries.index[place]}: TIMEDIFF is {entries.time_diff[place]} s, its record is "
+                f"{expected[place]} s behind the file's begin",
+                phy_offset=int(entries.phy_offset[place]), field="TIMEDIFF", expected=int(expected[place]),
+                found=int(entries.time_diff[place]),
+            )  # fmt: skip
+        if closer < len(wrong):
+            left = len(wrong) - closer
+            self._findings.add("index_entry", ERROR, file_path(entries.reader), "more: a wrong TIMEDIFF", count=left)
+
+    # ---- single entries -----------------------------------------------------------------------------
+
+    def _look_at(self, entries: Entries) -> None:
+        """Entries that point before the batch: expired, or out of order and looked at one by one."""
+        places = np.flatnonzero(entries.phy_offset >= self._log.log_min)
+        negative = np.flatnonzero(entries.phy_offset < 0)
+        self._note_entries(entries, negative, "PHYOFFSET", "points before the log")
+        for place in places.tolist():
+            self._looks += 1
+            if self._looks > MOST_LOOKS:
+                message = "more entries out of order, not looked at"
+                left = int((places >= place).sum())
+                self._findings.add("index_entry", WARNING, file_path(entries.reader), message, count=left)
+                return
+            self.checked += 1
+            view = self._log.record(int(entries.phy_offset[place]))
+            where = entries.phy_offset[place : place + 1]
+            if view is None:
+                if not self._log.in_damage(where)[0]:
+                    self._note_entries(entries, np.array([place]), "PHYOFFSET", "points where no record starts")
+                continue
+            keys = [view.uniq_key or "", *view.keys, f"T#{view.tags}"]
+            if int(entries.key_hash[place]) not in {key_hash(view.topic, key) for key in keys if key}:
+                self._note_entries(entries, np.array([place]), "KEYHASH", "fits no key of its record")
+
+    def finish(self, *, growing: bool) -> None:
+        """Judge what is left when the log has ended; `growing`: it did not, there was no end to wait for."""
+        for entries in self._stream.take_below(self._done):
+            self._look_at(entries)
+        for entries in [] if growing else self._stream.rest():
+            self._findings.add(
+                "index_entry", ERROR, file_path(entries.reader),
+                f"{len(entries)} entries from {entries.index[0]} on point at or past the log's end",
+                phy_offset=int(entries.phy_offset[0]), field="PHYOFFSET", expected=f"less than {self._done}",
+                found=int(entries.phy_offset[0]), count=len(entries),
+            )  # fmt: skip
+        if not self.readers:
+            if self._missing_at_end.keys:
+                self._findings.add(
+                    "index_missing", INFO, "index", "there are no index files: queries by key find nothing",
+                    field="entry", expected=f"{self._missing_at_end.keys} keys", found="none",
+                )  # fmt: skip
+            return
+        self._note_missing(self._missing, "")
+        self._note_missing(self._missing_at_end, " behind the last entry")
+
+    def _note_missing(self, missing: _Missing, where: str) -> None:
+        if not missing.keys:
+            return
+        only_tags = missing.keys == missing.tags
+        lag = bool(where) and self._live
+        self._findings.add(
+            "index_missing", INFO if only_tags or lag else WARNING, "index",
+            f"{missing.keys} keys{where} have no entry, {missing.tags} of them tags: "
+            + ("written before 5.4, which began to index tags" if only_tags and not lag
+               else "dispatch had not come to them" if lag else "queries by them find nothing"),
+            phy_offset=missing.first, field="entry", expected=f"{missing.keys} more", found="none", count=missing.keys,
+        )  # fmt: skip
+
+
+def file_path(reader: IndexFileReader) -> str:
+    """An index file as findings name it."""
+    return f"index/{reader.path.name}"
+
+
+def _joined(arrays: list[npt.NDArray[Any]], kind: type[Any]) -> npt.NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, kind)

@@ -1,0 +1,48 @@
+"""One IndexFile in itself: header, slots and chains as findings.
+
+A chain with an entry too many hides nothing, for its hash tells that it is another's; Java leaves such chains when
+two files were made in the same millisecond and so are one. A chain that misses an entry hides it, and one that does
+not run down may never end.
+"""
+
+from __future__ import annotations
+
+from rmqcore.offline.findings import ERROR, WARNING, Findings
+from rmqcore.offline.index_files import IndexFileReader
+
+KIND_OF_FIELD = {"prevIndex": "index_chain", "slot": "index_chain", "keyHash": "index_entry", "timeDiff": "index_entry"}
+CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp")
+"""Fields that a put changes one after the other: a file that is being written may show them apart."""
+
+
+def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> None:
+    """Check a file; `live`: it may be the one that is being written."""
+    path = f"index/{reader.path.name}"
+    try:
+        outcome = reader.check(limit=findings.limit)
+    except FileNotFoundError:  # the cleaner was faster
+        return
+    changed = live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header
+    if not outcome.checked and reader.header.index_count > 1:
+        findings.add(
+            "index_header", ERROR, path, f"no number of hash slots fits the file's {reader.size} bytes and its entries",
+            field="file size", expected="40 + 4 a slot + 20 an entry", found=reader.size,
+        )  # fmt: skip
+    for index, field, expected, found in outcome.findings:
+        if field == "phyOffset":
+            continue  # out of order; whether it is right is seen when it is compared with its record
+        if changed and field in CHANGING:
+            continue
+        kind = KIND_OF_FIELD.get(field, "index_header")
+        harmless = expected == 0 and (field == "slot" or (field == "prevIndex" and 0 <= found < index))
+        harmless |= field in ("endTimestamp", "hashSlotCount") or (live and field in CHANGING)
+        severity = WARNING if harmless else ERROR
+        what = {"index_header": "", "index_chain": f"entry {index}: ", "index_entry": f"entry {index}: "}[kind]
+        what = f"slot {index}: " if field == "slot" else what
+        findings.add(
+            kind, severity, path, f"{what}{field} is {found}, expected {expected}", field=field, expected=expected,
+            found=found,
+        )  # fmt: skip
+    left = outcome.finding_count - len(outcome.findings)
+    if left:
+        findings.add("index_chain", WARNING, path, f"{left} more in this file", count=left)

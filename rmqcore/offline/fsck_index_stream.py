@@ -1,0 +1,138 @@
+"""Entries of all IndexFiles of a store as one stream beside the log pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.index import (
+    INDEX_ENTRY_DTYPE,
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+)
+from rmqcore.offline.index_files import IndexFileReader
+from rmqcore.offline.ranges import read_range
+
+CHUNK_ENTRIES = 1 << 18
+LAST_LOOK = 64
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Entries:
+    """Entries of one file, by phy offset.
+
+    Attributes
+    ----------
+    index : array
+        Their numbers in the file.
+    reach : int
+        An offset that the stream has come to with these entries; some entries may point elsewhere if the file is
+        damaged.
+    """
+
+    reader: IndexFileReader
+    phy_offset: Int64
+    key_hash: Int32
+    time_diff: Int32
+    index: Int64
+    reach: int
+
+    def __len__(self) -> int:
+        return len(self.phy_offset)
+
+    def part(self, start: int, stop: int | None) -> Entries:
+        """Some of them; a copy when it is little of much, so that the rest is not kept."""
+        where = slice(start, stop)
+        found = Entries(
+            self.reader, self.phy_offset[where], self.key_hash[where], self.time_diff[where], self.index[where],
+            self.reach
+        )
+        if 4 * len(found) < len(self):
+            found.phy_offset, found.key_hash = found.phy_offset.copy(), found.key_hash.copy()
+            found.time_diff, found.index = found.time_diff.copy(), found.index.copy()
+        return found
+
+
+def entries_of_file(reader: IndexFileReader, first: int) -> Iterator[Entries]:
+    """The entries in use from number `first` on, a chunk at a time."""
+    if reader.slot_count is None or reader.max_index_num is None:
+        return
+    stop = min(reader.header.index_count, reader.max_index_num)
+    base = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * reader.slot_count
+    while first < stop:
+        count = min(CHUNK_ENTRIES, stop - first)
+        data = read_range(reader.path, base + INDEX_ENTRY_SIZE * first, INDEX_ENTRY_SIZE * count)
+        raw = np.frombuffer(data[: len(data) - len(data) % INDEX_ENTRY_SIZE], INDEX_ENTRY_DTYPE)
+        if not len(raw):
+            return
+        phy_offset = raw["phy_offset"].astype(np.int64)
+        found = Entries(
+            reader, phy_offset, raw["key_hash"].astype(np.int32), raw["time_diff"].astype(np.int32),
+            np.arange(first, first + len(raw)), int(np.median(phy_offset[-LAST_LOOK:])),
+        )  # fmt: skip
+        if (phy_offset[1:] < phy_offset[:-1]).any():
+            order = np.argsort(phy_offset, kind="stable")
+            found.phy_offset, found.index = phy_offset[order], found.index[order]
+            found.key_hash, found.time_diff = found.key_hash[order], found.time_diff[order]
+        yield found
+        first += len(raw)
+
+
+class IndexStream:
+    """Gives entries in steps of CommitLog offsets.
+
+    They are written in log order, so little is held at a time. Entries whose offsets are damaged come early or stay
+    until the end; they never stop the stream.
+
+    Parameters
+    ----------
+    readers : list of IndexFileReader
+    opened : callable
+        Told of each file when its turn comes.
+    """
+
+    def __init__(self, readers: list[IndexFileReader], opened: Callable[[IndexFileReader], None]) -> None:
+        self._opened = opened
+        self._readers = readers
+        self._chunks = self._read()
+        self._waiting: list[Entries] = []
+        self._ended = False
+
+    def _read(self) -> Iterator[Entries]:
+        for reader in self._readers:
+            self._opened(reader)
+            yield from entries_of_file(reader, 1)
+
+    def take_below(self, phy_offset: int) -> list[Entries]:
+        """Entries that point below an offset and were not given yet."""
+        taken: list[Entries] = []
+        waiting: list[Entries] = []
+        for entries in self._waiting:
+            self._split(entries, phy_offset, taken, waiting)
+        self._waiting = waiting
+        while not self._ended and not (self._waiting and self._waiting[-1].reach >= phy_offset):
+            found = next(self._chunks, None)
+            if found is None:
+                self._ended = True
+            else:
+                self._split(found, phy_offset, taken, self._waiting)
+        return taken
+
+    @staticmethod
+    def _split(entries: Entries, phy_offset: int, below: list[Entries], others: list[Entries]) -> None:
+        at = int(np.searchsorted(entries.phy_offset, phy_offset))
+        if at:
+            below.append(entries.part(0, at))
+        if at < len(entries) or entries.reach >= phy_offset:
+            others.append(entries.part(at, None))
+
+    def rest(self) -> list[Entries]:
+        """What was not given: entries that point at or behind the last offset asked for."""
+        return [entries for entries in self._waiting if len(entries)]
