@@ -230,10 +230,12 @@ class ScanResult:
 
     @property
     def num_rows(self) -> int:
+        """Records in the batch."""
         return self.batch.num_rows
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
         return self.batch.column_names
 
     def __len__(self) -> int:

@@ -1,0 +1,1 @@
+"""What owns a store directory: its paths and files, each step a method call, no threads."""

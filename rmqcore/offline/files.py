@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from rmqcore.engine.paths import StorePaths, parse_file_name
@@ -75,7 +76,7 @@ def mapped_file_size(files: list[LogFile]) -> int:
     if not files:
         return DEFAULT_FILE_SIZE
     votes = Counter(file.size for file in files)
-    for one, other in zip(files, files[1:], strict=False):
+    for one, other in pairwise(files):
         votes[other.file_from_offset - one.file_from_offset] += 1
     return max(votes, key=lambda size: (votes[size], size))
 

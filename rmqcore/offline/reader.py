@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from rmqcore._native.codec import DelayLevels, MessageView, parse_delay_levels
 from rmqcore._native.scan import Batch, ColumnList, ColumnScan, Filter, ViewScan
@@ -69,7 +69,7 @@ class StoreReader:
         if config is not None:
             self._levels = parse_delay_levels(config.message_delay_level)
 
-    def __enter__(self) -> StoreReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,6 +29,7 @@ class BatchStream:
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
         return self._columns.names
 
     def __iter__(self) -> Iterator[Batch]:

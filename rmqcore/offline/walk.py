@@ -32,7 +32,8 @@ class Sink(Protocol[Rows]):
     """What a walk fills: `rmqcore._native.scan.ViewScan` or `ColumnScan`."""
 
     @property
-    def pending_rows(self) -> int: ...
+    def pending_rows(self) -> int:
+        """Rows that `take` would give."""
 
     def feed(
         self,
@@ -43,9 +44,11 @@ class Sink(Protocol[Rows]):
         end_offset: int,
         *,
         trusted: int = -1,
-    ) -> tuple[int, int, int, int]: ...
+    ) -> tuple[int, int, int, int]:
+        """Take the records from `pos` on; see `ColumnScan.feed`."""
 
-    def take(self) -> Rows: ...
+    def take(self) -> Rows:
+        """Give what was filled, and begin anew."""
 
 
 class LogWalk(Generic[Rows]):

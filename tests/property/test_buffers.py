@@ -157,4 +157,4 @@ def test_a_view_is_made_by_decode_only() -> None:
         type("Sub", (codec.MessageView,), {})
     raw = oracle.encode_record(oracle.Record(b"t", b"", b""))
     with pytest.raises(AttributeError):
-        codec.decode(raw).topic = "other"
+        codec.decode(raw).topic = "other"  # type: ignore[misc]

@@ -6,13 +6,14 @@ import struct
 import subprocess
 import sys
 import zlib
+from typing import Any
 
 import pytest
 
 from rmqcore import Message, codec
 from rmqcore.errors import CorruptMessageError, StoreError
 
-WHERE = {"phy_offset": 123, "queue_offset": 7, "store_timestamp_ms": 1_700_000_000_123}
+WHERE: dict[str, Any] = {"phy_offset": 123, "queue_offset": 7, "store_timestamp_ms": 1_700_000_000_123}
 
 
 def record(message: Message | None = None, **where: int) -> bytes:

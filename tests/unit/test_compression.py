@@ -86,7 +86,7 @@ def test_a_missing_extra_is_named(
     real_import = builtins.__import__
 
     def refuse(module: str, *args: Any, **kwargs: Any) -> Any:
-        if module.split(".")[0] in ("lz4", "zstandard"):
+        if module.split(".", maxsplit=1)[0] in ("lz4", "zstandard"):
             raise ImportError(module)
         return real_import(module, *args, **kwargs)
 
