@@ -12,7 +12,10 @@ import time
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One measurement. `required` is the least (or, with `at_most`, the highest) value of `ratio`."""
+    """One measurement. `required` is the least (or, with `at_most`, the highest) value of `ratio`.
+
+    One that could not be made has `failed` set, and its requirement does not hold.
+    """
 
     group: str
     name: str
@@ -21,9 +24,12 @@ class Row:
     required: float | None = None
     unit: str = "x"
     at_most: bool = False
+    failed: bool = False
 
     @property
     def holds(self) -> bool | None:
+        if self.failed:
+            return False
         if self.required is None or self.ratio is None:
             return None
         return self.ratio < self.required if self.at_most else self.ratio >= self.required
