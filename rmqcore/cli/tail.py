@@ -59,6 +59,9 @@ def tail(
             writer.write(view)
         writer.flush()
         reported = _report(newest, 0)
+        if not follow and newest.unfinished is not None:
+            newest.damage.append(newest.unfinished)
+            reported = _report(newest, reported)
         while follow:
             for view in newest.poll():
                 writer.write(view)

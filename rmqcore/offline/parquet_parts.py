@@ -27,7 +27,16 @@ DIRECT_BYTES = 4 * 1024 * 1024
 OPEN_WRITERS = 16
 ROW_GROUPS_A_FILE = 64
 
-_REPEATING = {"tags", "born_host", "store_host", "queue_id", "magic", "sys_flag", "flag", "reconsume_times"}
+_REPEATING = {
+    "tags",
+    "born_host",
+    "store_host",
+    "queue_id",
+    "magic",
+    "sys_flag",
+    "flag",
+    "reconsume_times",
+}
 
 
 class ParquetParts:
@@ -127,15 +136,16 @@ class _Spills:
         """Add rows; answer the bytes that the partition has in its file now."""
         self._schema = rows.schema
         if partition not in self._files:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             self._files[partition] = (self._count, 0)
             self._count += 1
-        number, size = self._files[partition]
+        number, before = self._files[partition]
         message = rows.serialize()
         with self._path(number).open("ab") as spill:
             spill.write(message)
-        self._files[partition] = (number, size + message.size)
-        return size + message.size
+        size = before + int(message.size)
+        self._files[partition] = (number, size)
+        return size
 
     def take(self, partition: Partition) -> list[pa.RecordBatch]:
         """The rows of a partition, whose file is removed; they are no more than a row group."""

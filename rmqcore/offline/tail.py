@@ -37,6 +37,9 @@ class LogTail:
         CommitLog offset where the next `poll` begins, bytes.
     damage : list of DamageRange
         What could not be given, in the order it was met; grows.
+    unfinished : DamageRange or None
+        What lay at the very end of the log at the last look and is no whole record: damage, unless
+        somebody is writing it.
 
     Notes
     -----
@@ -65,6 +68,7 @@ class LogTail:
         )
         self.next_phy_offset = 0
         self.damage: list[DamageRange] = []
+        self.unfinished: DamageRange | None = None
         self._skip_polls = 0
         self._waited = 0
 
@@ -133,8 +137,12 @@ class LogTail:
                     yield held
                 held = view
         unfinished = None
+        self.unfinished = None
         if damage and damage[-1].end_phy_offset >= walk.end_phy_offset:
-            unfinished = damage.pop().start_phy_offset
+            self.unfinished = damage.pop()
+            unfinished = self.unfinished.start_phy_offset
+        elif held is not None and _lacks_its_end(held, walk.end_phy_offset):
+            unfinished = held.phy_offset
         self.damage += damage
         self.next_phy_offset = max(start, walk.end_phy_offset if unfinished is None else unfinished)
         self._wait(unfinished is not None and self.next_phy_offset == start)
@@ -151,6 +159,16 @@ class LogTail:
         self.damage.append(
             DamageRange(start, end, "missing_file", file.name, "file", "present", found)
         )
+
+
+def _lacks_its_end(view: MessageView, log_end: int) -> bool:
+    """Whether the last message of the log still waits for the end of its properties.
+
+    No CRC covers them. They are text, and where nothing was written yet lie zeros.
+    """
+    return (
+        view.phy_offset + view.msg_size == log_end and bool(view.properties) and view.raw[-1] == 0
+    )
 
 
 def _written(files: list[LogFile]) -> list[LogFile]:
