@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import struct
@@ -16,6 +17,8 @@ import pytest
 
 import rmqcore
 from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.findings import KINDS
+from rmqcore.offline.fsck import fsck
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading-damaged-stores.md"
 FILE_SIZE = 8192
@@ -159,9 +162,20 @@ def walk(log: Log, **options: Any) -> tuple[list[int], list[tuple[str, int, int]
         return starts, [(r.kind, r.start_phy_offset, r.end_phy_offset) for r in reader.damage]
 
 
+def rows_of(heading: str) -> list[str]:
+    """First cells of the table under a heading of the page."""
+    section = PAGE.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
 def test_the_page_names_the_kinds_that_there_are() -> None:
-    told = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
+    told = rows_of("What each kind of damage looks like")
     assert set(told) - {"kind"} == set(re.findall(r"``(\w+)``:", DamageRange.__doc__ or ""))
+
+
+def test_the_page_explains_the_findings_of_fsck() -> None:
+    assert rows_of("What fsck finds") == list(KINDS)
+    assert all(f"| `{kind}` | {meaning} |" in PAGE.read_text() for kind, meaning in KINDS.items())
 
 
 def test_a_sound_log_has_no_damage(log: Log) -> None:
@@ -218,3 +232,16 @@ def test_what_is_no_damage(log: Log) -> None:
     (log.root / "commitlog" / "notes.txt").write_text("not a store file")
     log.file(0).unlink()
     assert walk(log) == ([start for start in log.starts if start >= FILE_SIZE], [])
+
+
+def test_the_example_of_a_cut(golden: Path) -> None:
+    """The numbers on the page; that RocketMQ cuts there is in the manifest that it wrote."""
+    case = golden / "crash_flipped"
+    assert json.loads((case / "manifest.json").read_text())["maxPhyOffset"] == 204236
+    reader = rmqcore.read(case / "input")
+    messages = list(reader.messages())
+    assert (len(messages), [found.kind for found in reader.damage]) == (580, ["crc"])
+    start = fsck(case / "input").would_be_lost["broker_start"]
+    assert (start["cut_phy_offset"], start["cut_bytes"], start["cut_records"]) == (204236, 7243, 21)
+    for number in ("580", "204236", "7243", "21"):
+        assert re.search(rf"\b{number}\b", PAGE.read_text())
