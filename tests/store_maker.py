@@ -16,7 +16,12 @@ def sample_records(count: int) -> list[oracle.Record]:
     """Records of several topics, queues, sizes, versions, hosts and transaction types; the same ones every time."""
     records = []
     for i in range(count):
-        pairs = {"TAGS": f"Tag{i % 3}", "KEYS": f"k{i % 11} all", "UNIQ_KEY": f"{i:032X}", "WAIT": "true"}
+        pairs = {
+            "TAGS": f"Tag{i % 3}",
+            "KEYS": f"k{i % 11} all",
+            "UNIQ_KEY": f"{i:032X}",
+            "WAIT": "true",
+        }
         if i % 4 == 3:
             pairs["DELAY"] = str(i % 20)
         records.append(
@@ -26,7 +31,9 @@ def sample_records(count: int) -> list[oracle.Record]:
                 oracle.encode_properties(pairs if i % 5 else {}),
                 queue_id=i % 2,
                 sys_flag=(0, 0, 8, 0, 4, 0, 12)[i % 7],
-                born_host=oracle.Host(bytes(range(16)), 1) if i % 6 == 5 else oracle.Host(b"\x0a\0\0\1", i),
+                born_host=oracle.Host(bytes(range(16)), 1)
+                if i % 6 == 5
+                else oracle.Host(b"\x0a\0\0\1", i),
                 store_timestamp_ms=START_MS + 700 * i,
                 store_host=oracle.Host(b"\x7f\0\0\1", 10911),
             )
@@ -65,7 +72,9 @@ def make_store(
     queues: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for record in records:
         queued = record.sys_flag & 4 == 0  # not PREPARED, not ROLLBACK
-        entries = queues.setdefault((oracle.text_of(record.topic), record.queue_id), []) if queued else []
+        entries = (
+            queues.setdefault((oracle.text_of(record.topic), record.queue_id), []) if queued else []
+        )
         size = len(oracle.encode_record(record, append_prop_crc=append_prop_crc))
         room = log_file_size - len(log) % log_file_size
         if size + 8 > room:
@@ -84,7 +93,9 @@ def make_store(
     for (topic, queue_id), entries in queues.items():
         for first in range(0, max(len(entries), 1), cq_file_entries):
             data = oracle.pack_cq(entries[first : first + cq_file_entries])
-            store.files[f"consumequeue/{topic}/{queue_id}/{20 * first:020}"] = data.ljust(20 * cq_file_entries, b"\0")
+            store.files[f"consumequeue/{topic}/{queue_id}/{20 * first:020}"] = data.ljust(
+                20 * cq_file_entries, b"\0"
+            )
     for number, file in enumerate(oracle.build_index(store.records, slot_count, index_capacity)):
         store.files[f"index/{20231114221320000 + number}"] = file.encode()
     last = store.records[-1] if store.records else None

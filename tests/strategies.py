@@ -168,16 +168,15 @@ def length_fields(raw: bytes) -> list[tuple[int, str]]:
 
 
 @st.composite
-def damaged(draw: Callable[..., object], whole: bytes) -> bytes:
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     """`whole` after up to four changes; the length fields are hit as often as all other bytes."""
     fields = length_fields(whole)
     data = bytearray(whole)
-    for _ in range(draw(st.integers(0, 4))):  # type: ignore[call-overload]
+    for _ in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["field", "nudge", "flip", "cut", "insert", "remove", "fill"]))
         at = draw(st.integers(0, max(len(data) - 1, 0)))
-        assert isinstance(at, int)
         if kind in ("field", "nudge"):
-            position, form = draw(st.sampled_from(fields))  # type: ignore[misc]
+            position, form = draw(st.sampled_from(fields))
             if position + struct.calcsize(form) > len(data):
                 continue
             bits = 8 * struct.calcsize(form)
@@ -187,15 +186,14 @@ def damaged(draw: Callable[..., object], whole: bytes) -> bytes:
                 value = struct.unpack_from(form, data, position)[0] + draw(st.integers(-9, 9))
             struct.pack_into(form, data, position, oracle.wrap(value, bits))
         elif kind == "flip" and data:
-            data[at] ^= 1 << draw(st.integers(0, 7))  # type: ignore[operator]
+            data[at] ^= 1 << draw(st.integers(0, 7))
         elif kind == "cut":
             del data[at:]
         elif kind == "insert":
-            data[at:at] = draw(st.binary(max_size=30))  # type: ignore[assignment]
+            data[at:at] = draw(st.binary(max_size=30))
         elif kind == "remove":
-            del data[at : at + draw(st.integers(1, 30))]  # type: ignore[operator]
+            del data[at : at + draw(st.integers(1, 30))]
         elif kind == "fill":
             size = draw(st.integers(1, 30))
-            assert isinstance(size, int)
-            data[at : at + size] = bytes([draw(st.integers(0, 255))]) * len(data[at : at + size])  # type: ignore[list-item]
+            data[at : at + size] = bytes([draw(st.integers(0, 255))]) * len(data[at : at + size])
     return bytes(data)

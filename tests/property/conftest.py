@@ -15,5 +15,7 @@ _common: dict[str, Any] = {
 # The same examples in every run: what fails for one person fails for all.
 settings.register_profile("fast", max_examples=100, derandomize=True, database=None, **_common)
 # New examples in every run; a failure prints the line that repeats it.
-settings.register_profile("ci", max_examples=int(os.environ.get("RMQCORE_EXAMPLES", "1500")), **_common)
+settings.register_profile(
+    "ci", max_examples=int(os.environ.get("RMQCORE_EXAMPLES", "1500")), **_common
+)
 settings.load_profile(os.environ.get("RMQCORE_HYPOTHESIS", "fast"))

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec
 
 import numpy as np
 import oracle
@@ -25,6 +26,7 @@ import rmqcore
 from rmqcore.errors import StoreError
 from rmqcore.offline.reader import StoreReader
 
+P = ParamSpec("P")
 ALLOWED = (StoreError, ValueError, OSError)
 STORES = [
     make_store(sample_records(45)),
@@ -87,13 +89,27 @@ class Change:
             del files[name]
             return
         elif self.kind == "rename":
-            new = [str(self.at), f"x{self.at}", f"{self.at:020}", f"{self.size * 16:020}"][self.size % 4]
+            new = [str(self.at), f"x{self.at}", f"{self.at:020}", f"{self.size * 16:020}"][
+                self.size % 4
+            ]
             files[name.rpartition("/")[0] + "/" + new] = files.pop(name)
             return
         files[name] = bytes(data)
 
 
-KINDS = ["flip", "noise", "zeros", "number", "cut", "grow", "move", "insert", "remove", "delete", "rename"]
+KINDS = [
+    "flip",
+    "noise",
+    "zeros",
+    "number",
+    "cut",
+    "grow",
+    "move",
+    "insert",
+    "remove",
+    "delete",
+    "rename",
+]
 changes = st.builds(
     Change,
     st.sampled_from(KINDS),
@@ -104,10 +120,10 @@ changes = st.builds(
 )
 
 
-def attempt(call: Callable[[], object]) -> object:
+def attempt(call: Callable[P, object], *args: P.args, **options: P.kwargs) -> object:
     """The answer, or an error that may leave the package."""
     try:
-        return call()
+        return call(*args, **options)
     except ALLOWED as error:
         return error
 
@@ -115,7 +131,9 @@ def attempt(call: Callable[[], object]) -> object:
 def places(files: dict[str, bytes], phy_offset: int) -> list[tuple[str, int]]:
     """Log files whose names say that they hold this offset, and where in them."""
     logs = [(name, name.partition("/")[2]) for name in files if name.startswith("commitlog/")]
-    starts = [(name, int(number)) for name, number in logs if len(number) == 20 and number.isdigit()]
+    starts = [
+        (name, int(number)) for name, number in logs if len(number) == 20 and number.isdigit()
+    ]
     return [(name, phy_offset - start) for name, start in starts if start <= phy_offset]
 
 
@@ -131,7 +149,11 @@ def check_messages(reader: StoreReader, made: MadeStore, files: dict[str, bytes]
     for view in views:
         assert view.phy_offset >= end
         end = view.phy_offset + view.msg_size
-        own = {name for name, pos in places(files, view.phy_offset) if files[name][pos:].startswith(view.raw)}
+        own = {
+            name
+            for name, pos in places(files, view.phy_offset)
+            if files[name][pos:].startswith(view.raw)
+        }
         assert own, view
         inside = [
             r
@@ -150,11 +172,17 @@ def check_messages(reader: StoreReader, made: MadeStore, files: dict[str, bytes]
         original = made.files[f"commitlog/{start:020}"][pos : pos + record.msg_size]
         now = files.get(f"commitlog/{start:020}", b"")[pos : pos + record.msg_size]
         if now == original and delivered.get(phy_offset) != original:
-            assert any(r.start_phy_offset <= phy_offset < r.end_phy_offset for r in damage), (phy_offset, damage)
+            assert any(r.start_phy_offset <= phy_offset < r.end_phy_offset for r in damage), (
+                phy_offset,
+                damage,
+            )
     strict = [view.phy_offset for view in reader.messages(verify_crc=True)]
     assert strict == [view.phy_offset for view in views if view.crc_ok()]
     assert reader.damage == damage
-    columns = [np.frombuffer(batch.buffer("phy_offset"), np.int64) for batch in reader.batches(["phy_offset"])]
+    columns = [
+        np.frombuffer(batch.buffer("phy_offset"), np.int64)
+        for batch in reader.batches(["phy_offset"])
+    ]
     assert np.concatenate([*columns, np.empty(0, np.int64)]).tolist() == list(delivered)
     assert reader.damage == damage
 
@@ -167,17 +195,17 @@ def look_everywhere(reader: StoreReader, made: MadeStore) -> None:
     attempt(reader.checkpoint)
     for record in made.records[::19]:
         topic = oracle.text_of(record.topic)
-        found = attempt(lambda phy=record.phy_offset: reader.message_at(phy))
+        found = attempt(reader.message_at, record.phy_offset)
         assert found is None or isinstance(found, (*ALLOWED, rmqcore.MessageView))
-        attempt(lambda phy=record.phy_offset: reader.message_at(phy + 3))
-        attempt(lambda text=record.msg_id: reader.lookup_id(text))
-        attempt(lambda topic=topic, q=record.queue_id: reader.get(topic, q, 0))
-        attempt(lambda topic=topic, q=record.queue_id: reader.get(topic, q, 11, 40, tags="Tag1 || Tag2"))
+        attempt(reader.message_at, record.phy_offset + 3)
+        attempt(reader.lookup_id, record.msg_id)
+        attempt(reader.get, topic, record.queue_id, 0)
+        attempt(reader.get, topic, record.queue_id, 11, 40, tags="Tag1 || Tag2")
         for key in oracle.index_keys(record):
-            attempt(lambda topic=topic, key=key: reader.query(topic, key))
+            attempt(reader.query, topic, key)
         when = record.store_timestamp_ms
         for boundary in ("LOWER", "UPPER"):
-            attempt(lambda t=topic, q=record.queue_id, w=when, b=boundary: reader.offset_by_time(t, q, w, b))
+            attempt(reader.offset_by_time, topic, record.queue_id, when, boundary)
 
 
 @given(number=st.integers(0, len(STORES) - 1), damage=st.lists(changes, max_size=4))
@@ -201,7 +229,9 @@ def test_damage_is_skipped_and_listed(number: int, damage: list[Change]) -> None
 def test_a_sound_store_has_no_damage(number: int, tmp_path: Path) -> None:
     made = STORES[number]
     reader = rmqcore.read(made.write(tmp_path))
-    assert [view.phy_offset for view in reader.messages(verify_crc=True)] == [r.phy_offset for r in made.records]
+    assert [view.phy_offset for view in reader.messages(verify_crc=True)] == [
+        r.phy_offset for r in made.records
+    ]
     assert reader.damage == []
     check_messages(reader, made, made.files)
     info = reader.info()
@@ -211,7 +241,11 @@ def test_a_sound_store_has_no_damage(number: int, tmp_path: Path) -> None:
     assert info.index_file_count == len(reader.index_files())
 
 
-@given(number=st.integers(0, len(STORES) - 1), file=st.integers(0, 20), bit=st.integers(0, 8 * 4096 - 1))
+@given(
+    number=st.integers(0, len(STORES) - 1),
+    file=st.integers(0, 20),
+    bit=st.integers(0, 8 * 4096 - 1),
+)
 def test_one_flipped_bit_costs_no_other_record(number: int, file: int, bit: int) -> None:
     made = STORES[number]
     names = sorted(name for name in made.files if name.startswith("commitlog"))
@@ -230,6 +264,8 @@ def test_one_flipped_bit_costs_no_other_record(number: int, file: int, bit: int)
         assert expected - delivered == set()
         # A record that is not delivered or fails its CRC is told.
         if any(record.phy_offset not in delivered for record in hit):
-            assert any(r.start_phy_offset <= hit[0].phy_offset < r.end_phy_offset for r in reader.damage)
+            assert any(
+                r.start_phy_offset <= hit[0].phy_offset < r.end_phy_offset for r in reader.damage
+            )
     finally:
         shutil.rmtree(root)

@@ -35,7 +35,11 @@ def index_files(draw: st.DrawFn) -> oracle.IndexFile:
         file.begin_timestamp_ms = file.end_timestamp_ms = START_MS - 5000
         file.begin_phy_offset = file.end_phy_offset = 4000
     keys = draw(st.integers(1, 40))
-    steps = draw(st.lists(st.tuples(st.integers(0, 39), st.integers(0, 300), st.integers(-500, 4000)), max_size=90))
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(0, 39), st.integers(0, 300), st.integers(-500, 4000)), max_size=90
+        )
+    )
     phy_offset, when = 5000, START_MS
     for key, distance, milliseconds in steps:
         phy_offset, when = phy_offset + distance, when + milliseconds
@@ -63,16 +67,26 @@ def test_find_is_the_oracles(
     path.write_bytes(file.encode())
     wanted = oracle.index_key_hash("topic", f"k{key}")
     reader = IndexFileReader(path, slot_count=file.slot_count)
-    assert reader.find(wanted, begin, begin + length, limit) == file.find(wanted, begin, begin + length, limit)
+    assert reader.find(wanted, begin, begin + length, limit) == file.find(
+        wanted, begin, begin + length, limit
+    )
     assert reader.max_index_num == file.capacity
     info = reader.info()
-    assert (info.begin_timestamp_ms, info.end_timestamp_ms) == (file.begin_timestamp_ms, file.end_timestamp_ms)
-    assert (info.begin_phy_offset, info.end_phy_offset) == (file.begin_phy_offset, file.end_phy_offset)
+    assert (info.begin_timestamp_ms, info.end_timestamp_ms) == (
+        file.begin_timestamp_ms,
+        file.end_timestamp_ms,
+    )
+    assert (info.begin_phy_offset, info.end_phy_offset) == (
+        file.begin_phy_offset,
+        file.end_phy_offset,
+    )
     assert (info.hash_slot_count, info.entry_count) == (file.hash_slot_count, file.index_count - 1)
 
 
 @given(file=index_files())
-def test_the_number_of_slots_is_found_or_left_open_but_never_wrong(path: Path, file: oracle.IndexFile) -> None:
+def test_the_number_of_slots_is_found_or_left_open_but_never_wrong(
+    path: Path, file: oracle.IndexFile
+) -> None:
     path.write_bytes(file.encode())
     found = IndexFileReader(path).slot_count
     assert found in (None, file.slot_count)
@@ -112,7 +126,9 @@ def test_damage_neither_hangs_nor_raises(
 
 
 @given(file=index_files(), number=st.integers(0, 100), change=st.integers(1, 2**31 - 1))
-def test_a_broken_link_is_found(path: Path, file: oracle.IndexFile, number: int, change: int) -> None:
+def test_a_broken_link_is_found(
+    path: Path, file: oracle.IndexFile, number: int, change: int
+) -> None:
     """Slot heads and links are known from the entries before: no change of one goes unnoticed."""
     data = bytearray(file.encode())
     used = file.index_count - 1

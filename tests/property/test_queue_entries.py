@@ -74,9 +74,9 @@ def test_columns_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ValueError, match="different lengths"):
         codec.pack_cq([1, 2], [1], [1])
     with pytest.raises(TypeError, match="integers"):
-        codec.pack_cq([1.5], [1], [1])
+        codec.pack_cq([1.5], [1], [1])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="dimension"):
-        codec.pack_cq([[1]], [[1]], [[1]])
+        codec.pack_cq([[1]], [[1]], [[1]])  # type: ignore[list-item]
 
 
 KINDS: dict[str, Callable[[bytes], Any]] = {

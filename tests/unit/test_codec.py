@@ -13,7 +13,11 @@ import pytest
 from rmqcore import Message, codec
 from rmqcore.errors import CorruptMessageError, StoreError
 
-WHERE: dict[str, Any] = {"phy_offset": 123, "queue_offset": 7, "store_timestamp_ms": 1_700_000_000_123}
+WHERE: dict[str, Any] = {
+    "phy_offset": 123,
+    "queue_offset": 7,
+    "store_timestamp_ms": 1_700_000_000_123,
+}
 
 
 def record(message: Message | None = None, **where: int) -> bytes:

@@ -5,9 +5,9 @@ copied into a Python object but what is asked for, and the GIL is let go for the
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -18,7 +18,7 @@ from libc.string cimport memset
 from .codec cimport DelayLevels, new_view
 from .kernels cimport *
 
-from rmqcore._native.codec import describe, parse_delay_levels, select_crc32
+from rmqcore._native.codec import parse_delay_levels, select_crc32
 
 import os
 
