@@ -242,6 +242,7 @@ def test_the_example_of_a_cut(golden: Path) -> None:
     messages = list(reader.messages())
     assert (len(messages), [found.kind for found in reader.damage]) == (580, ["crc"])
     start = fsck(case / "input").would_be_lost["broker_start"]
-    assert (start["cut_phy_offset"], start["cut_bytes"], start["cut_records"]) == (204236, 7243, 21)
-    for number in ("580", "204236", "7243", "21"):
+    assert (start["cut_phy_offset"], start["cut_bytes"]) == (204236, 7243)
+    assert sum(message.phy_offset > 204236 for message in messages) == 20
+    for number in ("580", "204236", "7243", "20"):
         assert re.search(rf"\b{number}\b", PAGE.read_text())
