@@ -16,7 +16,7 @@ command -v "$cc" >/dev/null || { echo "fuzz: $cc is not installed (it needs libF
 sources() {
     case $1 in
         record) echo "$record" ;;
-        scan) echo "$record window.c resync.c filter.c topics.c batch.c columns.c" ;;
+        scan) echo "$record resync.c filter.c topics.c batch.c columns.c" ;;
         properties) echo "properties.c utf8.c jhash.c" ;;
         cq) echo "cq_bulk.c" ;;
         index) echo "index_file.c jhash.c utf8.c" ;;

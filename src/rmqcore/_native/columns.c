@@ -3,11 +3,20 @@
 #include "utf8.h"
 #include <string.h>
 
-#define WANTED(id) (scan->wanted & (UINT32_C(1) << (id)))
+#define BIT(id) (UINT32_C(1) << (id))
+#define WANTED(id) (wanted & BIT(id))
 
-static const uint32_t PROPERTY_COLUMNS = UINT32_C(1) << RMQ_COL_PROPERTIES | UINT32_C(1) << RMQ_COL_TAGS |
-                                         UINT32_C(1) << RMQ_COL_KEYS | UINT32_C(1) << RMQ_COL_UNIQ_KEY |
-                                         UINT32_C(1) << RMQ_COL_TAGS_CODE | UINT32_C(1) << RMQ_COL_KEY_HASHES;
+#define PROPERTY_COLUMNS                                                                       \
+    (BIT(RMQ_COL_PROPERTIES) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_KEYS) | BIT(RMQ_COL_UNIQ_KEY) | \
+     BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_KEY_HASHES))
+/* What is asked for most: all columns, and all plain numbers with the tags code. */
+#define ALL_COLUMNS (BIT(RMQ_COL_PUBLIC) - 1)
+#define NUMBERS                                                                                        \
+    (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_MAGIC) | BIT(RMQ_COL_BODY_CRC) |    \
+     BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_FLAG) | BIT(RMQ_COL_QUEUE_OFFSET) | BIT(RMQ_COL_SYS_FLAG) |   \
+     BIT(RMQ_COL_BORN_TIMESTAMP_MS) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_RECONSUME_TIMES) | \
+     BIT(RMQ_COL_PREPARED_TRANSACTION_OFFSET) | BIT(RMQ_COL_TAGS_CODE))
+#define INLINE static inline __attribute__((always_inline))
 
 enum {
     /* Copies may write so far past their end; rmq_batch.room keeps it free. */
@@ -212,8 +221,9 @@ static void put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, co
 #define PUT_I64(id, value) \
     if (WANTED(id)) columns[id].values.i64[row] = (value)
 
-static void append_properties(rmq_scan *scan, rmq_column *columns, int64_t row, const rmq_record *rec, int32_t topic_id,
-                              const rmq_known_props *filtered, const uint8_t *readable) {
+INLINE void append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column *columns, int64_t row,
+                              const rmq_record *rec, int32_t topic_id, const rmq_known_props *filtered,
+                              const uint8_t *readable) {
     rmq_known_props own;
     const rmq_known_props *known = &own;
     const int ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
@@ -235,8 +245,8 @@ static void append_properties(rmq_scan *scan, rmq_column *columns, int64_t row, 
 }
 
 /* Adds one row. 0, or -1 without memory: then the batch is unusable. */
-static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const rmq_known_props *filtered,
-                  const uint8_t *readable) {
+INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const rmq_record *rec,
+                  const rmq_known_props *filtered, const uint8_t *readable) {
     const int64_t row = batch->rows;
     rmq_column *const columns = batch->columns;
     /* One test for all columns: malformed text can take three times its bytes. */
@@ -272,16 +282,18 @@ static int append(rmq_scan *scan, rmq_batch *batch, const rmq_record *rec, const
         put_text(&columns[RMQ_COL_TOPIC].strings, topic, rmq_is_ascii(topic.p, topic.len), readable);
     }
     int32_t topic_id = 0;
-    if (scan->topics && (topic_id = rmq_topics_intern(scan->topics, topic.p, topic.len)) < 0) return -1;
+    if (wanted & (BIT(RMQ_COL_TOPIC_ID) | BIT(RMQ_COL_KEY_HASHES)) &&
+        (topic_id = rmq_topics_intern(scan->topics, topic.p, topic.len)) < 0)
+        return -1;
     PUT_I32(RMQ_COL_TOPIC_ID, topic_id);
-    if (scan->wanted & PROPERTY_COLUMNS) append_properties(scan, columns, row, rec, topic_id, filtered, readable);
+    if (wanted & PROPERTY_COLUMNS) append_properties(scan, wanted, columns, row, rec, topic_id, filtered, readable);
     batch->rows = row + 1;
     batch->bytes += rec->msg_size;
     return 0;
 }
 
 /* The step code of the record at *pos when it ends the scan; 0 < code < RMQ_REC_MIN_SIZE_V1 are RMQ_S_*. */
-static int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec,
+INLINE int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec,
                              rmq_known_props *known) {
     const rmq_filter *filter = scan->filter;
     for (;;) {
@@ -300,7 +312,9 @@ static int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, r
     }
 }
 
-int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) {
+/* One loop for each set of columns that is known when this is compiled: 22 tests a row cost as much as the CRC. */
+INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const rmq_window *w, size_t *pos,
+                            rmq_record *rec) {
     const uint8_t *readable = w->buf + w->len;
     rmq_known_props known;
     const int parsed = scan->filter && rmq_filter_needs_properties(scan->filter);
@@ -308,8 +322,19 @@ int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, 
         if (batch->rows >= scan->batch_rows || batch->bytes >= scan->batch_bytes) return RMQ_S_FULL;
         const int32_t size = next_accepted(scan, w, pos, rec, &known);
         if (size < RMQ_REC_MIN_SIZE_V1) return size;
-        if (append(scan, batch, rec, parsed ? &known : NULL, readable)) return RMQ_S_MEMORY;
+        if (append(scan, wanted, batch, rec, parsed ? &known : NULL, readable)) return RMQ_S_MEMORY;
         *pos += (size_t)size;
+    }
+}
+
+int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) {
+    switch (scan->wanted) {
+        case ALL_COLUMNS:
+            return scan_columns(scan, ALL_COLUMNS, batch, w, pos, rec);
+        case NUMBERS:
+            return scan_columns(scan, NUMBERS, batch, w, pos, rec);
+        default:
+            return scan_columns(scan, scan->wanted, batch, w, pos, rec);
     }
 }
 

@@ -1,13 +1,5 @@
 #include "properties.h"
 
-void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) {
-    rmq_props_none(out);
-    rmq_props_iter it;
-    rmq_prop prop;
-    rmq_props_begin(&it, props, len, before);
-    while (rmq_props_next(&it, &prop)) rmq_props_note(out, &prop);
-}
-
 int rmq_keys_next(rmq_slice keys, size_t *pos, rmq_slice *token) {
     while (*pos < keys.len) {
         const uint8_t *begin = keys.p + *pos;

@@ -188,7 +188,13 @@ static inline void rmq_props_note(rmq_known_props *known, const rmq_prop *prop) 
     }
 }
 
-void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out);
+static inline void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) {
+    rmq_props_none(out);
+    rmq_props_iter it;
+    rmq_prop prop;
+    rmq_props_begin(&it, props, len, before);
+    while (rmq_props_next(&it, &prop)) rmq_props_note(out, &prop);
+}
 
 /* Steps through the words of a KEYS value (split on single spaces, empty ones skipped); start with pos = 0. */
 int rmq_keys_next(rmq_slice keys, size_t *pos, rmq_slice *word);
