@@ -36,9 +36,9 @@ def main() -> None:
     heading("The store, as rmqcore sees it")
     command("info", store, "--format", "table")
     heading("Every record, queue entry and index entry against each other")
-    command("fsck", store)
+    command("fsck", store, "--format", "table")
     heading("The same for a store with a flipped bit: exit code 2, and where it is")
-    command("fsck", OUT / DAMAGED, expected=2)
+    command("fsck", OUT / DAMAGED, "--format", "table", expected=2)
     heading("Parquet, by topic and day")
     command("export", store, "--format", "parquet", "-o", OUT / "parquet")
     for path in sorted((OUT / "parquet").rglob("*.parquet")):
@@ -58,7 +58,7 @@ def main() -> None:
             f"demo: the answers differ: {by_arrow} by Arrow, {by_parquet} by Parquet, {frame.height} rows by Polars"
         )
     print(
-        f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages. Files: {OUT}"
+        f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages. Files: {OUT.name}/"
     )
 
 
@@ -79,9 +79,9 @@ def heading(text: str) -> None:
 
 def command(*words: object, expected: int = 0) -> None:
     """Run `rmqcore WORDS`, shown as a user would type it."""
-    call = [str(word) for word in words]
-    print("$ rmqcore " + " ".join(call).replace(f"{ROOT}/", ""), flush=True)
-    code = subprocess.run([RMQCORE, *call], check=False).returncode
+    call = [str(word).removeprefix(f"{ROOT}/") for word in words]
+    print("$ rmqcore " + " ".join(call), flush=True)
+    code = subprocess.run([RMQCORE, *call], cwd=ROOT, check=False).returncode
     if code != expected:
         sys.exit(f"demo: rmqcore {words[0]} ended with exit code {code}, not {expected}")
 
