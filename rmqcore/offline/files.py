@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from rmqcore.engine.paths import StorePaths, parse_file_name
+from rmqcore.engine.paths import MAX_OFFSET, StorePaths, parse_file_name
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
 PAGE = 4096
@@ -49,7 +49,7 @@ class LogFile:
 
 
 def list_log_files(paths: StorePaths) -> list[LogFile]:
-    """CommitLog files by offset; names that are no offset and empty files are left out (`fsck` lists them)."""
+    """CommitLog files by offset, without empty ones and those whose names are none (`fsck` lists them)."""
     found = []
     try:
         entries = sorted(os.scandir(paths.commitlog), key=lambda entry: entry.name)
@@ -63,7 +63,7 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
             size = entry.stat().st_size
         except FileNotFoundError:  # the cleaner was faster
             continue
-        if size:
+        if 0 < size <= MAX_OFFSET - file_from_offset:
             found.append(LogFile(Path(entry.path), file_from_offset, size))
     return found
 

@@ -52,6 +52,12 @@ class Change:
     size: int
     noise: bytes
 
+    def new_name(self) -> str:
+        """No offset at all, another file's offset, one inside another file, one at the end of what a long can say."""
+        names = [str(self.at), f"x{self.at}\udcff", f"{self.at:020}", f"{self.size * 16:020}"]
+        names += ["9" * 20, f"{2**63 - 1:020}", f"{2**63 - 4096:020}", f"{2**63 - self.at:020}"]
+        return names[self.size % len(names)]
+
     def apply(self, files: dict[str, bytes]) -> None:
         names = sorted(files)
         if not names:
@@ -89,10 +95,7 @@ class Change:
             del files[name]
             return
         elif self.kind == "rename":
-            new = [str(self.at), f"x{self.at}", f"{self.at:020}", f"{self.size * 16:020}"][
-                self.size % 4
-            ]
-            files[name.rpartition("/")[0] + "/" + new] = files.pop(name)
+            files[name.rpartition("/")[0] + "/" + self.new_name()] = files.pop(name)
             return
         files[name] = bytes(data)
 

@@ -421,6 +421,7 @@ cdef class ViewScan(_Scan):
 
     cdef list views
     cdef Py_ssize_t batch_views
+    cdef size_t pending_bytes  # of the records in views, whichever windows they came from
 
     def __cinit__(self, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None, batch_views=1024):
         self._configure(filter, delay_levels, stop_offset)
@@ -434,19 +435,18 @@ cdef class ViewScan(_Scan):
         cdef rmq_window window
         cdef rmq_record rec
         cdef size_t at = pos
-        cdef size_t copied = 0
         cdef int32_t code = RMQ_S_FULL
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             fill_window(&window, &exported, length, pos, phy_offset, end_offset, check_place, check_crc, trusted)
             rec.found = rec.expected = 0
-            while len(self.views) < self.batch_views and copied < 1 << 20:
+            while len(self.views) < self.batch_views and self.pending_bytes < 1 << 20:
                 with nogil:
                     code = rmq_scan_next(&self.scan, &window, &at, &rec)
                 if code != RMQ_S_RECORD:
                     return at, code, rec.found, rec.expected
                 self._add(&rec)
-                copied += rec.msg_size
+                self.pending_bytes += rec.msg_size
                 at += rec.msg_size
             return at, RMQ_S_FULL, 0, 0
         finally:
@@ -466,6 +466,7 @@ cdef class ViewScan(_Scan):
         """The views gathered so far."""
         taken = self.views
         self.views = []
+        self.pending_bytes = 0
         return taken
 
 
