@@ -9,9 +9,12 @@ away=$(mktemp -d)
 trap 'rm -rf "$away"' EXIT
 
 rm -rf dist
-"$python" -m build --outdir dist . # the wheel comes from the sdist, which therefore holds all that a build needs
-for name in golden.tar.xz tests/oracle.py rmqcore/py.typed LICENSE NOTICE; do
-    tar -tzf dist/*.tar.gz | grep -q "/$name\$\|/.*/$name\$" || { echo "check_wheel: the sdist lacks $name" >&2; exit 1; }
+mkdir -p build
+"$python" -m build --outdir dist . >build/dist.log 2>&1 || { cat build/dist.log; exit 1; } # the wheel comes from the sdist
+ls -l dist
+listing=$(tar -tzf dist/*.tar.gz)
+for name in tests/conformance/golden.tar.xz tests/oracle.py rmqcore/py.typed docs/architecture.md LICENSE NOTICE; do
+    grep -q "^[^/]*/$name\$" <<<"$listing" || { echo "check_wheel: the sdist lacks $name" >&2; exit 1; }
 done
 
 # The core alone: NumPy is all it brings.
@@ -38,7 +41,8 @@ PYTHON
 
 # With everything: the command line and the tests, which must not find the checkout.
 core/bin/pip --quiet --disable-pip-version-check install --upgrade 'pip>=25.1'
-core/bin/pip --quiet --disable-pip-version-check install "$(echo "$root"/dist/*.whl)[all]" --group "$root/pyproject.toml:test"
+core/bin/pip --quiet --disable-pip-version-check install "$(echo "$root"/dist/*.whl)[all]" \
+    --group "$root/pyproject.toml:test" --group "$root/pyproject.toml:demo"
 core/bin/rmqcore --version
 core/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
     "$root/tests/unit" "$root/tests/conformance"
