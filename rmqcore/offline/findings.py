@@ -110,7 +110,9 @@ class Findings:
         self.totals.setdefault(kind, Counter())[severity] += count
         if self._kept[kind] < self.limit:
             self._kept[kind] += 1
-            self.items.append(Finding(kind, severity, path, phy_offset, field, expected, found, message))
+            self.items.append(
+                Finding(kind, severity, path, phy_offset, field, expected, found, message)
+            )
 
     def room(self, kind: str) -> int:
         """How many more of a kind would be kept: no need to look closely at others."""

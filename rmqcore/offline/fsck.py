@@ -21,6 +21,7 @@ from rmqcore.offline.fsck_files import (
     check_index_files,
     check_log_files,
     check_queue_files,
+    in_rocksdb,
     is_open,
     load_checkpoint,
 )
@@ -72,7 +73,9 @@ class FsckReport:
     @property
     def exit_code(self) -> int:
         """0 without a finding of severity error, else 2."""
-        return EXIT_DAMAGED if any(count.get("error") for count in self.totals.values()) else EXIT_FINE
+        return (
+            EXIT_DAMAGED if any(count.get("error") for count in self.totals.values()) else EXIT_FINE
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The report as one JSON object."""
@@ -123,14 +126,20 @@ def fsck(
     """
     if max_findings < 0:
         raise ValueError(f"max_findings {max_findings} is negative")
-    return _Check(StoreReader(path), config, max_findings, progress).run(queues=check_queues, index=check_index)
+    return _Check(StoreReader(path), config, max_findings, progress).run(
+        queues=check_queues, index=check_index
+    )
 
 
 class _Check:
     """One run of `fsck`."""
 
     def __init__(
-        self, reader: StoreReader, config: MessageStoreConfig | None, max_findings: int, progress: Progress | None
+        self,
+        reader: StoreReader,
+        config: MessageStoreConfig | None,
+        max_findings: int,
+        progress: Progress | None,
     ) -> None:
         self._reader = reader
         self._paths = reader.paths
@@ -144,11 +153,24 @@ class _Check:
         paths, findings = self._paths, self._findings
         open_before = is_open(paths)
         checkpoint = load_checkpoint(paths, findings)
-        levels = None if self._config is None else parse_delay_levels(self._config.message_delay_level)
-        log = LogAudit(paths, findings, levels, key_hashes=index, progress=self._walked if self._progress else None)
+        levels = (
+            None if self._config is None else parse_delay_levels(self._config.message_delay_level)
+        )
+        log = LogAudit(
+            paths,
+            findings,
+            levels,
+            key_hashes=index,
+            progress=self._walked if self._progress else None,
+        )
         check_log_files(paths, log.files, findings)
         queue_audit = index_audit = None
-        if queues:
+        if queues and in_rocksdb(paths):
+            findings.add(
+                "cq_missing", INFO, "consumequeue_rocksdb", "the queues are in RocksDB and were not checked",
+                field="entry", expected="consumequeue/", found="consumequeue_rocksdb/",
+            )  # fmt: skip
+        elif queues:
             check_queue_files(paths, findings)
             own_levels = self._config is not None
             queue_audit = QueueAudit(paths, log, findings, own_levels=own_levels, live=open_before)
@@ -168,7 +190,12 @@ class _Check:
             check_checkpoint(checkpoint, log.newest_ms, log.log_end, findings)
         if unclean:
             findings.add(
-                "abort", INFO, "abort", "the store is in use, or was not cleanly closed", field="file", found="present"
+                "abort",
+                INFO,
+                "abort",
+                "the store is in use, or was not cleanly closed",
+                field="file",
+                found="present",
             )
         dispatched_end = log.log_end if queue_audit is None else queue_audit.dispatched_end
         start = broker_start(log, checkpoint, dispatched_end, unclean=unclean)
@@ -178,7 +205,9 @@ class _Check:
         return self._report(log, queue_audit, index_audit, start, time.monotonic() - began)
 
     @staticmethod
-    def _walk(log: LogAudit, queues: QueueAudit | None, index: IndexAudit | None, *, live: bool) -> bool:
+    def _walk(
+        log: LogAudit, queues: QueueAudit | None, index: IndexAudit | None, *, live: bool
+    ) -> bool:
         """Walk the log, and again what was written meanwhile; answer whether it still grows."""
         for _ in range(ROUNDS):
             records = log.records
@@ -197,23 +226,28 @@ class _Check:
         self._progress(done + (self._beside * done // total if total else 0), total + self._beside)
 
     def _report(
-        self, log: LogAudit, queues: QueueAudit | None, index: IndexAudit | None, start: BrokerStart, seconds: float
+        self,
+        log: LogAudit,
+        queues: QueueAudit | None,
+        index: IndexAudit | None,
+        start: BrokerStart,
+        seconds: float,
     ) -> FsckReport:
         lost = Lost() if queues is None else queues.lost
         return FsckReport(
             path=str(Path(self._reader.path)),
             findings=self._findings.items,
             totals={kind: dict(counts) for kind, counts in self._findings.totals.items()},
-            damage=log.damage,
+            damage=log.damage.ranges,
             would_be_lost={"unreachable": lost.as_dict(), "broker_start": start.as_dict()},
             counts={
                 "records": log.records,
                 "record_bytes": log.record_bytes,
                 "prop_crcs": log.prop_crcs,
-                "cq_entries": 0 if queues is None else queues.checked + queues.entry_check.checked,
+                "cq_entries": 0 if queues is None else queues.checked,
                 "index_entries": 0 if index is None else index.checked,
-                "damaged_ranges": log.damage_count,
-                "damaged_bytes": log.damage_bytes,
+                "damaged_ranges": log.damage.count,
+                "damaged_bytes": log.damage.bytes,
             },
             seconds=seconds,
         )

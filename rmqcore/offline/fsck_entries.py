@@ -12,14 +12,17 @@ import numpy as np
 from rmqcore._native.codec import MessageView
 from rmqcore._native.cq import CQ_FILLER_SIZE, valid_prefix
 from rmqcore.offline.findings import ERROR, WARNING, Findings
-from rmqcore.offline.fsck_log import Int64, LogAudit
+from rmqcore.offline.fsck_batch import Int64
+from rmqcore.offline.fsck_log import LogAudit
+from rmqcore.offline.fsck_runs import EXT_ADDRESS_MAX
 from rmqcore.offline.fsck_state import Lost, QueueState
 from rmqcore.offline.queues import Entries
 
 CHUNK_ENTRIES = 50_000
+FIRST_ENTRIES = 256
+"""Usually there is nothing at a queue's end, in thousands of queues."""
+
 MOST_BAD = 10_000
-EXT_ADDRESS_MAX = -2147483649
-"""A tags code up to here is an address in the ConsumeQueueExt."""
 
 
 class EntryCheck:
@@ -50,36 +53,37 @@ class EntryCheck:
     def check(self, state: QueueState, start: int, stop: int) -> None:
         """Check the entries of queue offsets [start, stop), before one that a record has come to."""
         while state.files is not None and start < stop:
-            entries = state.files.entries(start, min(CHUNK_ENTRIES, stop - start))
+            entries = state.entries(start, min(CHUNK_ENTRIES, stop - start), self._findings)
+            if entries is None:
+                return
             if len(entries):
                 self._check_entries(state, start, entries)
                 start += len(entries)
             else:
-                start = _next_file(state, start, stop)
+                start = state.next_file(start) or stop
 
     def check_tail(self, state: QueueState) -> None:
         """Check the entries behind the last one that a record has come to."""
-        start = state.next_offset
-        while state.files is not None:
-            entries = state.files.entries(start, CHUNK_ENTRIES)
-            used = valid_prefix(entries.tobytes()) if len(entries) else 0
+        start: int | None = state.next_offset
+        count = FIRST_ENTRIES
+        while state.files is not None and start is not None:
+            entries = state.entries(start, count, self._findings)
+            count = CHUNK_ENTRIES
+            if entries is None:
+                return
+            used = valid_prefix(entries.tobytes())
             if used:
                 self._check_entries(state, start, entries[:used])
             start += used
             if used < len(entries):
                 self._check_behind(state, start, entries[used:])
             if used < len(entries) or not len(entries):
-                following = _next_file(state, start, -1)
-                if following < 0:
-                    state.next_offset = start
-                    return
-                start = following
+                start = state.next_file(start)
 
     def _check_behind(self, state: QueueState, start: int, entries: Entries) -> None:
         """Behind the first invalid entry a broker sees nothing; usually there are zeros."""
-        used = np.flatnonzero(entries.view(np.uint8).reshape(len(entries), -1).any(axis=1))
-        if len(used):
-            entry = entries[used[0]]
+        if entries.view(np.uint8).any():
+            entry = entries[entries["msg_size"].argmax()]
             self._findings.add(
                 "cq_entry", WARNING, state.path,
                 f"the queue ends at queue offset {start}, but bytes lie behind; a broker start writes over them",
@@ -95,8 +99,12 @@ class EntryCheck:
         invalid = (phy_offset < 0) | (size <= 0)
         self._note_many(state, offsets[invalid], "is no entry", size[invalid])
         assert state.files is not None
-        in_first_file = offsets < state.files.files[0].first_offset + state.files.files[0].entry_count
-        self._note_many(state, offsets[filler & ~in_first_file], "is a filler", size[filler & ~in_first_file])
+        in_first_file = (
+            offsets < state.files.files[0].first_offset + state.files.files[0].entry_count
+        )
+        self._note_many(
+            state, offsets[filler & ~in_first_file], "is a filler", size[filler & ~in_first_file]
+        )
         rest = ~invalid & ~filler & (phy_offset >= self._log.log_min)
         end = self._log.files[-1].end_offset if self._log.files else 0
         beyond = rest & (phy_offset >= (end if self.log_end is None else self.log_end))
@@ -105,7 +113,13 @@ class EntryCheck:
         for at in np.flatnonzero(rest & ~beyond).tolist():
             if self._bad >= MOST_BAD:
                 left = np.flatnonzero(rest & ~beyond) >= at
-                self._findings.add("cq_entry", ERROR, state.path, "more entries, not looked at", count=int(left.sum()))
+                self._findings.add(
+                    "cq_entry",
+                    ERROR,
+                    state.path,
+                    "more entries, not looked at",
+                    count=int(left.sum()),
+                )
                 return
             self._look(state, int(offsets[at]), entries[at])
 
@@ -116,7 +130,9 @@ class EntryCheck:
                 field="msg_size", expected="the size of a record", found=int(sizes[0]), count=len(offsets),
             )  # fmt: skip
 
-    def _note_beyond(self, state: QueueState, offsets: Int64, phy_offsets: Int64, sizes: Int64) -> None:
+    def _note_beyond(
+        self, state: QueueState, offsets: Int64, phy_offsets: Int64, sizes: Int64
+    ) -> None:
         if self.growing:
             return
         self.greatest_end = max(self.greatest_end, int((phy_offsets + sizes).max()))
@@ -132,34 +148,34 @@ class EntryCheck:
     # ---- one entry ----------------------------------------------------------------------------------
 
     def _look(self, state: QueueState, queue_offset: int, entry: np.void) -> None:
-        phy_offset, size, tags_code = int(entry["phy_offset"]), int(entry["msg_size"]), int(entry["tags_code"])
+        phy_offset, size = int(entry["phy_offset"]), int(entry["msg_size"])
         view = self._log.record(phy_offset, size)
-        if view is None and self._log.in_damage(np.array([phy_offset]))[0]:
-            self._lost.add(state, 1, size)  # the damage itself is a finding
-            return
         field, expected, found = "phy_offset", "the start of a record", str(phy_offset)
         if view is not None:
-            wanted = _wanted(view, state, queue_offset)
-            actual = {
-                "topic": state.topic, "queue_id": state.queue_id, "queue_offset": queue_offset, "msg_size": size,
-                "tags_code": wanted["tags_code"] if tags_code <= EXT_ADDRESS_MAX else tags_code,
-            }  # fmt: skip
-            differing = [name for name in actual if actual[name] != wanted[name]]
-            if not differing:
+            differing = _difference(view, state, queue_offset, entry)
+            if differing is None:
                 return
-            field = differing[0]
-            expected, found = str(wanted[field]), str(actual[field])
-        self._bad += 1
+            field, expected, found = differing
+        elif self._log.has_expired(phy_offset):
+            return
         self._lost.add(state, 1, size)
+        if view is None and self._log.damage.holds(np.array([phy_offset]))[0]:
+            return  # the damage itself is a finding
+        self._bad += 1
         self._findings.add(
             "cq_entry", ERROR, state.path,
             f"queue offset {queue_offset} points at {phy_offset}{self.target(phy_offset)}",
             phy_offset=phy_offset, field=field, expected=expected, found=found,
         )  # fmt: skip
 
+    def fits(self, state: QueueState, queue_offset: int, entry: np.void) -> bool:
+        """Whether an entry points at a record that belongs there."""
+        view = self._log.record(int(entry["phy_offset"]), int(entry["msg_size"]))
+        return view is not None and _difference(view, state, queue_offset, entry) is None
+
     def target(self, phy_offset: int) -> str:
         """What lies where an entry points, as the end of a sentence."""
-        if self._log.files and not self._log.log_min <= phy_offset < self._log.files[-1].end_offset:
+        if self._log.file_of(phy_offset) is None:
             return " (outside the log)"
         view = self._log.record(phy_offset)
         if view is None:
@@ -167,25 +183,28 @@ class EntryCheck:
         return f" (a record of {view.topic} queue {view.queue_id} offset {view.queue_offset}, {view.msg_size} bytes)"
 
 
-def _wanted(view: MessageView, state: QueueState, queue_offset: int) -> dict[str, object]:
-    """What an entry for a record must be found as; in a light queue the record lists it among its others."""
-    wanted: dict[str, object] = {
-        "topic": view.topic, "queue_id": view.queue_id, "queue_offset": view.queue_offset, "msg_size": view.msg_size,
-        "tags_code": view.tags_code,
-    }  # fmt: skip
-    if state.topic == view.topic and state.queue_id == view.queue_id:
-        return wanted
+def _difference(
+    view: MessageView, state: QueueState, queue_offset: int, entry: np.void
+) -> tuple[str, str, str] | None:
+    """The first field in which an entry is not the record's, with expected and found; None when all agree."""
+    own = {"topic": view.topic, "queue_id": view.queue_id, "queue_offset": view.queue_offset}
+    place = {"topic": state.topic, "queue_id": state.queue_id, "queue_offset": queue_offset}
+    if own != place and _in_light_queue(view, state, queue_offset):
+        own = place
+    own |= {"msg_size": view.msg_size, "tags_code": view.tags_code}
+    place |= {"msg_size": int(entry["msg_size"]), "tags_code": int(entry["tags_code"])}
+    if int(entry["tags_code"]) <= EXT_ADDRESS_MAX:
+        place["tags_code"] = view.tags_code
+    field = next((name for name in own if own[name] != place[name]), None)
+    return None if field is None else (field, str(own[field]), str(place[field]))
+
+
+def _in_light_queue(view: MessageView, state: QueueState, queue_offset: int) -> bool:
+    """Whether the record lists this queue and offset among those that it also goes to."""
     names = view.properties.get("INNER_MULTI_DISPATCH", "").split(",")
     offsets = view.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
-    if state.queue_id == 0 and len(names) == len(offsets):
-        for name, offset in zip(names, offsets, strict=True):
-            if name == state.topic:
-                own = int(offset) if offset.isascii() and offset.isdigit() else queue_offset
-                return wanted | {"topic": name, "queue_id": 0, "queue_offset": own}
-    return wanted
-
-
-def _next_file(state: QueueState, offset: int, otherwise: int) -> int:
-    """The first queue offset of the next file behind an offset."""
-    assert state.files is not None
-    return min((file.first_offset for file in state.files.files if file.first_offset > offset), default=otherwise)
+    # The offset of a name that is no light queue is left empty.
+    return state.queue_id == 0 and any(
+        name == state.topic and offset in (str(queue_offset), "")
+        for name, offset in zip(names, offsets, strict=False)
+    )

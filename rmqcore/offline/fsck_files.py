@@ -39,7 +39,14 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
     """Every name in ``commitlog/``: a broker refuses to start over one that is no offset, or a file of another size."""
     folder = paths.commitlog.name
     if not paths.commitlog.is_dir():
-        findings.add("missing_file", ERROR, folder, "there is no such directory", field="file", found="missing")
+        findings.add(
+            "missing_file",
+            ERROR,
+            folder,
+            "there is no such directory",
+            field="file",
+            found="missing",
+        )
         return
     size = mapped_file_size(files)
     listed = _list(paths.commitlog)
@@ -83,7 +90,11 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
                     field="file name", expected="a queue id", found=queue.name,
                 )  # fmt: skip
                 continue
-            files = [entry for entry in _list(paths.consumequeue / topic.name / queue.name) if not entry.is_directory]
+            files = [
+                entry
+                for entry in _list(paths.consumequeue / topic.name / queue.name)
+                if not entry.is_directory
+            ]
             queues.append((path, files))
             sizes.update(entry.size for entry in files)
     if not sizes:
@@ -174,7 +185,9 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
     return checkpoint
 
 
-def check_checkpoint(checkpoint: StoreCheckpoint, newest_ms: int, log_end: int, findings: Findings) -> None:
+def check_checkpoint(
+    checkpoint: StoreCheckpoint, newest_ms: int, log_end: int, findings: Findings
+) -> None:
     """A checkpoint speaks of what is on disk: it is never ahead of the log.
 
     Parameters
@@ -198,6 +211,11 @@ def check_checkpoint(checkpoint: StoreCheckpoint, newest_ms: int, log_end: int, 
                 "checkpoint", ERROR, "checkpoint", f"{field} is {found}, the log ends at {limit}", field=field,
                 expected=f"0 to {limit}", found=found,
             )  # fmt: skip
+
+
+def in_rocksdb(paths: StorePaths) -> bool:
+    """Whether the store keeps its queues in RocksDB (5.5.0 can) and in no files."""
+    return (paths.root / "consumequeue_rocksdb").is_dir() and not paths.consumequeue.is_dir()
 
 
 def is_open(paths: StorePaths) -> bool:

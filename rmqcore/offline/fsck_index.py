@@ -16,9 +16,10 @@ import numpy.typing as npt
 from rmqcore._native.index import key_hash
 from rmqcore.engine.paths import StorePaths
 from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
+from rmqcore.offline.fsck_batch import LogBatch
 from rmqcore.offline.fsck_index_file import check_file
 from rmqcore.offline.fsck_index_stream import Entries, IndexStream, Int32, Int64
-from rmqcore.offline.fsck_log import LogAudit, LogBatch
+from rmqcore.offline.fsck_log import LogAudit
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
 
 MOST_LOOKS = 20_000
@@ -61,9 +62,10 @@ class IndexAudit:
         self._findings = findings
         self._live = live
         self.readers = sorted(
-            find_index_files(paths), key=lambda reader: (reader.header.begin_phy_offset, reader.path.name)
+            find_index_files(paths),
+            key=lambda reader: (reader.header.begin_phy_offset, reader.path.name),
         )
-        self._stream = IndexStream(self.readers, self._check_file)
+        self._stream = IndexStream(self.readers, self._check_file, self._unreadable)
         self._done = log.log_min
         self._looks = 0
         self._missing = _Missing()
@@ -76,6 +78,17 @@ class IndexAudit:
 
     def _check_file(self, reader: IndexFileReader) -> None:
         check_file(reader, self._findings, live=self._live and reader is self.readers[-1])
+
+    def _unreadable(self, reader: IndexFileReader, error: OSError) -> None:
+        self._findings.add(
+            "unreadable",
+            ERROR,
+            file_path(reader),
+            str(error),
+            field="bytes",
+            expected="readable",
+            found=str(error),
+        )
 
     # ---- one batch ----------------------------------------------------------------------------------
 
@@ -98,7 +111,9 @@ class IndexAudit:
         if len(phy_offset) and len(rows):
             self._missing.merge(self._missing_at_end)
             self._missing_at_end = _Missing()
-        if np.array_equal(hashes, batch.key_hashes) and np.array_equal(phy_offset, batch.phy_offset[rows]):
+        if np.array_equal(hashes, batch.key_hashes) and np.array_equal(
+            phy_offset, batch.phy_offset[rows]
+        ):
             found_rows: Int64 = rows
         else:
             found_rows = self._compare(batch, rows, parts, phy_offset, hashes)
@@ -119,7 +134,9 @@ class IndexAudit:
         self._note_wrong(parts, np.flatnonzero(~fits), on_record)
         missing = np.flatnonzero(np.isin(wanted, found, invert=True))
         if len(missing):
-            tags = (missing == batch.key_offsets[rows[missing] + 1] - 1) & (batch.tags_code[rows[missing]] != 0)
+            tags = (missing == batch.key_offsets[rows[missing] + 1] - 1) & (
+                batch.tags_code[rows[missing]] != 0
+            )
             offsets = batch.phy_offset[rows[missing]]
             last = int(phy_offset[fits][-1]) if fits.any() else -1
             behind = offsets > last
@@ -127,15 +144,19 @@ class IndexAudit:
             self._missing_at_end.add(offsets[behind], int(tags[behind].sum()))
         return np.where(fits, at, -1)
 
-    def _note_wrong(self, parts: list[Entries], wrong: Int64, on_record: npt.NDArray[np.bool_]) -> None:
+    def _note_wrong(
+        self, parts: list[Entries], wrong: Int64, on_record: npt.NDArray[np.bool_]
+    ) -> None:
         start = 0
         for part in parts:
             own = wrong[(wrong >= start) & (wrong < start + len(part))] - start
             off_record = ~on_record[own + start]
             lost = np.zeros(len(own), bool)
-            lost[off_record] = self._log.in_damage(part.phy_offset[own[off_record]])
+            lost[off_record] = self._log.damage.holds(part.phy_offset[own[off_record]])
             self._note_entries(part, own[~off_record], "KEYHASH", "fits no key of its record")
-            self._note_entries(part, own[off_record & ~lost], "PHYOFFSET", "points where no record starts")
+            self._note_entries(
+                part, own[off_record & ~lost], "PHYOFFSET", "points where no record starts"
+            )
             start += len(part)
 
     def _note_entries(self, entries: Entries, places: Int64, field: str, what: str) -> None:
@@ -149,7 +170,13 @@ class IndexAudit:
             )  # fmt: skip
         if closer < len(places):
             left = len(places) - closer
-            self._findings.add("index_entry", ERROR, file_path(entries.reader), f"more: an entry {what}", count=left)
+            self._findings.add(
+                "index_entry",
+                ERROR,
+                file_path(entries.reader),
+                f"more: an entry {what}",
+                count=left,
+            )
 
     def _check_times(self, batch: LogBatch, entries: Entries, rows: Int64) -> None:
         """TIMEDIFF is whole seconds after the file's begin; the first entry may count from the file before."""
@@ -169,7 +196,13 @@ class IndexAudit:
             )  # fmt: skip
         if closer < len(wrong):
             left = len(wrong) - closer
-            self._findings.add("index_entry", ERROR, file_path(entries.reader), "more: a wrong TIMEDIFF", count=left)
+            self._findings.add(
+                "index_entry",
+                ERROR,
+                file_path(entries.reader),
+                "more: a wrong TIMEDIFF",
+                count=left,
+            )
 
     # ---- single entries -----------------------------------------------------------------------------
 
@@ -183,18 +216,26 @@ class IndexAudit:
             if self._looks > MOST_LOOKS:
                 message = "more entries out of order, not looked at"
                 left = int((places >= place).sum())
-                self._findings.add("index_entry", WARNING, file_path(entries.reader), message, count=left)
+                self._findings.add(
+                    "index_entry", WARNING, file_path(entries.reader), message, count=left
+                )
                 return
             self.checked += 1
             view = self._log.record(int(entries.phy_offset[place]))
             where = entries.phy_offset[place : place + 1]
             if view is None:
-                if not self._log.in_damage(where)[0]:
-                    self._note_entries(entries, np.array([place]), "PHYOFFSET", "points where no record starts")
+                if not self._log.damage.holds(where)[0]:
+                    self._note_entries(
+                        entries, np.array([place]), "PHYOFFSET", "points where no record starts"
+                    )
                 continue
             keys = [view.uniq_key or "", *view.keys, f"T#{view.tags}"]
-            if int(entries.key_hash[place]) not in {key_hash(view.topic, key) for key in keys if key}:
-                self._note_entries(entries, np.array([place]), "KEYHASH", "fits no key of its record")
+            if int(entries.key_hash[place]) not in {
+                key_hash(view.topic, key) for key in keys if key
+            }:
+                self._note_entries(
+                    entries, np.array([place]), "KEYHASH", "fits no key of its record"
+                )
 
     def finish(self, *, growing: bool) -> None:
         """Judge what is left when the log has ended; `growing`: it did not, there was no end to wait for."""
@@ -237,4 +278,6 @@ def file_path(reader: IndexFileReader) -> str:
 
 
 def _joined(arrays: list[npt.NDArray[Any]], kind: type[Any]) -> npt.NDArray[Any]:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, kind)
+    return (
+        arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, kind)
+    )

@@ -10,7 +10,12 @@ from __future__ import annotations
 from rmqcore.offline.findings import ERROR, WARNING, Findings
 from rmqcore.offline.index_files import IndexFileReader
 
-KIND_OF_FIELD = {"prevIndex": "index_chain", "slot": "index_chain", "keyHash": "index_entry", "timeDiff": "index_entry"}
+KIND_OF_FIELD = {
+    "prevIndex": "index_chain",
+    "slot": "index_chain",
+    "keyHash": "index_entry",
+    "timeDiff": "index_entry",
+}
 CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp")
 """Fields that a put changes one after the other: a file that is being written may show them apart."""
 
@@ -18,11 +23,10 @@ CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp
 def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> None:
     """Check a file; `live`: it may be the one that is being written."""
     path = f"index/{reader.path.name}"
-    try:
-        outcome = reader.check(limit=findings.limit)
-    except FileNotFoundError:  # the cleaner was faster
-        return
-    changed = live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header
+    outcome = reader.check(limit=findings.limit)
+    changed = (
+        live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header
+    )
     if not outcome.checked and reader.header.index_count > 1:
         findings.add(
             "index_header", ERROR, path, f"no number of hash slots fits the file's {reader.size} bytes and its entries",
@@ -34,10 +38,16 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
         if changed and field in CHANGING:
             continue
         kind = KIND_OF_FIELD.get(field, "index_header")
-        harmless = expected == 0 and (field == "slot" or (field == "prevIndex" and 0 <= found < index))
+        harmless = expected == 0 and (
+            field == "slot" or (field == "prevIndex" and 0 <= found < index)
+        )
         harmless |= field in ("endTimestamp", "hashSlotCount") or (live and field in CHANGING)
         severity = WARNING if harmless else ERROR
-        what = {"index_header": "", "index_chain": f"entry {index}: ", "index_entry": f"entry {index}: "}[kind]
+        what = {
+            "index_header": "",
+            "index_chain": f"entry {index}: ",
+            "index_entry": f"entry {index}: ",
+        }[kind]
         what = f"slot {index}: " if field == "slot" else what
         findings.add(
             kind, severity, path, f"{what}{field} is {found}, expected {expected}", field=field, expected=expected,

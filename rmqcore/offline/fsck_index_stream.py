@@ -51,8 +51,12 @@ class Entries:
         """Some of them; a copy when it is little of much, so that the rest is not kept."""
         where = slice(start, stop)
         found = Entries(
-            self.reader, self.phy_offset[where], self.key_hash[where], self.time_diff[where], self.index[where],
-            self.reach
+            self.reader,
+            self.phy_offset[where],
+            self.key_hash[where],
+            self.time_diff[where],
+            self.index[where],
+            self.reach,
         )
         if 4 * len(found) < len(self):
             found.phy_offset, found.key_hash = found.phy_offset.copy(), found.key_hash.copy()
@@ -96,10 +100,18 @@ class IndexStream:
     readers : list of IndexFileReader
     opened : callable
         Told of each file when its turn comes.
+    failed : callable
+        Told of a file that the disk does not give; the stream goes on with the next.
     """
 
-    def __init__(self, readers: list[IndexFileReader], opened: Callable[[IndexFileReader], None]) -> None:
+    def __init__(
+        self,
+        readers: list[IndexFileReader],
+        opened: Callable[[IndexFileReader], None],
+        failed: Callable[[IndexFileReader, OSError], None],
+    ) -> None:
         self._opened = opened
+        self._failed = failed
         self._readers = readers
         self._chunks = self._read()
         self._waiting: list[Entries] = []
@@ -107,8 +119,13 @@ class IndexStream:
 
     def _read(self) -> Iterator[Entries]:
         for reader in self._readers:
-            self._opened(reader)
-            yield from entries_of_file(reader, 1)
+            try:
+                self._opened(reader)
+                yield from entries_of_file(reader, 1)
+            except FileNotFoundError:  # the cleaner was faster
+                continue
+            except OSError as error:
+                self._failed(reader, error)
 
     def take_below(self, phy_offset: int) -> list[Entries]:
         """Entries that point below an offset and were not given yet."""
@@ -126,7 +143,9 @@ class IndexStream:
         return taken
 
     @staticmethod
-    def _split(entries: Entries, phy_offset: int, below: list[Entries], others: list[Entries]) -> None:
+    def _split(
+        entries: Entries, phy_offset: int, below: list[Entries], others: list[Entries]
+    ) -> None:
         at = int(np.searchsorted(entries.phy_offset, phy_offset))
         if at:
             below.append(entries.part(0, at))

@@ -59,16 +59,19 @@ def broker_start(
         The abort file is there.
     """
     start = _recovers_from(log, checkpoint or StoreCheckpoint(), dispatched_end, unclean=unclean)
-    for at, damaged in enumerate(log.damage):
+    for at, damaged in enumerate(log.damage.ranges):
         if damaged.kind in CUTTING and damaged.end_phy_offset > start:
             cut = damaged.start_phy_offset
-            end = max(log.log_end, log.damage[-1].end_phy_offset)
-            before = log.sound_from[at] if at < len(log.sound_from) else log.records
+            end = max(log.log_end, log.damage.ranges[-1].end_phy_offset)
+            sound_before = log.damage.sound_before
+            before = sound_before[at] if at < len(sound_before) else log.records
             return BrokerStart(start, cut, end - cut, log.records - before)
     return BrokerStart(start, None, 0, 0)
 
 
-def _recovers_from(log: LogAudit, checkpoint: StoreCheckpoint, dispatched_end: int, *, unclean: bool) -> int:
+def _recovers_from(
+    log: LogAudit, checkpoint: StoreCheckpoint, dispatched_end: int, *, unclean: bool
+) -> int:
     """Newest file first, the first whose first record is old enough; the oldest of the last ten when none is."""
     files = log.files[-RECOVER_FILES:]
     for file in reversed(files):

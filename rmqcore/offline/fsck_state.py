@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from rmqcore.offline.queues import QueueFiles
+from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
+from rmqcore.offline.findings import ERROR, Findings
+from rmqcore.offline.fsck_runs import read_into
+from rmqcore.offline.queues import Entries, QueueFiles
 
 
 @dataclass(slots=True)
@@ -16,21 +18,39 @@ class QueueState:
 
     Attributes
     ----------
+    files : QueueFiles or None
+        None when there is no such directory.
     next_offset : int
         Entries before are accounted for.
-    late : int
-        Records without an entry since the last record that has one: dispatch may lag behind the log.
+    record_end : int
+        Behind the queue offset of the last record.
+    late, late_bytes, late_from : int, int, (int, int)
+        Records without an entry since the last record that has one, and phy and queue offset of the first: dispatch may
+        lag behind the log.
+    restarts : int
+        How often the queue's offsets began anew.
+    refreshed_in : int
+        The batch in which new files were looked for.
+    holes : list of (int, int)
+        Queue offsets, the end exclusive, that have no file.
     """
 
     topic: str
     queue_id: int
     files: QueueFiles | None
     next_offset: int = 0
+    record_end: int = 0
     late: int = 0
     late_bytes: int = 0
     late_from: tuple[int, int] = (0, 0)
     holes: list[tuple[int, int]] = field(default_factory=list)
+    restarts: int = 0
     refreshed_in: int = -1
+
+    @property
+    def path(self) -> str:
+        """The queue's directory, as findings name it."""
+        return f"consumequeue/{self.topic}/{self.queue_id}"
 
     @property
     def end_of_files(self) -> int:
@@ -40,14 +60,52 @@ class QueueState:
         last = self.files.files[-1]
         return last.first_offset + last.entry_count
 
-    @property
-    def path(self) -> str:
-        """The queue's directory, as findings name it."""
-        return f"consumequeue/{self.topic}/{self.queue_id}"
+    def next_file(self, queue_offset: int) -> int | None:
+        """The first queue offset of the next file behind a queue offset."""
+        files = [] if self.files is None else self.files.files
+        return min(
+            (file.first_offset for file in files if file.first_offset > queue_offset), default=None
+        )
 
     def in_hole(self, start: int, stop: int) -> bool:
         """Whether queue offsets [start, stop) lie in a missing file."""
         return any(begin <= start and stop <= end for begin, end in self.holes)
+
+    def read(self, queue_offset: int, out: memoryview) -> int:
+        """Fill `out` with entries from a queue offset on; what is not there is left as it is.
+
+        Answers how many entries from the first on are behind all files, 0 when there is no such.
+        """
+        assert self.files is not None
+        done, count = 0, len(out) // CQ_STORE_UNIT_SIZE
+        while done < count:
+            file = self.files.file_of(queue_offset + done)
+            if file is None:
+                following = self.next_file(queue_offset + done)
+                if following is None:
+                    return count - done
+                done = following - queue_offset
+                continue
+            place = queue_offset + done - file.first_offset
+            part = out[done * CQ_STORE_UNIT_SIZE :][
+                : (file.entry_count - place) * CQ_STORE_UNIT_SIZE
+            ]
+            with suppress(FileNotFoundError):  # the cleaner may be faster
+                read_into(file.path, part, place * CQ_STORE_UNIT_SIZE)
+            done += len(part) // CQ_STORE_UNIT_SIZE
+        return 0
+
+    def entries(self, queue_offset: int, count: int, findings: Findings) -> Entries | None:
+        """Entries as `QueueFiles.entries` gives them; None, and a finding, when the disk does not give them."""
+        assert self.files is not None
+        try:
+            return self.files.entries(queue_offset, count)
+        except OSError as error:
+            findings.add(
+                "unreadable", ERROR, self.path, f"entries from queue offset {queue_offset} on: {error}", field="bytes",
+                expected="readable", found=str(error),
+            )  # fmt: skip
+            return None
 
 
 @dataclass(slots=True)
@@ -72,12 +130,3 @@ class Lost:
             for (topic, queue_id), records in sorted(self.queues.items())
         ]
         return {"records": self.records, "bytes": self.bytes, "queues": queues}
-
-
-def read_into(path: Path, out: memoryview, pos: int) -> None:
-    """Fill `out` from byte `pos` of a file; at the file's end what is not there is left as it is."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.preadv(fd, [out], pos)
-    finally:
-        os.close(fd)

@@ -1,0 +1,120 @@
+"""Records without a queue entry: waiting for dispatch, or lost to their readers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rmqcore._native.cq import CQ_FILLER_SIZE
+from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
+from rmqcore.offline.fsck_batch import Int64, LogBatch
+from rmqcore.offline.fsck_entries import EntryCheck
+from rmqcore.offline.fsck_state import Lost, QueueState
+
+
+class LateRecords:
+    """Judges records that have no entry.
+
+    At a queue's end that may be lag: it is known only once a later record of the queue has an entry, or the log ends.
+    """
+
+    def __init__(
+        self, findings: Findings, lost: Lost, entry_check: EntryCheck, *, live: bool
+    ) -> None:
+        self._findings = findings
+        self._lost = lost
+        self._entry_check = entry_check
+        self._live = live
+
+    def add(self, state: QueueState, batch: LogBatch, rows: Int64) -> None:
+        """Note records at the queue's end."""
+        if not len(rows):
+            return
+        if not state.late:
+            state.late_from = (int(batch.phy_offset[rows[0]]), int(batch.queue_offset[rows[0]]))
+        state.late += len(rows)
+        state.late_bytes += _size(batch, rows)
+
+    def note_missing(self, state: QueueState, batch: LogBatch, rows: Int64, entry: np.void) -> None:
+        """Records that follow each other, without entries although later ones of the queue have them."""
+        first = int(batch.queue_offset[rows[0]])
+        last = first + len(rows) - 1
+        self._lost.add(state, len(rows), _size(batch, rows))
+        if state.in_hole(first, last + 1):
+            return
+        filler = int(entry["msg_size"]) == CQ_FILLER_SIZE
+        self._findings.add(
+            "cq_missing", ERROR, state.path,
+            f"the records of queue offsets {first} to {last} have {'fillers' if filler else 'nothing'} for entries",
+            phy_offset=int(batch.phy_offset[rows[0]]), field="entry", expected=first,
+            found="filler" if filler else "none", count=len(rows),
+        )  # fmt: skip
+
+    def later_has_entry(self, state: QueueState) -> None:
+        """A later record of the queue has an entry, so those without were not just waiting."""
+        if not state.late:
+            return
+        first = state.late_from[1]
+        if self._live and state.files is not None:
+            entries = state.entries(first, state.late, self._findings)
+            if (
+                entries is not None
+                and len(entries) == state.late
+                and (entries["msg_size"] > 0).all()
+            ):
+                state.late = 0  # dispatch was on its way
+                self._entry_check.check(state, first, first + len(entries))
+                return
+        self._note(state, ERROR, "records after them have", lost=True)
+
+    def queue_restarts(self, state: QueueState) -> None:
+        """The queue's offsets begin anew: its topic was deleted, and made again."""
+        if state.late:
+            self._note(
+                state, WARNING, "they are of a queue that was deleted and made again", lost=True
+            )
+
+    def log_ends(
+        self, state: QueueState, *, unclean: bool, dispatched_end: int, deleted: bool
+    ) -> None:
+        """No further record comes.
+
+        Parameters
+        ----------
+        unclean : bool
+            The store is in use or was not cleanly closed.
+        dispatched_end : int
+            Greatest end of a message that has an entry in any queue, -1 without any.
+        deleted : bool
+            There are queues, but none of this topic.
+        """
+        if not state.late:
+            return
+        if unclean and state.late_from[0] >= dispatched_end >= 0:
+            self._note(state, INFO, "dispatch had not come to them", lost=False)
+        elif unclean:
+            self._note(
+                state, WARNING, "a broker start makes those of the last files anew", lost=False
+            )
+        elif deleted:
+            self._note(
+                state, WARNING, "the topic has no queues, it may have been deleted", lost=True
+            )
+        else:
+            self._note(state, ERROR, "they cannot be fetched", lost=True)
+
+    def _note(self, state: QueueState, severity: str, why: str, *, lost: bool) -> None:
+        late, size = state.late, state.late_bytes
+        phy_offset, first = state.late_from
+        state.late = state.late_bytes = 0
+        if lost:
+            self._lost.add(state, late, size)
+        if state.in_hole(first, first + late):
+            return
+        self._findings.add(
+            "cq_missing", severity, state.path, f"{late} records from queue offset {first} on have no entry: {why}",
+            phy_offset=phy_offset, field="entry", expected=first, found="none", count=late,
+        )  # fmt: skip
+
+
+def _size(batch: LogBatch, rows: Int64) -> int:
+    return int(batch.msg_size[rows].sum(dtype=np.int64))
