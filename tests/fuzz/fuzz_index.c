@@ -26,8 +26,8 @@ static hits walk_in_windows(rmq_index_walk walk, const uint8_t *entries, int64_t
         size_t got = 0;
         int64_t out[MOST_HITS];
         const int64_t before = walk.next_index;
-        h.end = rmq_index_chain_walk(&walk, entries + first * RMQ_IDX_ENTRY_SIZE, (size_t)(until - first) * RMQ_IDX_ENTRY_SIZE,
-                                     (int32_t)first, out, room, &got);
+        h.end = rmq_index_chain_walk(&walk, entries + first * RMQ_IDX_ENTRY_SIZE,
+                                     (size_t)(until - first) * RMQ_IDX_ENTRY_SIZE, (int32_t)first, out, room, &got);
         CHECK(got <= room);
         for (size_t i = 0; i < got && h.count < MOST_HITS; i++) h.phy_offset[h.count++] = out[i];
         if (h.end == RMQ_WALK_END || h.end == RMQ_WALK_BROKEN || h.count == MOST_HITS) return h;
@@ -42,7 +42,8 @@ static void check_walks(const rmq_index_header *header, const uint8_t *control, 
     rmq_index_walk walk;
     memset(&walk, 0, sizeof walk);
     walk.begin_timestamp = header->begin_timestamp;
-    walk.begin_ms = control[4] & 1 ? INT64_MIN : (int64_t)((uint64_t)header->begin_timestamp + control[5] * UINT64_C(1000));
+    walk.begin_ms =
+        control[4] & 1 ? INT64_MIN : (int64_t)((uint64_t)header->begin_timestamp + control[5] * UINT64_C(1000));
     walk.end_ms = control[4] & 2 ? INT64_MAX : header->end_timestamp;
     walk.index_count = header->index_count;
     for (size_t slot = 0; slot < slot_count && slot < 8; slot++) {
@@ -58,7 +59,8 @@ static void check_walks(const rmq_index_header *header, const uint8_t *control, 
     }
 }
 
-static int64_t check_in_chunks(const uint8_t *slots, size_t slot_count, const uint8_t *entries, int64_t count, size_t step) {
+static int64_t check_in_chunks(const uint8_t *slots, size_t slot_count, const uint8_t *entries, int64_t count,
+                               size_t step) {
     enum { ROOM = 4 };
     rmq_index_finding findings[ROOM];
     int32_t *heads = calloc(slot_count, sizeof *heads);
@@ -71,7 +73,8 @@ static int64_t check_in_chunks(const uint8_t *slots, size_t slot_count, const ui
         const int64_t found =
             rmq_index_check_entries(&check, entries + i * RMQ_IDX_ENTRY_SIZE, n * RMQ_IDX_ENTRY_SIZE, findings, ROOM);
         CHECK(found >= 0);
-        for (int64_t k = 0; k < found && k < ROOM; k++) CHECK(findings[k].index >= i && findings[k].index < i + (int64_t)n);
+        for (int64_t k = 0; k < found && k < ROOM; k++)
+            CHECK(findings[k].index >= i && findings[k].index < i + (int64_t)n);
         total += found;
     }
     CHECK(check.used_slots >= 0 && check.used_slots <= (int64_t)slot_count);

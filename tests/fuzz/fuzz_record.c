@@ -21,7 +21,8 @@ static void check_texts(const rmq_record *r) {
 }
 
 static void check_encode(const rmq_record *r) {
-    if ((r->magic == RMQ_MAGIC_V2) != (r->topic_len > RMQ_MAX_TOPIC_LEN_V1)) return; /* readable, but never written so */
+    if ((r->magic == RMQ_MAGIC_V2) != (r->topic_len > RMQ_MAX_TOPIC_LEN_V1))
+        return; /* readable, but never written so */
     rmq_message m;
     memset(&m, 0, sizeof m);
     m.topic = r->at + r->topic_pos, m.topic_len = r->topic_len;

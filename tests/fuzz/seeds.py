@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -65,7 +66,12 @@ def scans() -> list[bytes]:
         log(8),
         whole.replace(b"TagA", b"Tag\xff"),
     ]
-    return [bytes([flag, 50, 1, 0, 0, 0, 0, 0]) + body for flag in flags for body in bodies]
+    # Columns: numbers only; topic and body; what a queue entry needs; all.
+    columns = [(0x7F, 0, 0), (0x03, 0xC0, 0), (0x02, 0, 0x20), (0xFF, 0xFF, 0xFF)]
+    return [
+        bytes([flag, 50, 1, 0, 0, *columns[number % 4]]) + body
+        for number, (flag, body) in enumerate(product(flags, bodies))
+    ]
 
 
 def properties() -> list[bytes]:

@@ -57,13 +57,17 @@ for topic in ("TopicA", "%RETRY%group"):
 
 def look(path: Path) -> list[str]:
     """What a reader says that may use two GiB of address space and a minute."""
-    done = subprocess.run([sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="RLIMIT_AS does not limit anything there")
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer reserves terabytes")
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer reserves terabytes"
+)
 @pytest.mark.parametrize("size", [3 << 30, 1 << 38], ids=["3 GiB", "256 GiB"])
 def test_files_that_are_huge_and_hollow(tmp_path: Path, size: int) -> None:
     made = make_store(sample_records(30), log_file_size=1 << 16)
@@ -77,7 +81,9 @@ def test_files_that_are_huge_and_hollow(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="RLIMIT_AS does not limit anything there")
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer reserves terabytes")
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer reserves terabytes"
+)
 def test_a_damaged_total_size_does_not_ask_for_memory(tmp_path: Path) -> None:
     """2147483647 bytes are there, as holes: the record could be that long by its first field alone."""
     made = make_store(sample_records(30), log_file_size=1 << 16)
@@ -114,7 +120,9 @@ def test_records_forged_inside_a_body_are_not_believed(tmp_path: Path, damage: s
     forged = codec.decode(data, at + 88 + 6)
     assert (forged.topic, forged.phy_offset, forged.crc_ok()) == ("Forged", at + 94, True)
     del forged
-    place = {"crc": at + 88, "topic": at + 88 + len(outer.body) + 1, "total size": at + 3}.get(damage)
+    place = {"crc": at + 88, "topic": at + 88 + len(outer.body) + 1, "total size": at + 3}.get(
+        damage
+    )
     if place is not None:
         data[place] ^= 0x40
     made.files[FIRST] = bytes(data)
@@ -122,17 +130,31 @@ def test_records_forged_inside_a_body_are_not_believed(tmp_path: Path, damage: s
     views = list(reader.messages())
     assert "Forged" not in {view.topic for view in views}
     assert {view.phy_offset for view in views} >= {r.phy_offset for r in made.records} - {at}
-    assert [r.start_phy_offset for r in reader.damage] == ([at] if damage in {"crc", "total size"} else [])
+    assert [r.start_phy_offset for r in reader.damage] == (
+        [at] if damage in {"crc", "total size"} else []
+    )
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:
     made = make_store(sample_records(5))
     made.write(tmp_path)
-    for name in ("commitlog/00000000000000004096", "consumequeue/TopicA/0/00000000000000000200", "index/1"):
+    for name in (
+        "commitlog/00000000000000004096",
+        "consumequeue/TopicA/0/00000000000000000200",
+        "index/1",
+    ):
         (tmp_path / name).mkdir()
-    for name in ("commitlog/00000000000000008192", "consumequeue/TopicA/0/00000000000000000400", "index/2"):
+    for name in (
+        "commitlog/00000000000000008192",
+        "consumequeue/TopicA/0/00000000000000000400",
+        "index/2",
+    ):
         os.mkfifo(tmp_path / name)
-    for name in ("commitlog/00000000000000012288", "consumequeue/TopicA/0/00000000000000000600", "index/3"):
+    for name in (
+        "commitlog/00000000000000012288",
+        "consumequeue/TopicA/0/00000000000000000600",
+        "index/3",
+    ):
         (tmp_path / name).symlink_to("itself" if name == "index/3" else name)
     (tmp_path / "consumequeue" / "a file").write_bytes(b"")
     (tmp_path / "consumequeue" / "TopicB").mkdir()
@@ -154,7 +176,13 @@ def test_a_part_that_is_of_another_kind(tmp_path: Path, part: str) -> None:
     else:
         (tmp_path / part).write_bytes(b"no directory")
     reader = rmqcore.read(tmp_path)
-    for call in (reader.info, reader.queues, reader.index_files, reader.checkpoint, lambda: list(reader.messages())):
+    for call in (
+        reader.info,
+        reader.queues,
+        reader.index_files,
+        reader.checkpoint,
+        lambda: list(reader.messages()),
+    ):
         try:
             call()
         except (StoreError, OSError):
@@ -193,7 +221,10 @@ def test_a_log_that_changes_while_it_is_read(tmp_path: Path, change: str) -> Non
         assert view.body == written[view.phy_offset].body
     missing = written.keys() - {view.phy_offset for view in seen}
     for phy_offset in missing:
-        assert any(r.start_phy_offset <= phy_offset < r.end_phy_offset for r in reader.damage), (phy_offset, reader.damage)
+        assert any(r.start_phy_offset <= phy_offset < r.end_phy_offset for r in reader.damage), (
+            phy_offset,
+            reader.damage,
+        )
     if change == "unlink":  # an open file stays readable
         assert not missing
     elif change != "empty":
