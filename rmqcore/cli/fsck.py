@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,16 +20,27 @@ from rmqcore.cli.output import (
     terminal_console,
 )
 from rmqcore.cli.progress import progress_bar
-
-if TYPE_CHECKING:
-    from rmqcore.offline.fsck import FsckReport
+from rmqcore.offline.findings import ERROR, INFO, KINDS, WARNING, Finding
+from rmqcore.offline.fsck import FsckReport
+from rmqcore.offline.fsck import fsck as check_store
 
 SHOWN_A_KIND = 10
-_STYLES = {"error": "red", "warning": "yellow"}
+"""Findings of a kind that a terminal is shown; the JSON has more."""
+
+_STYLES = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 
 
 def fsck(
     store: filters.Store,
+    max_findings: Annotated[
+        int,
+        typer.Option(
+            "--max-findings",
+            metavar="N",
+            parser=filters.count_option,
+            help="Keep so many findings of a kind; all are counted.",
+        ),
+    ] = 1000,
     asked_format: filters.ShortFormat = None,
     json: filters.Json = False,
     no_progress: filters.NoProgress = False,
@@ -42,70 +54,98 @@ def fsck(
       rmqcore fsck /data/store
       rmqcore fsck /data/store --json > report.json
     """
-    from rmqcore.offline.fsck import fsck as check_store
-
     kind = report_format(asked_format, json)
     with progress_bar("fsck", no_progress=no_progress) as progress:
-        report = check_store(store, progress=progress)
+        report = check_store(store, progress=progress, max_findings=max_findings)
     if kind is None:
         print_json(report.as_dict())
     elif kind == ReportFormat.jsonl:
-        _print_lines(report.as_dict())
+        _print_lines(report)
     else:
         _print_tables(report)
     return report.exit_code
 
 
-def _print_lines(report: dict[str, Any]) -> None:
-    for finding in report.pop("findings"):
-        print_json(finding)
-    print_json({"kind": "summary", **report})
+def _print_lines(report: FsckReport) -> None:
+    summary = report.as_dict()
+    for finding in summary.pop("findings"):
+        print_json(finding, one_line=True)
+    print_json({"kind": "summary", **summary}, one_line=True)
 
 
 def _print_tables(report: FsckReport) -> None:
     console = terminal_console()
-    values = report.as_dict()
-    findings = values.pop("findings")
-    summary = Table(show_header=False, box=None, pad_edge=False)
-    summary.add_column(style="bold")
-    summary.add_column(overflow="fold")
-    for name, value in values.items():
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            summary.add_row(name.replace("_", " "), _shown(name, value))
-    console.print(summary)
-    _print_findings(console, findings)
-    console.print(_verdict(report.exit_code, findings))
+    console.print(_summary(report))
+    groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        groups[finding.severity, finding.kind].append(finding)
+    for severity in (ERROR, WARNING, INFO):
+        for kind, counts in report.totals.items():
+            if counts.get(severity):
+                _print_group(console, severity, kind, counts[severity], groups[severity, kind])
+    _print_loss(console, report)
+    console.print(_verdict(report))
 
 
-def _shown(name: str, value: float | str) -> str:
-    if name.endswith("bytes") and isinstance(value, int):
-        return f"{value} ({human_bytes(value)})"
-    return printable(str(value))
-
-
-def _print_findings(console: Console, findings: list[dict[str, Any]]) -> None:
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for finding in findings:
-        groups[str(finding["severity"]), str(finding["kind"])].append(finding)
-    for (severity, kind), group in groups.items():
-        style = _STYLES.get(severity, "none")
-        console.print(f"\n[{style}]{escape(severity)}[/]: [bold]{escape(kind)}[/], {len(group)}")
-        for finding in group[:SHOWN_A_KIND]:
-            console.print(f"  {escape(_line(finding))}", soft_wrap=True)
-        if len(group) > SHOWN_A_KIND:
-            console.print(f"  ... and {len(group) - SHOWN_A_KIND} more: --json has all of them")
-
-
-def _line(finding: dict[str, Any]) -> str:
-    where = (
-        finding["path"]
-        if finding["phy_offset"] is None
-        else f"{finding['path']}@{finding['phy_offset']}"
+def _summary(report: FsckReport) -> Table:
+    counts = report.counts
+    rate = (
+        f" ({human_bytes(round(counts['record_bytes'] / report.seconds))}/s)"
+        if report.seconds
+        else ""
     )
-    return printable(f"{where}: {finding['message']}")
+    rows = {
+        "store": printable(report.path),
+        "records": f"{counts['records']:,} of {human_bytes(counts['record_bytes'])}",
+        "queue entries": f"{counts['cq_entries']:,}",
+        "index entries": f"{counts['index_entries']:,}",
+        "damaged": f"{counts['damaged_ranges']:,} ranges of {human_bytes(counts['damaged_bytes'])}",
+        "time": f"{report.seconds:.2f} s{rate}",
+    }
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, escape(value))
+    return table
 
 
-def _verdict(exit_code: int, findings: list[dict[str, Any]]) -> str:
-    counts = Counter(str(finding["severity"]) for finding in findings)
-    found = ", ".join(f"{count} {severity}" for severity, count in counts.items()) or "no findings"
-    return f"\n[bold red]damaged[/]: {found}" if exit_code else f"\n[bold green]sound[/]: {found}"
+def _print_group(
+    console: Console, severity: str, kind: str, count: int, kept: list[Finding]
+) -> None:
+    style = _STYLES[severity]
+    console.print(f"\n[{style}]{severity}[/] [bold]{kind}[/] ({count}): {escape(KINDS[kind])}")
+    for finding in kept[:SHOWN_A_KIND]:
+        where = (
+            finding.path if finding.phy_offset is None else f"{finding.path}@{finding.phy_offset}"
+        )
+        console.print(f"  {escape(printable(f'{where}: {finding.message}'))}", soft_wrap=True)
+    if count > SHOWN_A_KIND:
+        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
+
+
+def _print_loss(console: Console, report: FsckReport) -> None:
+    unreachable = report.would_be_lost["unreachable"]
+    cut = report.would_be_lost["broker_start"]
+    if unreachable["records"]:
+        size = human_bytes(unreachable["bytes"])
+        console.print(f"\nNo consumer can fetch {unreachable['records']:,} records of {size}.")
+    if cut["cut_bytes"]:
+        size = human_bytes(cut["cut_bytes"])
+        console.print(
+            f"\nA broker start would cut the log at {cut['cut_phy_offset']} and drop the {size} behind it, "
+            f"with {cut['cut_records']:,} sound records."
+        )
+
+
+def _verdict(report: FsckReport) -> str:
+    counts: Counter[str] = Counter()
+    for of_kind in report.totals.values():
+        counts.update(of_kind)
+    found = ", ".join(
+        f"{counts[severity]:,} {severity}"
+        for severity in (ERROR, WARNING, INFO)
+        if counts[severity]
+    )
+    word = "[bold red]damaged[/]" if report.exit_code else "[bold green]sound[/]"
+    return f"\n{word}: {found or 'nothing found'}"

@@ -90,8 +90,11 @@ class JsonObjectWriter:
     def close(self) -> None:
         """Close the list and add the rest."""
         opening = self._before if self._before.startswith("{") else ""
-        rest = json.dumps(self._rest(), ensure_ascii=False, default=str)
-        self._out.write(f"{opening}], {rest[1:]}\n".encode("utf-8", "replace"))
+        rest = "".join(
+            f", {json.dumps(name)}: {json.dumps(value, ensure_ascii=False, default=str)}"
+            for name, value in self._rest().items()
+        )
+        self._out.write(f"{opening}]{rest}}}\n".encode("utf-8", "replace"))
         self._out.flush()
 
 

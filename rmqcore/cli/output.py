@@ -100,9 +100,9 @@ def open_output(out: Path | None) -> Iterator[BinaryIO]:
         working.unlink(missing_ok=True)
 
 
-def print_json(value: object) -> None:
+def print_json(value: object, *, one_line: bool = False) -> None:
     """Print one JSON object: indented on a terminal, on one line in a pipe."""
-    indent = 2 if stdout_is_terminal() else None
+    indent = 2 if stdout_is_terminal() and not one_line else None
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=str) + "\n"
     try:
         data = text.encode()

@@ -44,7 +44,7 @@ def query(
     out: filters.Out = None,
     json: filters.Json = False,
 ) -> int:
-    """Print messages with a key, newest first, as the index finds them.
+    """Print the newest messages with a key, as the index finds them.
 
     When the index is missing or damaged, `rmqcore cat STORE --key KEY` finds the same by reading everything.
 

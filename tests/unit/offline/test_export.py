@@ -199,11 +199,8 @@ def test_filters_and_no_bodies(golden: Path, tmp_path: Path) -> None:
     reader = StoreReader(golden / "basic" / "store")
     report = export(reader, tmp_path / "out", topics=["TopicBasicB"], tags=["TagA"], body="none")
     table = pq.read_table(tmp_path / "out")
-    assert (
-        report.rows
-        == table.num_rows
-        == sum(view.tags == "TagA" for view in reader.messages(topics=["TopicBasicB"]))
-    )
+    found = list(reader.messages(topics=["TopicBasicB"], tags=["TagA"]))
+    assert report.rows == table.num_rows == len(found) > 0
     assert "body" not in table.column_names
 
 
