@@ -133,6 +133,14 @@ class LogBytes:
             done += got
         return done
 
+    def read_plain(self, buf: bytearray, begin: int, end: int, pos: int) -> int:
+        """Fill ``buf[begin:end]`` with one read from byte `pos` on; an error of the disk is the caller's.
+
+        Safe in another thread than the other methods: it changes nothing but `buf`.
+        """
+        with memoryview(buf) as view:
+            return os.preadv(self._fd, [view[begin:end]], pos)
+
     def _read_page(self, buf: memoryview, pos: int) -> int:
         """One page that may be bad: zeros then."""
         part = buf[: min(len(buf), PAGE - pos % PAGE)]

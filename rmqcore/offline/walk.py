@@ -7,6 +7,7 @@ damage the walk goes on at the next such place (docs/reading-damaged-stores.md);
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -139,8 +140,10 @@ class LogWalk(Generic[Rows]):
         def unreadable(start: int, end: int, error: OSError) -> None:
             self._add(file, start, end, "unreadable", "bytes", "readable", str(error))
 
-        with open_log_file(file, unreadable) as source:
-            window = Window(source, file.size)
+        with (
+            open_log_file(file, unreadable) as source,
+            closing(Window(source, file.size)) as window,
+        ):
             tail = file.file_from_offset >= self._tail_from
             pos = 0
             if self._aligned_start is not None:

@@ -8,6 +8,7 @@ from rmqcore._native import codec, scan
 from rmqcore._native.codec import DelayLevels, MessageView
 from rmqcore.errors import CorruptMessageError
 from rmqcore.offline.files import LogBytes, LogFile, open_log_file
+from rmqcore.offline.read_ahead import CARRY, ReadAhead
 
 WINDOW = 1024 * 1024
 """Bytes read at once: fits a core's second-level cache, so that decoding reads what the copy just brought there."""
@@ -20,7 +21,7 @@ class Window:
 
     Attributes
     ----------
-    buf : bytearray
+    buf : memoryview
     start, length : int
         Position in the file of ``buf[0]``, and how many bytes are valid.
     end : int
@@ -33,7 +34,12 @@ class Window:
 
     def __init__(self, source: LogBytes, size: int, room: int = WINDOW) -> None:
         self._source = source
-        self.buf = bytearray(min(room, max(size, HEADER)))
+        self._ahead: ReadAhead | None = None
+        if room >= WINDOW and size > 4 * room:
+            self._ahead = ReadAhead(source, room, size)
+            room += CARRY
+        self._memory = bytearray(min(room, max(size, HEADER)))
+        self.buf = memoryview(self._memory)
         self.start = 0
         self.length = 0
         self.end = size
@@ -41,6 +47,11 @@ class Window:
     @property
     def _base(self) -> int:
         return self._source.file.file_from_offset
+
+    def close(self) -> None:
+        """End the thread that reads ahead."""
+        if self._ahead is not None:
+            self._ahead.close()
 
     def cover(self, pos: int, need: int = HEADER) -> None:
         """Make sure that `need` bytes from `pos` on are there, or all that the file has."""
@@ -57,18 +68,41 @@ class Window:
 
     def _move_to(self, pos: int, need: int) -> None:
         carry = max(0, self.start + self.length - pos) if self.start <= pos else 0
-        if need > len(self.buf):
-            grown = bytearray(min(need, self.end - pos))
-            grown[:carry] = self.buf[self.length - carry : self.length]
-            self.buf = grown
-        elif carry:
-            self.buf[:carry] = self.buf[self.length - carry : self.length]
-        wanted = min(len(self.buf), self.end - pos)
-        with memoryview(self.buf) as view:
-            got = self._source.read_into(view[carry:wanted], pos + carry) if wanted > carry else 0
+        if self._swap_in(pos, carry):
+            carry = self.length
+        if carry < min(need, self.end - pos):
+            if need > len(self._memory):
+                grown = bytearray(min(need, self.end - pos))
+                grown[:carry] = self.buf[self.length - carry : self.length]
+                self._memory = grown
+            elif carry:
+                # Left of where it is: the two may overlap.
+                self._memory[:carry] = bytes(self.buf[self.length - carry : self.length])
+            self.buf = memoryview(self._memory)
+            wanted = min(len(self.buf), self.end - pos)
+            got = 0
+            if wanted > carry:
+                got = self._source.read_into(self.buf[carry:wanted], pos + carry)
+            self.start, self.length = pos, carry + got
+            if self.length < wanted:  # somebody cut the file since it was listed
+                self.end = pos + self.length
+        if self._ahead is not None:
+            self._ahead.start(self.start + self.length)
+
+    def _swap_in(self, pos: int, carry: int) -> bool:
+        """Go on with the block that was read ahead, the carried bytes put in front of it."""
+        if self._ahead is None or carry > CARRY:
+            return False
+        taken = self._ahead.take(pos + carry, self._memory)
+        if taken is None:
+            return False
+        memory, got = taken
+        begin = CARRY - carry
+        memory[begin:CARRY] = self.buf[self.length - carry : self.length]
+        self._memory = memory
+        self.buf = memoryview(memory)[begin:]
         self.start, self.length = pos, carry + got
-        if self.length < wanted:  # somebody cut the file since it was listed
-            self.end = pos + self.length
+        return True
 
     def holds(self, pos: int, size: int) -> bool:
         """Bring in a record of `size` bytes whose end is not here yet; False when there can be no such record."""
