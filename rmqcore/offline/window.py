@@ -62,8 +62,7 @@ class Window:
 
     def look_again(self, pos: int) -> int:
         """The step code at `pos` after reading it anew: bytes that are being written right now change."""
-        self.length = 0
-        self._move_to(pos, HEADER)
+        self._read(pos, HEADER, 0)
         return self.step(pos)[0]
 
     def _move_to(self, pos: int, need: int) -> None:
@@ -71,23 +70,22 @@ class Window:
         if self._swap_in(pos, carry):
             carry = self.length
         if carry < min(need, self.end - pos):
-            if need > len(self._memory):
-                grown = bytearray(min(need, self.end - pos))
-                grown[:carry] = self.buf[self.length - carry : self.length]
-                self._memory = grown
-            elif carry:
-                # Left of where it is: the two may overlap.
-                self._memory[:carry] = bytes(self.buf[self.length - carry : self.length])
-            self.buf = memoryview(self._memory)
-            wanted = min(len(self.buf), self.end - pos)
-            got = 0
-            if wanted > carry:
-                got = self._source.read_into(self.buf[carry:wanted], pos + carry)
-            self.start, self.length = pos, carry + got
-            if self.length < wanted:  # somebody cut the file since it was listed
-                self.end = pos + self.length
+            self._read(pos, need, carry)
         if self._ahead is not None:
             self._ahead.start(self.start + self.length)
+
+    def _read(self, pos: int, need: int, carry: int) -> None:
+        """Fill the buffer from `pos` on; the last `carry` bytes of it are those at `pos` already."""
+        kept = bytes(self.buf[self.length - carry : self.length])
+        if need > len(self._memory):
+            self._memory = bytearray(min(need, self.end - pos))
+        self._memory[:carry] = kept
+        self.buf = memoryview(self._memory)
+        wanted = min(len(self.buf), self.end - pos)
+        got = self._source.read_into(self.buf[carry:wanted], pos + carry) if wanted > carry else 0
+        self.start, self.length = pos, carry + got
+        if self.length < wanted:  # somebody cut the file since it was listed
+            self.end = pos + self.length
 
     def _swap_in(self, pos: int, carry: int) -> bool:
         """Go on with the block that was read ahead, the carried bytes put in front of it."""
