@@ -67,7 +67,7 @@ def scan(data: Data, log_set: LogSet, rounds: int = ROUNDS) -> list[Job]:
 
 
 def scans(data: Data) -> list[Row]:
-    required = {"walk+crc": SCAN_OVER_SUM, "numbers": COLUMNS_OVER_SUM}
+    required = {"walk+crc": SCAN_OVER_SUM, "numbers+crc": COLUMNS_OVER_SUM}
     rows = []
     for log_set in LOG_SETS:
         for job in scan(data, log_set):
