@@ -49,9 +49,15 @@ class LateRecords:
             found="filler" if filler else "none", count=len(rows),
         )  # fmt: skip
 
-    def later_has_entry(self, state: QueueState) -> None:
-        """A later record of the queue has an entry, so those without were not just waiting."""
+    def later_has_entry(self, state: QueueState, *, begins_anew: bool = False) -> None:
+        """A later record of the queue has an entry, so those without were not just waiting.
+
+        With `begins_anew` it is the first of a queue whose topic was deleted and made again.
+        """
         if not state.late:
+            return
+        if begins_anew:
+            self._note(state, WARNING, "the queue was deleted and made again", lost=True)
             return
         first = state.late_from[1]
         if self._live and state.files is not None:
@@ -65,13 +71,6 @@ class LateRecords:
                 self._entry_check.check(state, first, first + len(entries))
                 return
         self._note(state, ERROR, "records after them have", lost=True)
-
-    def queue_restarts(self, state: QueueState) -> None:
-        """The queue's offsets begin anew: its topic was deleted, and made again."""
-        if state.late:
-            self._note(
-                state, WARNING, "they are of a queue that was deleted and made again", lost=True
-            )
 
     def log_ends(
         self, state: QueueState, *, unclean: bool, dispatched_end: int, deleted: bool

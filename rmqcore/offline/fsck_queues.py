@@ -123,12 +123,11 @@ class QueueAudit:
             state = self._by_key.get(key)
             if state is None:
                 state = self._by_key[key] = self._state(batch.topics[key >> 32], queue_id_of(key))
-            states.append(state)
             if state.files is not None and offset >= 0:
                 self._read_run(
                     state, offset, view[start * CQ_STORE_UNIT_SIZE : end * CQ_STORE_UNIT_SIZE]
                 )
-            self._account(state, offset, offset + end - start)
+            states.append((state, self._account(state, offset, offset + end - start)))
         self._compared += len(runs.rows)
         compared = compare(batch, runs.rows, entries)
         present = runs.rows
@@ -136,8 +135,8 @@ class QueueAudit:
             self._judge(batch, runs, states, compared)
             present = present[~compared.absent]
         else:
-            for state in states:
-                self._late.later_has_entry(state)
+            for state, begins_anew in states:
+                self._late.later_has_entry(state, begins_anew=begins_anew)
         if len(present):
             last = int(present.max())
             self.dispatched_end = max(
@@ -148,18 +147,22 @@ class QueueAudit:
         """The state of a queue; without files when a record is the first to speak of it."""
         return self._states.setdefault((topic, queue_id), QueueState(topic, queue_id, None))
 
-    def _account(self, state: QueueState, start: int, end: int) -> None:
-        """Records of queue offsets [start, end) have come: check the entries that they left out."""
-        if start == 0 < state.record_end and state.restarts < MOST_RESTARTS:
+    def _account(self, state: QueueState, start: int, end: int) -> bool:
+        """Records of queue offsets [start, end) have come: check the entries that they left out.
+
+        Answers whether the queue begins anew with them, because its topic was deleted and made again.
+        """
+        begins_anew = start == 0 < state.record_end and state.restarts < MOST_RESTARTS
+        if begins_anew:
             state.restarts += 1
-            self._late.queue_restarts(state)
             state.next_offset = min(state.next_offset, end)
         state.record_end = max(state.record_end, end)
         if start > state.end_of_files:
-            return  # the number is damaged, or dispatch has not come so far
+            return begins_anew  # the number is damaged, or dispatch has not come so far
         if start > state.next_offset:
             self._entry_check.check(state, state.next_offset, start)
         state.next_offset = max(state.next_offset, end)
+        return begins_anew
 
     def _read_run(self, state: QueueState, offset: int, out: memoryview) -> None:
         try:
@@ -176,13 +179,20 @@ class QueueAudit:
             )  # fmt: skip
 
     def _judge(
-        self, batch: LogBatch, runs: Runs, states: Iterable[QueueState], compared: Compared
+        self,
+        batch: LogBatch,
+        runs: Runs,
+        states: Iterable[tuple[QueueState, bool]],
+        compared: Compared,
     ) -> None:
         """Look closer at runs that differ or come after records without an entry."""
         differing = np.logical_or.reduceat(compared.differs, runs.starts).tolist()
-        for state, (_, start, end), differs in zip(states, runs, differing, strict=True):
+        for (state, begins_anew), (_, start, end), differs in zip(
+            states, runs, differing, strict=True
+        ):
+            if begins_anew or not differs:
+                self._late.later_has_entry(state, begins_anew=begins_anew)
             if not differs:
-                self._late.later_has_entry(state)
                 continue
             absent = compared.absent[start:end]
             present = np.flatnonzero(~absent)
