@@ -13,7 +13,7 @@ class DelayLevels:
     @property
     def delays_ms(self) -> tuple[int, ...]: ...
 
-def parse_delay_levels(text: str) -> DelayLevels: ...
+DEFAULT_DELAY_LEVELS: Final[DelayLevels]
 
 @final
 class MessageView:

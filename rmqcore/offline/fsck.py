@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmqcore._native.codec import parse_delay_levels
+from rmqcore._native.codec import DelayLevels
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.findings import INFO, Finding, Findings
 from rmqcore.offline.fsck_files import (
@@ -153,9 +153,7 @@ class _Check:
         paths, findings = self._paths, self._findings
         open_before = is_open(paths)
         checkpoint = load_checkpoint(paths, findings)
-        levels = (
-            None if self._config is None else parse_delay_levels(self._config.message_delay_level)
-        )
+        levels = None if self._config is None else DelayLevels(self._config.delay_levels_ms)
         log = LogAudit(
             paths,
             findings,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
-from rmqcore._native.codec import DelayLevels, MessageView, parse_delay_levels
+from rmqcore._native.codec import DelayLevels, MessageView
 from rmqcore._native.scan import Batch, ColumnList, ColumnScan, Filter, ViewScan
 from rmqcore.engine.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.engine.paths import StorePaths
@@ -67,7 +67,7 @@ class StoreReader:
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
-            self._levels = parse_delay_levels(config.message_delay_level)
+            self._levels = DelayLevels(config.delay_levels_ms)
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ import pytest
 
 from rmqcore.broker_conf import java_name, parse_properties, snake_case
 from rmqcore.broker_keys import IGNORED_KEYS
+from rmqcore._native.codec import DEFAULT_DELAY_LEVELS
 from rmqcore.config import MessageStoreConfig, parse_delay_levels
 
 FIELDS = [f.name for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"]
@@ -140,3 +141,7 @@ def test_properties_syntax() -> None:
 def test_a_config_can_be_hashed_and_compared() -> None:
     assert MessageStoreConfig(extra={"a": "1"}) == MessageStoreConfig()
     assert hash(MessageStoreConfig(extra={"a": "1"})) == hash(MessageStoreConfig())
+
+
+def test_the_kernels_default_delays_are_those_of_the_config() -> None:
+    assert DEFAULT_DELAY_LEVELS.delays_ms == MessageStoreConfig().delay_levels_ms

@@ -114,20 +114,11 @@ cdef class DelayLevels:
         PyMem_Free(<void *> self.levels.delay_ms)
 
 
-def parse_delay_levels(text: str) -> DelayLevels:
-    """Delay levels from a messageDelayLevel text such as ``"1s 5s 1m 2h"``."""
-    units = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-    delays = []
-    for word in text.split():
-        if word[-1] not in units or not word[:-1].isdigit():
-            raise ValueError(f"messageDelayLevel: {word!r} is no delay (a number and s, m, h or d)")
-        delays.append(int(word[:-1]) * units[word[-1]])
-    return DelayLevels(delays)
-
-
-cdef DelayLevels DEFAULT_DELAY_LEVELS = parse_delay_levels(
-    "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-)
+# Of messageDelayLevel's default, "1s 5s 10s 30s 1m ... 2h" (rmqcore.config parses other ones).
+DEFAULT_DELAY_LEVELS = DelayLevels([
+    1000 * seconds
+    for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+])
 
 
 # ---- MessageView ------------------------------------------------------------------------------------

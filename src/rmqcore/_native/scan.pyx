@@ -18,7 +18,7 @@ from libc.string cimport memset
 from .codec cimport DelayLevels, new_view
 from .kernels cimport *
 
-from rmqcore._native.codec import parse_delay_levels, select_crc32
+from rmqcore._native.codec import DEFAULT_DELAY_LEVELS, select_crc32
 
 import os
 
@@ -280,13 +280,10 @@ cdef class _Scan:
 
     cdef _configure(self, Filter filter, DelayLevels levels, stop_offset):
         self.filter = filter
-        self.levels = levels if levels is not None else DEFAULT_LEVELS
+        self.levels = levels if levels is not None else DEFAULT_DELAY_LEVELS
         self.scan.filter = &filter.filter if filter is not None else NULL
         self.scan.levels = self.levels.levels
         self.scan.stop_offset = INT64_MAX if stop_offset is None else stop_offset
-
-
-cdef DelayLevels DEFAULT_LEVELS = parse_delay_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 
 
 cdef int fill_window(rmq_window *window, Py_buffer *buffer, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset,
