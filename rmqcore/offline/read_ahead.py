@@ -5,6 +5,7 @@ Copying out of the page cache takes as long as decoding small records does, and 
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from rmqcore.offline.files import LogBytes
@@ -27,7 +28,7 @@ class ReadAhead:
     Notes
     -----
     Belongs to one thread; only the read itself happens in another. `close` waits for it, so that no file is closed and no
-    buffer is used again under a read.
+    buffer is used again under a read. A forked child has no such thread: there nothing is read ahead any more.
     """
 
     def __init__(self, source: LogBytes, block: int, size: int) -> None:
@@ -37,11 +38,12 @@ class ReadAhead:
         self._spare = bytearray(CARRY + block)
         self._pos = 0
         self._pending: Future[int] | None = None
+        self._process = os.getpid()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rmqcore-read-ahead")
 
     def start(self, pos: int) -> None:
         """Begin to read the block at byte `pos` of the file."""
-        if pos < self._size:
+        if pos < self._size and os.getpid() == self._process:
             self._pos = pos
             wanted = min(self._block, self._size - pos)
             self._pending = self._thread.submit(
@@ -62,7 +64,7 @@ class ReadAhead:
 
     def _wait(self) -> int:
         pending, self._pending = self._pending, None
-        if pending is None:
+        if pending is None or os.getpid() != self._process:
             return 0
         try:
             return pending.result()
@@ -71,4 +73,5 @@ class ReadAhead:
 
     def close(self) -> None:
         """Wait for a read under way and end the thread."""
-        self._thread.shutdown(wait=True)
+        if os.getpid() == self._process:
+            self._thread.shutdown(wait=True)
