@@ -28,17 +28,31 @@ demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store: info, fsck, Parquet
 test: $(DONE)/package $(DONE)/test $(DONE)/demo ## all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: $(DONE)/package $(DONE)/dev ## every linter; changes nothing
+LINTERS := ruff format mypy stubs cython c warnings layers spelling
+
+lint: $(LINTERS:%=lint-%) ## every linter; changes nothing (`make -k lint` goes on after a failure)
+
+$(LINTERS:%=lint-%): $(DONE)/package $(DONE)/dev
+
+lint-ruff:
 	$(BIN)/ruff check .
+lint-format:
 	$(BIN)/ruff format --check .
+lint-mypy:
 	$(BIN)/mypy
+lint-stubs:
 	$(BIN)/stubtest rmqcore._native --concise --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.txt
+lint-cython:
 	$(BIN)/cython-lint $(PYX_FILES)
+lint-c:
 	@echo "$(BIN)/clang-format --dry-run -Werror, for each C file"
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+lint-warnings:
 	@echo "$(CC) $(C_WARNINGS) -fsyntax-only FILE, for each kernel"
 	@for file in $(KERNELS); do $(CC) $(C_WARNINGS) -fsyntax-only $$file || exit 1; done
+lint-layers:
 	$(BIN)/lint-imports --no-logo
+lint-spelling:
 	$(BIN)/codespell
 
 format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
@@ -49,7 +63,7 @@ format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run
 	$(BIN)/python -m bench
 
-fuzz: $(DONE)/build ## every parser, $(SECONDS_PER_TARGET) seconds each
+fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
 
 sanitize: $(DONE)/package $(DONE)/test ## native, codec and reader tests under ASan and UBSan
@@ -80,5 +94,5 @@ $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 	@touch $@
 
 $(DONE)/package: $(DONE)/native pyproject.toml
-	$(PIP) install --no-build-isolation --editable '.[all]'
+	PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
 	@touch $@
