@@ -12,7 +12,15 @@ from setuptools import Extension, setup
 NATIVE = "src/rmqcore/_native/"
 CRC32 = ["crc32.c", "crc32_pclmul.c", "crc32_vpclmul.c", "crc32_arm.c"]
 RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
-COLUMNS = ["resync.c", "filter.c", "topics.c", "batch.c", "columns.c", "arrow_export.c", "prop_crc_scan.c"]
+COLUMNS = [
+    "resync.c",
+    "filter.c",
+    "topics.c",
+    "batch.c",
+    "columns.c",
+    "arrow_export.c",
+    "prop_crc_scan.c",
+]
 EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, *COLUMNS],

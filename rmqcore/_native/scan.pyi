@@ -18,6 +18,7 @@ BLANKSIZE: Final[int]
 NOTHING: Final[int]
 COLUMNS: Final[dict[str, int]]
 PUBLIC_COLUMNS: Final[tuple[str, ...]]
+DEFAULT_DELAY_LEVELS: Final[DelayLevels]
 
 class Filter:
     def __new__(

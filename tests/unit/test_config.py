@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqcore._native.codec import DEFAULT_DELAY_LEVELS
 from rmqcore.broker_conf import java_name, parse_properties, snake_case
 from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore._native.codec import DEFAULT_DELAY_LEVELS
 from rmqcore.config import MessageStoreConfig, parse_delay_levels
 
 FIELDS = [f.name for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"]
