@@ -49,7 +49,11 @@ class BuiltStore:
         """Append a record, with its queue entry if its kind has one."""
         name = oracle.text_of(topic) if isinstance(topic, bytes) else topic
         number = len(self.records)
-        text = {"UNIQ_KEY": f"U{number}", "KEYS": f"K{number} M{number % 3}", "TAGS": f"G{number % 2}"}
+        text = {
+            "UNIQ_KEY": f"U{number}",
+            "KEYS": f"K{number} M{number % 3}",
+            "TAGS": f"G{number % 2}",
+        }
         entries = self.queues[name, queue_id]
         has_entry = sys_flag & 0xC not in (PREPARED, ROLLBACK) and not sys_flag & INNER_BATCH
         record = oracle.Record(
@@ -110,7 +114,9 @@ class BuiltStore:
             for start in range(first, max(entries) + 1, QUEUE_ENTRIES):
                 places = range(start, start + QUEUE_ENTRIES)
                 missing = [FILLER if place < min(entries) else (0, 0, 0) for place in places]
-                listed = [entries.get(place, other) for place, other in zip(places, missing, strict=True)]
+                listed = [
+                    entries.get(place, other) for place, other in zip(places, missing, strict=True)
+                ]
                 (folder / file_name(20 * start)).write_bytes(oracle.pack_cq(listed))
 
     def write_index(self) -> None:
@@ -147,7 +153,9 @@ class BuiltStore:
         name = file_name(20 * (queue_offset - place))
         return self.root / "consumequeue" / topic / str(queue_id) / name, 20 * place
 
-    def change_entry(self, topic: str, queue_id: int, queue_offset: int, entry: tuple[int, int, int]) -> None:
+    def change_entry(
+        self, topic: str, queue_id: int, queue_offset: int, entry: tuple[int, int, int]
+    ) -> None:
         patch(*self.queue_file(topic, queue_id, queue_offset), oracle.pack_cq([entry]))
 
     def index_file(self, number: int = 0) -> Path:

@@ -40,7 +40,7 @@ class EntryCheck:
         Entries looked at.
     """
 
-    def __init__(self, log: LogAudit, findings: Findings, lost: Lost) -> None:
+    def __init__(self, log: LogAudit, findings: Findings, lost: Lost, *, with_ext: bool) -> None:
         self.log_end: int | None = None
         self.growing = False
         self.greatest_end = -1
@@ -48,6 +48,7 @@ class EntryCheck:
         self._log = log
         self._findings = findings
         self._lost = lost
+        self._with_ext = with_ext
         self._bad = 0
 
     def check(self, state: QueueState, start: int, stop: int) -> None:
@@ -152,7 +153,7 @@ class EntryCheck:
         view = self._log.record(phy_offset, size)
         field, expected, found = "phy_offset", "the start of a record", str(phy_offset)
         if view is not None:
-            differing = _difference(view, state, queue_offset, entry)
+            differing = self._difference(view, state, queue_offset, entry)
             if differing is None:
                 return
             field, expected, found = differing
@@ -171,7 +172,7 @@ class EntryCheck:
     def fits(self, state: QueueState, queue_offset: int, entry: np.void) -> bool:
         """Whether an entry points at a record that belongs there."""
         view = self._log.record(int(entry["phy_offset"]), int(entry["msg_size"]))
-        return view is not None and _difference(view, state, queue_offset, entry) is None
+        return view is not None and self._difference(view, state, queue_offset, entry) is None
 
     def target(self, phy_offset: int) -> str:
         """What lies where an entry points, as the end of a sentence."""
@@ -182,21 +183,20 @@ class EntryCheck:
             return " (no record starts there)"
         return f" (a record of {view.topic} queue {view.queue_id} offset {view.queue_offset}, {view.msg_size} bytes)"
 
-
-def _difference(
-    view: MessageView, state: QueueState, queue_offset: int, entry: np.void
-) -> tuple[str, str, str] | None:
-    """The first field in which an entry is not the record's, with expected and found; None when all agree."""
-    own = {"topic": view.topic, "queue_id": view.queue_id, "queue_offset": view.queue_offset}
-    place = {"topic": state.topic, "queue_id": state.queue_id, "queue_offset": queue_offset}
-    if own != place and _in_light_queue(view, state, queue_offset):
-        own = place
-    own |= {"msg_size": view.msg_size, "tags_code": view.tags_code}
-    place |= {"msg_size": int(entry["msg_size"]), "tags_code": int(entry["tags_code"])}
-    if int(entry["tags_code"]) <= EXT_ADDRESS_MAX:
-        place["tags_code"] = view.tags_code
-    field = next((name for name in own if own[name] != place[name]), None)
-    return None if field is None else (field, str(own[field]), str(place[field]))
+    def _difference(
+        self, view: MessageView, state: QueueState, queue_offset: int, entry: np.void
+    ) -> tuple[str, str, str] | None:
+        """The first field in which an entry is not the record's, with expected and found; None when all agree."""
+        own = {"topic": view.topic, "queue_id": view.queue_id, "queue_offset": view.queue_offset}
+        place = {"topic": state.topic, "queue_id": state.queue_id, "queue_offset": queue_offset}
+        if own != place and _in_light_queue(view, state, queue_offset):
+            own = place
+        own |= {"msg_size": view.msg_size, "tags_code": view.tags_code}
+        place |= {"msg_size": int(entry["msg_size"]), "tags_code": int(entry["tags_code"])}
+        if self._with_ext and int(entry["tags_code"]) <= EXT_ADDRESS_MAX:
+            place["tags_code"] = view.tags_code
+        field = next((name for name in own if own[name] != place[name]), None)
+        return None if field is None else (field, str(own[field]), str(place[field]))
 
 
 def _in_light_queue(view: MessageView, state: QueueState, queue_offset: int) -> bool:

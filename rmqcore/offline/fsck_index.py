@@ -17,7 +17,7 @@ from rmqcore._native.index import key_hash
 from rmqcore.engine.paths import StorePaths
 from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.fsck_batch import LogBatch
-from rmqcore.offline.fsck_index_file import check_file
+from rmqcore.offline.fsck_index_file import check_ends, check_file, file_path
 from rmqcore.offline.fsck_index_stream import Entries, IndexStream, Int32, Int64
 from rmqcore.offline.fsck_log import LogAudit
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
@@ -61,10 +61,7 @@ class IndexAudit:
         self._log = log
         self._findings = findings
         self._live = live
-        self.readers = sorted(
-            find_index_files(paths),
-            key=lambda reader: (reader.header.begin_phy_offset, reader.path.name),
-        )
+        self.readers = self._find(paths)
         self._stream = IndexStream(self.readers, self._check_file, self._unreadable)
         self._done = log.log_min
         self._looks = 0
@@ -77,13 +74,28 @@ class IndexAudit:
         return sum(reader.size for reader in self.readers)
 
     def _check_file(self, reader: IndexFileReader) -> None:
-        check_file(reader, self._findings, live=self._live and reader is self.readers[-1])
+        live = self._live and reader is self.readers[-1]
+        check_file(reader, self._findings, live=live)
+        if not live and reader.header.index_count > 1:
+            check_ends(reader, self._findings, self._log)
+
+    def _find(self, paths: StorePaths) -> list[IndexFileReader]:
+        """Index files in log order: names are wall time, which may go back."""
+        try:
+            found = find_index_files(paths)
+        except OSError as error:
+            self._note_unreadable("index", error)
+            return []
+        return sorted(found, key=lambda reader: (reader.header.begin_phy_offset, reader.path.name))
 
     def _unreadable(self, reader: IndexFileReader, error: OSError) -> None:
+        self._note_unreadable(file_path(reader), error)
+
+    def _note_unreadable(self, path: str, error: OSError) -> None:
         self._findings.add(
             "unreadable",
             ERROR,
-            file_path(reader),
+            path,
             str(error),
             field="bytes",
             expected="readable",
@@ -239,15 +251,11 @@ class IndexAudit:
 
     def finish(self, *, growing: bool) -> None:
         """Judge what is left when the log has ended; `growing`: it did not, there was no end to wait for."""
-        for entries in self._stream.take_below(self._done):
-            self._look_at(entries)
-        for entries in [] if growing else self._stream.rest():
-            self._findings.add(
-                "index_entry", ERROR, file_path(entries.reader),
-                f"{len(entries)} entries from {entries.index[0]} on point at or past the log's end",
-                phy_offset=int(entries.phy_offset[0]), field="PHYOFFSET", expected=f"less than {self._done}",
-                found=int(entries.phy_offset[0]), count=len(entries),
-            )  # fmt: skip
+        for entries in self._stream.rest():
+            at = int(np.searchsorted(entries.phy_offset, self._done))
+            self._look_at(entries.part(0, at))
+            if at < len(entries) and not growing:
+                self._note_beyond(entries.part(at, None))
         if not self.readers:
             if self._missing_at_end.keys:
                 self._findings.add(
@@ -257,6 +265,15 @@ class IndexAudit:
             return
         self._note_missing(self._missing, "")
         self._note_missing(self._missing_at_end, " behind the last entry")
+
+    def _note_beyond(self, entries: Entries) -> None:
+        phy_offset = int(entries.phy_offset[0])
+        self._findings.add(
+            "index_entry", ERROR, file_path(entries.reader),
+            f"{len(entries)} entries, {entries.index[0]} the first, point at or past the log's end",
+            phy_offset=phy_offset, field="PHYOFFSET", expected=f"less than {self._done}", found=phy_offset,
+            count=len(entries),
+        )  # fmt: skip
 
     def _note_missing(self, missing: _Missing, where: str) -> None:
         if not missing.keys:
@@ -270,11 +287,6 @@ class IndexAudit:
                else "dispatch had not come to them" if lag else "queries by them find nothing"),
             phy_offset=missing.first, field="entry", expected=f"{missing.keys} more", found="none", count=missing.keys,
         )  # fmt: skip
-
-
-def file_path(reader: IndexFileReader) -> str:
-    """An index file as findings name it."""
-    return f"index/{reader.path.name}"
 
 
 def _joined(arrays: list[npt.NDArray[Any]], kind: type[Any]) -> npt.NDArray[Any]:

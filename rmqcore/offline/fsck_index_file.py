@@ -8,6 +8,7 @@ not run down may never end.
 from __future__ import annotations
 
 from rmqcore.offline.findings import ERROR, WARNING, Findings
+from rmqcore.offline.fsck_log import LogAudit
 from rmqcore.offline.index_files import IndexFileReader
 
 KIND_OF_FIELD = {
@@ -22,7 +23,7 @@ CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp
 
 def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> None:
     """Check a file; `live`: it may be the one that is being written."""
-    path = f"index/{reader.path.name}"
+    path = file_path(reader)
     outcome = reader.check(limit=findings.limit)
     changed = (
         live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header
@@ -56,3 +57,25 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
     left = outcome.finding_count - len(outcome.findings)
     if left:
         findings.add("index_chain", WARNING, path, f"{left} more in this file", count=left)
+
+
+def check_ends(reader: IndexFileReader, findings: Findings, log: LogAudit) -> None:
+    """The header's times are the store times of the first and the last message in the file."""
+    header = reader.header
+    ends = (
+        ("beginTimestamp", header.begin_timestamp_ms, header.begin_phy_offset),
+        ("endTimestamp", header.end_timestamp_ms, header.end_phy_offset),
+    )
+    for field, found, phy_offset in ends:
+        view = log.record(phy_offset)
+        if view is not None and view.store_timestamp_ms != found:
+            findings.add(
+                "index_header", ERROR, file_path(reader),
+                f"{field} is {found}, the message there has {view.store_timestamp_ms}", phy_offset=phy_offset,
+                field=field, expected=view.store_timestamp_ms, found=found,
+            )  # fmt: skip
+
+
+def file_path(reader: IndexFileReader) -> str:
+    """An index file as findings name it."""
+    return f"index/{reader.path.name}"

@@ -152,6 +152,9 @@ class IndexStream:
         if at < len(entries) or entries.reach >= phy_offset:
             others.append(entries.part(at, None))
 
-    def rest(self) -> list[Entries]:
-        """What was not given: entries that point at or behind the last offset asked for."""
-        return [entries for entries in self._waiting if len(entries)]
+    def rest(self) -> Iterator[Entries]:
+        """Everything that was not given."""
+        yield from self._waiting
+        self._waiting = []
+        self._ended = True
+        yield from self._chunks

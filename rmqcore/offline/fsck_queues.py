@@ -67,7 +67,8 @@ class QueueAudit:
         self._room = EntryRoom()
         self._batches = 0
         self._compared = 0
-        self._entry_check = EntryCheck(log, findings, self.lost)
+        self._with_ext = paths.consumequeue_ext.is_dir()
+        self._entry_check = EntryCheck(log, findings, self.lost, with_ext=self._with_ext)
         self._late = LateRecords(findings, self.lost, self._entry_check, live=live)
         self._states: dict[tuple[str, int], QueueState] = {}
         self._by_key: dict[int, QueueState] = {}
@@ -129,7 +130,7 @@ class QueueAudit:
                 )
             states.append((state, self._account(state, offset, offset + end - start)))
         self._compared += len(runs.rows)
-        compared = compare(batch, runs.rows, entries)
+        compared = compare(batch, runs.rows, entries, with_ext=self._with_ext)
         present = runs.rows
         if compared is not None:
             self._judge(batch, runs, states, compared)

@@ -94,8 +94,11 @@ class Compared:
     absent: Flags
 
 
-def compare(batch: LogBatch, rows: Int64, entries: Entries) -> Compared | None:
-    """Compare entries with what their records ask for; None when all are equal."""
+def compare(batch: LogBatch, rows: Int64, entries: Entries, *, with_ext: bool) -> Compared | None:
+    """Compare entries with what their records ask for; None when all are equal.
+
+    `with_ext`: there is a ConsumeQueueExt, so a tags code may be an address in it.
+    """
     packed = np.frombuffer(
         pack_cq(batch.phy_offset[rows], batch.msg_size[rows], batch.tags_code[rows]), np.uint8
     )
@@ -106,7 +109,8 @@ def compare(batch: LogBatch, rows: Int64, entries: Entries) -> Compared | None:
     same_place = (entries["phy_offset"] == batch.phy_offset[rows]) & (
         entries["msg_size"] == batch.msg_size[rows]
     )
-    differs &= ~(same_place & (entries["tags_code"] <= EXT_ADDRESS_MAX))
+    if with_ext:
+        differs &= ~(same_place & (entries["tags_code"] <= EXT_ADDRESS_MAX))
     absent = entries["phy_offset"] == -1
     absent |= (entries["phy_offset"] == 0) & np.isin(entries["msg_size"], (0, CQ_FILLER_SIZE))
     return Compared(entries, differs, absent & differs)

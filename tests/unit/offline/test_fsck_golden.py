@@ -11,7 +11,17 @@ from rmqcore import read
 from rmqcore.offline.findings import KINDS
 from rmqcore.offline.fsck import fsck
 
-CLEAN = ("basic", "ipv6", "batch", "transaction", "longtopic", "compressed", "propcrc", "delay", "lmq")
+CLEAN = (
+    "basic",
+    "ipv6",
+    "batch",
+    "transaction",
+    "longtopic",
+    "compressed",
+    "propcrc",
+    "delay",
+    "lmq",
+)
 ABORT = {"abort": "info"}
 # What Java's own recovery leaves: keys that it did not index again.
 GAPS = {"index_missing": "warning"}
@@ -64,7 +74,9 @@ EXPECTED: dict[tuple[str, str], tuple[int, dict[str, str]]] = {
 
 def test_every_golden_directory_is_expected(golden: Path) -> None:
     parts = ("store", "input", "recovered")
-    there = {(case.name, part) for case in golden.iterdir() for part in parts if (case / part).is_dir()}
+    there = {
+        (case.name, part) for case in golden.iterdir() for part in parts if (case / part).is_dir()
+    }
     assert there == set(EXPECTED)
 
 
@@ -72,7 +84,10 @@ def test_every_golden_directory_is_expected(golden: Path) -> None:
 def test_verdict_and_kinds(golden: Path, case: str, part: str) -> None:
     report = fsck(golden / case / part)
     exit_code, kinds = EXPECTED[case, part]
-    worst = {kind: min(counts, key=("error", "warning", "info").index) for kind, counts in report.totals.items()}
+    worst = {
+        kind: min(counts, key=("error", "warning", "info").index)
+        for kind, counts in report.totals.items()
+    }
     assert (report.exit_code, worst) == (exit_code, kinds)
     assert {finding.kind for finding in report.findings} == set(kinds) <= set(KINDS)
 

@@ -111,7 +111,7 @@ def test_lengths_and_magic(built: BuiltStore, at: int, field: str, value: int) -
 def test_torn_tail_alone_is_for_a_broker_start_to_repair(built: BuiltStore) -> None:
     built.fill().write()
     end = len(built.log)
-    built.change_log(end, built.log[:100])
+    built.change_log(end, bytes(built.log[:100]))
     report = fsck(built.root)
     assert severities(report) == {"torn_tail": "warning"}
     assert report.exit_code == 0
@@ -126,14 +126,22 @@ def test_torn_record_with_entries_is_an_error(built: BuiltStore) -> None:
     built.write_checkpoint(physic_msg_timestamp_ms=0, logics_msg_timestamp_ms=0, logics_physical_offset=0,
                            confirm_phy_offset=0)  # fmt: skip
     report = fsck(built.root)
-    assert severities(report) == {"torn_tail": "warning", "cq_beyond": "error", "index_entry": "error"}
+    assert severities(report) == {
+        "torn_tail": "warning",
+        "cq_beyond": "error",
+        "index_entry": "error",
+    }
     assert report.totals["index_entry"]["error"] == 4
     assert only(report, "cq_beyond").found == last.phy_offset
 
 
 def test_blank_of_another_size(built: BuiltStore) -> None:
     built.fill()
-    end = max(record.phy_offset + (record.msg_size or 0) for record in built.records if record.phy_offset < 4096)
+    end = max(
+        record.phy_offset + (record.msg_size or 0)
+        for record in built.records
+        if record.phy_offset < 4096
+    )
     root = built.write()
     built.change_log(end, (4096 - end - 1).to_bytes(4, "big"))
     report = fsck(root)
@@ -158,7 +166,9 @@ def test_short_file(built: BuiltStore) -> None:
     path.write_bytes(path.read_bytes()[:2000])
     report = fsck(root)
     assert report.totals["file_size"]["error"] >= 1
-    assert {finding.phy_offset for finding in report.findings if finding.kind == "file_size"} <= set(range(4096, 8192))
+    assert {
+        finding.phy_offset for finding in report.findings if finding.kind == "file_size"
+    } <= set(range(4096, 8192))
     assert report.exit_code == 2
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import oracle
 import pytest
-from built_store import COMMIT, FILLER, INNER_BATCH, PREPARED, QUEUE_ENTRIES, ROLLBACK, BuiltStore, file_name
+from built_store import (
+    COMMIT,
+    FILLER,
+    INNER_BATCH,
+    PREPARED,
+    QUEUE_ENTRIES,
+    ROLLBACK,
+    BuiltStore,
+    file_name,
+)
 
 from rmqcore import MessageStoreConfig
 from rmqcore.offline.findings import Finding
@@ -59,7 +68,9 @@ def test_an_entry_of_another_queue(broken: BuiltStore) -> None:
     report = fsck(broken.root)
     assert severities(report) == {"cq_entry": "error"}
     assert "a record of Other queue 0 offset 3" in only(report, "cq_entry").message
-    assert report.would_be_lost["unreachable"]["queues"] == [{"topic": "T", "queue_id": 1, "records": 1}]
+    assert report.would_be_lost["unreachable"]["queues"] == [
+        {"topic": "T", "queue_id": 1, "records": 1}
+    ]
 
 
 def test_two_entries_swapped(broken: BuiltStore) -> None:
@@ -212,7 +223,11 @@ def test_transactions_and_inner_batches(built: BuiltStore) -> None:
 def test_an_entry_for_a_prepared_record_is_wrong(built: BuiltStore) -> None:
     built.fill(10)
     record = built.put(sys_flag=PREPARED)
-    built.queues["T", 0][max(built.queues["T", 0]) + 1] = (record.phy_offset, record.msg_size or 0, record.tags_code)
+    built.queues["T", 0][max(built.queues["T", 0]) + 1] = (
+        record.phy_offset,
+        record.msg_size or 0,
+        record.tags_code,
+    )
     assert severities(fsck(built.write())) == {"cq_entry": "error"}
 
 
@@ -244,18 +259,24 @@ def test_delayed_messages_and_the_brokers_own_levels(built: BuiltStore) -> None:
     assert fsck(built.root, config=other).totals == {"cq_entry": {"error": 4}}
     record = built.records[5]
     size = record.msg_size or 0
-    built.change_entry("SCHEDULE_TOPIC_XXXX", 0, 0, (record.phy_offset, size, record.store_timestamp_ms + 7000))
+    built.change_entry(
+        "SCHEDULE_TOPIC_XXXX", 0, 0, (record.phy_offset, size, record.store_timestamp_ms + 7000)
+    )
     report = fsck(built.root)
     assert (severities(report), report.exit_code) == ({"cq_entry": "warning"}, 0)
     assert fsck(built.root, config=other).totals == {"cq_entry": {"error": 3}}
     # No level delivers before the message was stored.
-    built.change_entry("SCHEDULE_TOPIC_XXXX", 0, 0, (record.phy_offset, size, record.store_timestamp_ms - 1))
+    built.change_entry(
+        "SCHEDULE_TOPIC_XXXX", 0, 0, (record.phy_offset, size, record.store_timestamp_ms - 1)
+    )
     assert fsck(built.root).exit_code == 2
 
 
 def test_addresses_in_the_queue_ext(broken: BuiltStore) -> None:
     phy_offset, size, _ = broken.queues["T", 0][4]
     broken.change_entry("T", 0, 4, (phy_offset, size, -(1 << 63) + 40))
+    assert severities(fsck(broken.root)) == {"cq_entry": "error"}
+    (broken.root / "consumequeue_ext").mkdir()
     assert fsck(broken.root).findings == []
     broken.change_entry("T", 0, 4, (phy_offset, size + 1, -(1 << 63) + 40))
     assert severities(fsck(broken.root)) == {"cq_entry": "error"}
@@ -324,7 +345,9 @@ def test_a_directory_that_is_no_queue_id(broken: BuiltStore) -> None:
     assert (severities(report), report.exit_code) == ({"file_name": "warning"}, 0)
 
 
-def test_a_queue_file_that_cannot_be_read(broken: BuiltStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_file_that_cannot_be_read(
+    broken: BuiltStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.preadv
     target = broken.queue_file("T", 0, 8)[0]
 
