@@ -1,7 +1,8 @@
 """The table of extensions and the build switches; everything else is in pyproject.toml.
 
 Switches (environment): RMQCORE_SANITIZE=1 builds with ASan and UBSan, RMQCORE_DEBUG=1 without optimisation and with
-assertions, RMQCORE_COVERAGE=1 with line tracing.
+assertions, RMQCORE_COVERAGE=1 with line tracing, RMQCORE_FREETHREADING=1 declares that the extensions need no GIL (set
+where a free-threaded Python runs the tests).
 """
 
 import os
@@ -57,10 +58,11 @@ setup(
             for name, sources in EXTENSIONS.items()
         ],
         include_path=["src"],
-        build_dir="build/cython-trace" if switch("COVERAGE") else "build/cython",
+        # A folder for each kind of generated C: Cython would not notice that a directive changed.
+        build_dir="-".join(["build/cython", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
         compiler_directives={
             "language_level": 3,
-            "freethreading_compatible": True,
+            "freethreading_compatible": switch("FREETHREADING"),
             "embedsignature": True,
             "linetrace": switch("COVERAGE"),
         },
