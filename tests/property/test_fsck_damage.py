@@ -99,7 +99,7 @@ def unproven(part: str, byte: int) -> bool:
         return (
             byte % 20 == 12
         )  # the top bit makes a tags code the address of a consumequeue_ext record
-    header_times = 6 <= byte < 16  # compared to the second, and the end not at all
+    header_times = byte == 0 or 6 <= byte < 16  # a time before 1970, fractions of a second, the end
     entry_zero = 120 <= byte < 140  # nobody uses it
     first_time = 152 <= byte < 156  # counts from the end of the file before
     return header_times or entry_zero or first_time
@@ -132,7 +132,7 @@ def test_no_flipped_bit_of_a_record_goes_unnoticed_where_something_covers_it(
     lengths = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, *range(28, 36), *range(body - 4, body)]
     covered = pos in lengths or body <= pos < body + len(record.body)
     if number == 1:
-        covered = True  # the appended CRC covers everything
+        covered = pos < record.msg_size - 20  # the appended CRC covers everything before it
     elif record.sys_flag & 4 == 0:
         covered = (
             covered or 12 <= pos < 16 or 20 <= pos < 28
