@@ -76,11 +76,12 @@ clean: ## everything that was made
 	rm -rf build dist demo-out $(VENV) *.egg-info
 	find rmqcore -name '*.so' -delete
 
+# pip 25.1 is the first that knows dependency groups.
 $(DONE)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"rmqcore needs Python 3.11 or later, $(PYTHON) is {sys.version}")'
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(DONE)
-	$(PIP) install --upgrade 'pip>=25.1' # the first with --group
+	$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 
 $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(DONE)/venv pyproject.toml
