@@ -7,7 +7,6 @@ not index tags, so a key that is not there is no error; an entry that fits no ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,36 +14,16 @@ import numpy.typing as npt
 
 from rmqcore._native.index import key_hash
 from rmqcore.engine.paths import StorePaths
-from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
+from rmqcore.offline.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck_batch import LogBatch
 from rmqcore.offline.fsck_index_file import check_ends, check_file, file_path
+from rmqcore.offline.fsck_index_missing import Missing, note_missing
 from rmqcore.offline.fsck_index_stream import Entries, IndexStream, Int32, Int64
 from rmqcore.offline.fsck_log import LogAudit
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
 
 MOST_LOOKS = 20_000
 INT32_MAX = 0x7FFFFFFF
-
-
-@dataclass(slots=True)
-class _Missing:
-    """Keys that have no entry."""
-
-    keys: int = 0
-    tags: int = 0
-    first: int | None = None
-
-    def add(self, phy_offsets: Int64, tags: int) -> None:
-        if len(phy_offsets):
-            self.first = int(phy_offsets[0]) if self.first is None else self.first
-            self.keys += len(phy_offsets)
-            self.tags += tags
-
-    def merge(self, other: _Missing) -> None:
-        if other.keys:
-            self.first = other.first if self.first is None else self.first
-            self.keys += other.keys
-            self.tags += other.tags
 
 
 class IndexAudit:
@@ -65,8 +44,8 @@ class IndexAudit:
         self._stream = IndexStream(self.readers, self._check_file, self._unreadable)
         self._done = log.log_min
         self._looks = 0
-        self._missing = _Missing()
-        self._missing_at_end = _Missing()
+        self._missing = Missing()
+        self._missing_at_end = Missing()
 
     @property
     def total_bytes(self) -> int:
@@ -122,7 +101,7 @@ class IndexAudit:
         self.checked += len(phy_offset)
         if len(phy_offset) and len(rows):
             self._missing.merge(self._missing_at_end)
-            self._missing_at_end = _Missing()
+            self._missing_at_end = Missing()
         if np.array_equal(hashes, batch.key_hashes) and np.array_equal(
             phy_offset, batch.phy_offset[rows]
         ):
@@ -256,15 +235,13 @@ class IndexAudit:
             self._look_at(entries.part(0, at))
             if at < len(entries) and not growing:
                 self._note_beyond(entries.part(at, None))
-        if not self.readers:
-            if self._missing_at_end.keys:
-                self._findings.add(
-                    "index_missing", INFO, "index", "there are no index files: queries by key find nothing",
-                    field="entry", expected=f"{self._missing_at_end.keys} keys", found="none",
-                )  # fmt: skip
-            return
-        self._note_missing(self._missing, "")
-        self._note_missing(self._missing_at_end, " behind the last entry")
+        note_missing(
+            self._findings,
+            self._missing,
+            self._missing_at_end,
+            files=bool(self.readers),
+            live=self._live,
+        )
 
     def _note_beyond(self, entries: Entries) -> None:
         phy_offset = int(entries.phy_offset[0])
@@ -273,19 +250,6 @@ class IndexAudit:
             f"{len(entries)} entries, {entries.index[0]} the first, point at or past the log's end",
             phy_offset=phy_offset, field="PHYOFFSET", expected=f"less than {self._done}", found=phy_offset,
             count=len(entries),
-        )  # fmt: skip
-
-    def _note_missing(self, missing: _Missing, where: str) -> None:
-        if not missing.keys:
-            return
-        only_tags = missing.keys == missing.tags
-        lag = bool(where) and self._live
-        self._findings.add(
-            "index_missing", INFO if only_tags or lag else WARNING, "index",
-            f"{missing.keys} keys{where} have no entry, {missing.tags} of them tags: "
-            + ("written before 5.4, which began to index tags" if only_tags and not lag
-               else "dispatch had not come to them" if lag else "queries by them find nothing"),
-            phy_offset=missing.first, field="entry", expected=f"{missing.keys} more", found="none", count=missing.keys,
         )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
 from rmqcore.engine.paths import StorePaths, file_name
-from rmqcore.offline.findings import ERROR, WARNING, Findings
-from rmqcore.offline.fsck_batch import Int64, LogBatch
+from rmqcore.offline.findings import ERROR, Findings
+from rmqcore.offline.fsck_batch import LogBatch
 from rmqcore.offline.fsck_entries import EntryCheck
 from rmqcore.offline.fsck_late import LateRecords
 from rmqcore.offline.fsck_log import LogAudit
@@ -28,11 +28,10 @@ from rmqcore.offline.fsck_runs import (
     stretches,
 )
 from rmqcore.offline.fsck_state import Lost, QueueState
-from rmqcore.offline.queues import Entries, QueueFiles, find_queues
+from rmqcore.offline.fsck_wrong import WrongEntries
+from rmqcore.offline.queues import QueueFiles, find_queues
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 MOST_RESTARTS = 16
-COLUMNS = ("phy_offset", "msg_size", "tags_code")
 
 
 class QueueAudit:
@@ -62,13 +61,15 @@ class QueueAudit:
         self.dispatched_end = -1
         self._log = log
         self._findings = findings
-        self._own_levels = own_levels
         self._live = live
         self._room = EntryRoom()
         self._batches = 0
         self._compared = 0
         self._with_ext = paths.consumequeue_ext.is_dir()
         self._entry_check = EntryCheck(log, findings, self.lost, with_ext=self._with_ext)
+        self._wrong = WrongEntries(
+            findings, self.lost, self._entry_check, own_levels=own_levels, live=live
+        )
         self._late = LateRecords(findings, self.lost, self._entry_check, live=live)
         self._states: dict[tuple[str, int], QueueState] = {}
         self._by_key: dict[int, QueueState] = {}
@@ -204,59 +205,8 @@ class QueueAudit:
                 for part in stretches(np.flatnonzero(absent[:tail])):
                     self._late.note_missing(state, batch, rows[part], entries[part[0]])
                 wrong = np.flatnonzero(compared.differs[start : start + tail] & ~absent[:tail])
-                self._note_wrong(state, batch, rows[wrong], entries[wrong])
+                self._wrong.note(state, batch, rows[wrong], entries[wrong])
             self._late.add(state, batch, rows[tail:])
-
-    # ---- single records -----------------------------------------------------------------------------
-
-    def _note_wrong(
-        self, state: QueueState, batch: LogBatch, rows: Int64, entries: Entries
-    ) -> None:
-        """Entries that are not what the records at their queue offsets ask for."""
-        closer = min(self._findings.room("cq_entry") + 1, len(rows))
-        for row, entry in zip(rows[:closer].tolist(), entries[:closer], strict=True):
-            self._note_one(state, batch, row, entry)
-        if closer < len(rows):
-            # One for all: a queue that was deleted and made again has many, all of the same sort.
-            self._note_one(state, batch, int(rows[-1]), entries[-1], count=len(rows) - closer)
-
-    def _note_one(
-        self, state: QueueState, batch: LogBatch, row: int, entry: np.void, *, count: int = 1
-    ) -> None:
-        wanted = {name: int(getattr(batch, name)[row]) for name in COLUMNS}
-        queue_offset = int(batch.queue_offset[row])
-        if self._live and state.files is not None:
-            again = state.entries(queue_offset, 1, self._findings)
-            if again is not None and len(again) and again[0].tolist() == tuple(wanted.values()):
-                return  # it was being written
-        name = next(name for name in wanted if wanted[name] != int(entry[name]))
-        found = int(entry[name])
-        kind, severity = "cq_entry", ERROR
-        message = f"queue offset {queue_offset}: {name} is {found}, its record has {wanted[name]}"
-        if name == "phy_offset":
-            self.lost.add(state, count, wanted["msg_size"] * count)
-            message += self._entry_check.target(found)
-            if found > wanted[name] and self._entry_check.fits(state, queue_offset, entry):
-                kind, severity = "cq_missing", WARNING
-                message += (
-                    ": the queue was deleted and made again, or two records got one queue offset"
-                )
-        elif self._may_be_other_levels(state, found, int(batch.store_timestamp_ms[row])):
-            severity = WARNING
-            message += "; the broker's messageDelayLevel may not be the default"
-        self._findings.add(
-            kind, severity, state.path, message, phy_offset=wanted["phy_offset"], field=name, expected=wanted[name],
-            found=found, count=count,
-        )  # fmt: skip
-
-    def _may_be_other_levels(
-        self, state: QueueState, tags_code: int, store_timestamp_ms: int
-    ) -> bool:
-        return (
-            state.topic == SCHEDULE_TOPIC
-            and not self._own_levels
-            and tags_code >= store_timestamp_ms
-        )
 
     # ---- the end ------------------------------------------------------------------------------------
 
