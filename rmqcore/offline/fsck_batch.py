@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from rmqcore._native.scan import Batch
 
-BATCH_ROWS = 1 << 18
-BATCH_BYTES = 1 << 30
+BATCH_ROWS = 1 << 19
+BATCH_BYTES = 128 * 1024 * 1024
+"""Bytes of records: they also bound how many keys a batch has, at least one byte and a space each."""
+
 COLUMNS = (
     "phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "tags_code", "topic_id",
 )  # fmt: skip
@@ -47,6 +49,16 @@ class LogBatch:
 
     def __len__(self) -> int:
         return len(self.phy_offset)
+
+    def part(self, start: int, stop: int) -> LogBatch:
+        """Some of its rows."""
+        rows = slice(start, stop)
+        first, last = int(self.key_offsets[start]), int(self.key_offsets[stop])
+        return LogBatch(
+            self.phy_offset[rows], self.msg_size[rows], self.queue_id[rows], self.queue_offset[rows],
+            self.sys_flag[rows], self.store_timestamp_ms[rows], self.tags_code[rows], self.topic_id[rows],
+            self.key_hashes[first:last], self.key_offsets[start : stop + 1] - first, self.topics,
+        )  # fmt: skip
 
     @property
     def end_phy_offset(self) -> int:

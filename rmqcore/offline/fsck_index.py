@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rmqcore._native.index import key_hash
 from rmqcore.engine.paths import StorePaths
 from rmqcore.offline.findings import ERROR, WARNING, Findings
-from rmqcore.offline.fsck_batch import LogBatch
+from rmqcore.offline.fsck_batch import Flags, LogBatch
 from rmqcore.offline.fsck_index_file import check_ends, check_file, file_path
 from rmqcore.offline.fsck_index_missing import Missing, note_missing
 from rmqcore.offline.fsck_index_stream import Entries, IndexStream, Int32, Int64
@@ -23,6 +23,9 @@ from rmqcore.offline.fsck_log import LogAudit
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
 
 MOST_LOOKS = 20_000
+MOST_KEYS = 1 << 20
+"""Keys compared at once."""
+
 INT32_MAX = 0x7FFFFFFF
 
 
@@ -85,9 +88,17 @@ class IndexAudit:
 
     def add(self, batch: LogBatch) -> None:
         """Compare a batch of records with the entries of its part of the log."""
-        end = int(batch.phy_offset[-1]) + int(batch.msg_size[-1])
-        counts = np.diff(batch.key_offsets)
-        rows = np.repeat(np.arange(len(batch)), counts)
+        start = 0
+        while start < len(batch):
+            most = int(batch.key_offsets[start]) + MOST_KEYS
+            stop = int(np.searchsorted(batch.key_offsets, most, side="right")) - 1
+            stop = min(max(stop, start + 1), len(batch))
+            self._add(batch if stop - start == len(batch) else batch.part(start, stop))
+            start = stop
+
+    def _add(self, batch: LogBatch) -> None:
+        end = batch.end_phy_offset
+        rows = np.repeat(np.arange(len(batch)), np.diff(batch.key_offsets))
         parts = []
         for entries in self._stream.take_below(end):
             early = int(np.searchsorted(entries.phy_offset, self._done))
@@ -121,9 +132,9 @@ class IndexAudit:
         on_record = batch.phy_offset[at] == phy_offset
         wanted = (rows << 31) | batch.key_hashes
         found = np.where(on_record & (hashes >= 0), (at << 31) | hashes, -1)
-        fits = np.isin(found, wanted)
+        fits = _holds(np.sort(wanted), found)
         self._note_wrong(parts, np.flatnonzero(~fits), on_record)
-        missing = np.flatnonzero(np.isin(wanted, found, invert=True))
+        missing = np.flatnonzero(~_holds(np.sort(found), wanted))
         if len(missing):
             tags = (missing == batch.key_offsets[rows[missing] + 1] - 1) & (
                 batch.tags_code[rows[missing]] != 0
@@ -257,3 +268,11 @@ def _joined(arrays: list[npt.NDArray[Any]], kind: type[Any]) -> npt.NDArray[Any]
     return (
         arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, kind)
     )
+
+
+def _holds(ordered: Int64, values: Int64) -> Flags:
+    """Which values are among the ordered ones; `numpy.isin` takes ten times as long."""
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    found: Flags = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found

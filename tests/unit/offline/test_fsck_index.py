@@ -10,7 +10,7 @@ import oracle
 import pytest
 from built_store import ENTRIES_POS, INDEX_ENTRIES, SLOTS, BuiltStore, patch
 
-from rmqcore.offline import fsck_index_stream, ranges
+from rmqcore.offline import fsck_index, fsck_index_stream, ranges
 from rmqcore.offline.findings import Finding
 from rmqcore.offline.fsck import FsckReport, fsck
 
@@ -125,6 +125,7 @@ def test_index_files_are_read_in_chunks(
     broken: BuiltStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fsck_index_stream, "CHUNK_ENTRIES", 7)
+    monkeypatch.setattr(fsck_index, "MOST_KEYS", 10)
     assert fsck(broken.root).findings == []
     change(broken.index_file(1), 20, PHY_OFFSET, 1 << 50)
     change(broken.index_file(2), 30, PHY_OFFSET, 0)
