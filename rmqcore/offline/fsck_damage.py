@@ -35,9 +35,12 @@ class DamageAudit:
         self._findings = findings
         self._open: list[DamageRange] = []
         self._noted_end = -1
+        self._bounds: tuple[Int64, Int64] | None = None
 
     def drain(self) -> None:
         """Turn what the walk has reported into findings; what a later look may see otherwise waits for `settle`."""
+        if self.fresh:
+            self._bounds = None
         for damaged in self.fresh:
             vanished = damaged.kind == "missing_file" and damaged.found != "missing"
             if vanished or damaged.kind == "torn_tail":
@@ -48,6 +51,7 @@ class DamageAudit:
 
     def walk_again(self) -> None:
         """The log's end will be walked again: forget how it looked."""
+        self._bounds = None
         self._open = [damaged for damaged in self._open if damaged.kind != "torn_tail"]
 
     def settle(self, log_min: int) -> None:
@@ -56,6 +60,7 @@ class DamageAudit:
             if damaged.kind == "torn_tail" or damaged.start_phy_offset >= log_min:
                 self._note(damaged)
         self._open.clear()
+        self._bounds = None
 
     def count_before(self, batch: LogBatch, records_before: int) -> None:
         """Remember how many records lie before each range, to tell later what a cut there would take along."""
@@ -65,14 +70,24 @@ class DamageAudit:
 
     def holds(self, phy_offsets: Int64) -> Flags:
         """Which of these CommitLog offsets lie in a damaged range."""
-        ranges = sorted((*self.ranges, *self._open), key=lambda damaged: damaged.start_phy_offset)
-        if not ranges:
+        starts, ends = self._sorted_bounds()
+        if not len(starts):
             return np.zeros(len(phy_offsets), bool)
-        starts = np.array([damaged.start_phy_offset for damaged in ranges], np.int64)
-        ends = np.array([damaged.end_phy_offset for damaged in ranges], np.int64)
         at = np.searchsorted(starts, phy_offsets, side="right") - 1
         inside: Flags = (at >= 0) & (phy_offsets < ends[at])
         return inside
+
+    def _sorted_bounds(self) -> tuple[Int64, Int64]:
+        if self._bounds is None:
+            ranges = sorted(
+                (*self.ranges, *self._open), key=lambda damaged: damaged.start_phy_offset
+            )
+            starts = np.array([damaged.start_phy_offset for damaged in ranges], np.int64)
+            self._bounds = (
+                starts,
+                np.array([damaged.end_phy_offset for damaged in ranges], np.int64),
+            )
+        return self._bounds
 
     def _note(self, damaged: DamageRange) -> None:
         if damaged.start_phy_offset < self._noted_end:

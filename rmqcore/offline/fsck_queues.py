@@ -129,7 +129,19 @@ class QueueAudit:
                 self._read_run(
                     state, offset, view[start * CQ_STORE_UNIT_SIZE : end * CQ_STORE_UNIT_SIZE]
                 )
-            states.append((state, self._account(state, offset, offset + end - start)))
+            end_offset = offset + end - start
+            begins_anew = offset == 0 < state.record_end and state.restarts < MOST_RESTARTS
+            states.append((state, begins_anew))
+            if begins_anew:  # its topic was deleted, and made again
+                state.restarts += 1
+                state.next_offset = min(state.next_offset, end_offset)
+            elif offset > state.next_offset:
+                rows = runs.rows[start:end]
+                if not (entries["phy_offset"][start:end] == batch.phy_offset[rows]).any():
+                    continue  # the queue does not reach so far: lag, or the number is damaged
+                self._entry_check.check(state, state.next_offset, offset)
+            state.record_end = max(state.record_end, end_offset)
+            state.next_offset = max(state.next_offset, end_offset)
         self._compared += len(runs.rows)
         compared = compare(batch, runs.rows, entries, with_ext=self._with_ext)
         present = runs.rows
@@ -148,23 +160,6 @@ class QueueAudit:
     def _state(self, topic: str, queue_id: int) -> QueueState:
         """The state of a queue; without files when a record is the first to speak of it."""
         return self._states.setdefault((topic, queue_id), QueueState(topic, queue_id, None))
-
-    def _account(self, state: QueueState, start: int, end: int) -> bool:
-        """Records of queue offsets [start, end) have come: check the entries that they left out.
-
-        Answers whether the queue begins anew with them, because its topic was deleted and made again.
-        """
-        begins_anew = start == 0 < state.record_end and state.restarts < MOST_RESTARTS
-        if begins_anew:
-            state.restarts += 1
-            state.next_offset = min(state.next_offset, end)
-        state.record_end = max(state.record_end, end)
-        if start > state.end_of_files:
-            return begins_anew  # the number is damaged, or dispatch has not come so far
-        if start > state.next_offset:
-            self._entry_check.check(state, state.next_offset, start)
-        state.next_offset = max(state.next_offset, end)
-        return begins_anew
 
     def _read_run(self, state: QueueState, offset: int, out: memoryview) -> None:
         try:

@@ -191,7 +191,7 @@ cdef class IndexCheck:
 
     @property
     def last_phy_offset(self):
-        """The greatest offset so far; None before the first entry."""
+        """The offset of the last entry checked; None before the first one."""
         return None if self.check.last_phy_offset == INT64_MIN else self.check.last_phy_offset
 
     @property

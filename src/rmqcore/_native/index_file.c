@@ -90,9 +90,11 @@ int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size
         rmq_index_entry e = rmq_index_entry_load(buf + pos);
         int64_t index = check->next_index++;
         if (e.time_diff < 0) note(&f, index, RMQ_IDX_FIELD_TIMEDIFF, 0, e.time_diff);
-        if (e.phy_offset < check->last_phy_offset)
+        if (e.phy_offset < check->last_phy_offset) {
             note(&f, index, RMQ_IDX_FIELD_PHYOFFSET, check->last_phy_offset, e.phy_offset);
-        else check->last_phy_offset = e.phy_offset;
+        }
+        /* Also when it went down: one wild offset must not put all that follow in the wrong. */
+        check->last_phy_offset = e.phy_offset;
         if (e.key_hash < 0) {
             /* It hangs in no slot, so there is no chain to compare with. */
             note(&f, index, RMQ_IDX_FIELD_KEYHASH, 0, e.key_hash);
