@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=build/oldest
-"${PYTHON:-python3}" -m venv "$venv"
+"${PYTHON:-python3}" -m venv --clear "$venv"
 pip=("$venv/bin/pip" --quiet --disable-pip-version-check)
 "${pip[@]}" install --upgrade 'pip>=25.1'
 "$venv/bin/python" - >"$venv/bounds.txt" <<'PYTHON'
