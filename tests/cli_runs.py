@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,35 +42,47 @@ class Run(Protocol):
     def __call__(self, *words: str | Path) -> Result: ...
 
 
-@dataclass
 class Terminal:
-    """A terminal that a child's streams can be connected to."""
+    """A terminal that a child's streams can be connected to; a thread reads it, for its buffer is small."""
 
-    master: int
-    slave: int
+    def __init__(self) -> None:
+        self.master, self.slave = pty.openpty()
+        self._text = b""
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
 
-    def read_to_end(self) -> str:
-        """All that was written, once the child has ended."""
-        os.close(self.slave)
-        text = b""
+    def _read(self) -> None:
         while True:
             try:
                 part = os.read(self.master, 65536)
             except OSError:  # Linux answers EIO where others say end of file
-                break
+                part = b""
+            with self._news:
+                self._text += part
+                self._news.notify_all()
             if not part:
                 break
-            text += part
-        return text.decode()
+
+    def wait_for(self, text: bytes) -> None:
+        """Return once this was written."""
+        with self._news:
+            assert self._news.wait_for(lambda: text in self._text, timeout=60), self._text
+
+    def read_to_end(self) -> str:
+        """All that was written, once the child has ended."""
+        os.close(self.slave)
+        self._thread.join(60)
+        return self._text.decode()
 
 
 @contextmanager
 def open_terminal() -> Iterator[Terminal]:
-    master, slave = pty.openpty()
+    terminal = Terminal()
     try:
-        yield Terminal(master, slave)
+        yield terminal
     finally:
-        os.close(master)
+        os.close(terminal.master)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -79,12 +92,21 @@ def environment(**more: str) -> dict[str, str]:
     return {**base, "TERM": "xterm", "TZ": "UTC", **more}
 
 
-def in_terminal(*words: str | Path, streams: str = "stdout stderr", **more: str) -> tuple[int, str, bytes]:
+def in_terminal(
+    *words: str | Path, streams: str = "stdout stderr", **more: str
+) -> tuple[int, str, bytes]:
     """Run with these streams on a terminal; answer the exit code, what the terminal got, and the other stream."""
     with open_terminal() as terminal:
-        on = {name: terminal.slave if name in streams.split() else subprocess.PIPE for name in ("stdout", "stderr")}
+        on = {
+            name: terminal.slave if name in streams.split() else subprocess.PIPE
+            for name in ("stdout", "stderr")
+        }
         done = subprocess.run(
-            [*COMMAND, *map(str, words)], env=environment(**more), timeout=60, check=False, **on  # type: ignore[call-overload]
+            [*COMMAND, *map(str, words)],
+            env=environment(**more),
+            timeout=60,
+            check=False,
+            **on,  # type: ignore[call-overload]
         )
         text = terminal.read_to_end()
     return done.returncode, text, done.stdout or done.stderr or b""

@@ -17,18 +17,8 @@ from rmqcore.cli.times import format_time
 from rmqcore.message import MessageView
 from rmqcore.offline.walk import Blank
 
-COLUMNS = (
-    "store_time",
-    "topic",
-    "queue_id",
-    "queue_offset",
-    "phy_offset",
-    "msg_size",
-    "tags",
-    "keys",
-    "body",
-)
-NUMBERS = {"queue_id", "queue_offset", "phy_offset", "msg_size"}
+COLUMNS = ("store_time", "topic", "queue", "offset", "phy_offset", "size", "tags", "keys", "body")
+NUMBERS = {"queue", "offset", "phy_offset", "size"}
 MAX_WIDTHS = {"topic": 32, "tags": 16, "keys": 32}
 BODY_WIDTH = 80
 """Of a body that is not shown on a terminal, where the line's end is the limit."""
@@ -61,7 +51,7 @@ class MessageTable:
 
     def _row(self, view: MessageView) -> list[str]:
         row = [
-            format_time(view.store_timestamp_ms),
+            format_time(view.store_timestamp_ms, zone=False),
             printable(view.topic),
             str(view.queue_id),
             str(view.queue_offset),

@@ -20,16 +20,27 @@ def test_get_is_what_java_answers(rmqcore: Run, golden: Path) -> None:
     for answer in manifest(golden)["getMessage"]:
         if seen[answer["status"]] == 20:
             continue
-        words = ["--topic", answer["topic"], "--queue", str(answer["queueId"]), "--max", str(answer["maxNum"])]
+        words = [
+            "--topic",
+            answer["topic"],
+            "--queue",
+            str(answer["queueId"]),
+            "--max",
+            str(answer["maxNum"]),
+        ]
         if answer["offset"] < 0 or answer["maxNum"] < 1 or answer["maxTotalSize"] != 134217728:
             continue
         if answer["filter"]:
             words += ["--tags", answer["filter"]]
-        done = rmqcore("get", golden / "basic" / "store", *words, "--offset", str(answer["offset"]), "--json")
+        done = rmqcore(
+            "get", golden / "basic" / "store", *words, "--offset", str(answer["offset"]), "--json"
+        )
         assert done.code == 0
         assert done.object["status"] == answer["status"]
         assert done.object["next_begin_offset"] == answer["nextBeginOffset"]
-        assert [row["phy_offset"] for row in done.object["messages"]] == (answer["physicalOffsets"] or [])
+        assert [row["phy_offset"] for row in done.object["messages"]] == (
+            answer["physicalOffsets"] or []
+        )
         seen[answer["status"]] += 1
     assert {"FOUND", "OFFSET_OVERFLOW_ONE", "OFFSET_OVERFLOW_BADLY"} <= set(seen)
 
@@ -39,18 +50,29 @@ def test_get_says_the_status_beside_the_rows(rmqcore: Run, golden: Path) -> None
     done = rmqcore("get", golden / "basic" / "store", *words)
     assert [row["queue_offset"] for row in done.lines] == [0, 1]
     assert done.err == "status FOUND, next_begin_offset 2, min_offset 0, max_offset 170\n"
-    done = rmqcore("get", golden / "basic" / "store", "--topic", "none", "--queue", "0", "--offset", "0")
+    done = rmqcore(
+        "get", golden / "basic" / "store", "--topic", "none", "--queue", "0", "--offset", "0"
+    )
     assert (done.code, done.out) == (0, b"")
     assert "NO_MESSAGE_IN_QUEUE" in done.err
 
 
 def test_query_is_what_java_answers(rmqcore: Run, golden: Path) -> None:
-    answers = [answer for answer in manifest(golden)["queryMessage"] if answer["indexType"] in (None, "T")]
+    answers = [
+        answer for answer in manifest(golden)["queryMessage"] if answer["indexType"] in (None, "T")
+    ]
     checked = 0
     for answer in answers[:: max(1, len(answers) // 40)]:
-        if not 1 <= answer["maxNum"] or answer["end"] >= 2**62:
+        if answer["maxNum"] < 1 or answer["end"] >= 2**62:
             continue
-        words = ["--topic", answer["topic"], "--key", answer["key"], "--limit", str(answer["maxNum"])]
+        words = [
+            "--topic",
+            answer["topic"],
+            "--key",
+            answer["key"],
+            "--limit",
+            str(answer["maxNum"]),
+        ]
         words += ["--since", str(answer["begin"]), "--until", str(answer["end"] + 1)]
         if answer["indexType"]:
             words += ["--index-type", "T"]
@@ -65,7 +87,9 @@ def test_query_that_finds_nothing(rmqcore: Run, golden: Path) -> None:
     done = rmqcore("query", golden / "basic" / "store", "--topic", "TopicBasicA", "--key", "none")
     assert (done.code, done.out) == (0, b"")
     assert "no message of TopicBasicA with this key" in done.err
-    done = rmqcore("query", golden / "basic" / "store", "--topic", "TopicBasicA", "--key", "none", "--json")
+    done = rmqcore(
+        "query", golden / "basic" / "store", "--topic", "TopicBasicA", "--key", "none", "--json"
+    )
     assert done.object == {"messages": []}
 
 
@@ -79,7 +103,10 @@ def test_lookup_by_offset_and_by_id(rmqcore: Run, golden: Path) -> None:
                 done = rmqcore("lookup", store, word)
                 assert done.code == 0
                 assert [row["msg_id"] for row in done.lines] == [message["msgId"]]
-            assert rmqcore("lookup", store, str(message["at"]), "--json").object["phy_offset"] == message["at"]
+            assert (
+                rmqcore("lookup", store, str(message["at"]), "--json").object["phy_offset"]
+                == message["at"]
+            )
 
 
 @pytest.mark.parametrize("word", ["812", "9223372036854775807", "0" * 32, "F" * 56])
@@ -90,19 +117,32 @@ def test_lookup_that_finds_nothing_is_1(rmqcore: Run, golden: Path, word: str) -
     assert "Hint: " in done.err
 
 
-@pytest.mark.parametrize("format", ["arrow", "parquet", "csv", "table"])
-def test_formats(rmqcore: Run, golden: Path, format: str) -> None:
+@pytest.mark.parametrize("kind", ["arrow", "parquet", "csv", "table"])
+def test_formats(rmqcore: Run, golden: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
-    words = ["--topic", "TopicBasicA", "--queue", "1", "--offset", "0", "--max", "5", "--format", format]
+    words = [
+        "--topic",
+        "TopicBasicA",
+        "--queue",
+        "1",
+        "--offset",
+        "0",
+        "--max",
+        "5",
+        "--format",
+        kind,
+    ]
     out = rmqcore("get", golden / "basic" / "store", *words).out
-    if format == "arrow":
+    if kind == "arrow":
         assert pa.ipc.open_stream(out).read_all().num_rows == 5
-    elif format == "parquet":
+    elif kind == "parquet":
         assert pq.read_table(pa.BufferReader(out)).num_rows == 5
     else:
         assert len(out.splitlines()) >= 6
-    empty = rmqcore("query", golden / "basic" / "store", "--topic", "T", "--key", "K", "--format", format)
+    empty = rmqcore(
+        "query", golden / "basic" / "store", "--topic", "T", "--key", "K", "--format", kind
+    )
     assert empty.code == 0
-    if format == "arrow":
+    if kind == "arrow":
         assert pa.ipc.open_stream(empty.out).read_all().num_rows == 0

@@ -45,7 +45,9 @@ def test_a_file_instead_of_a_directory(rmqcore: Run, tmp_path: Path, verb: str) 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("content", ["", "photos"], ids=["empty", "something_else"])
-def test_a_directory_that_is_no_store(rmqcore: Run, tmp_path: Path, verb: str, content: str) -> None:
+def test_a_directory_that_is_no_store(
+    rmqcore: Run, tmp_path: Path, verb: str, content: str
+) -> None:
     (tmp_path / "dir" / content).mkdir(parents=True)
     done = rmqcore(*words_of(verb, tmp_path / "dir", tmp_path / "out"))
     assert (done.code, done.out) == (1, b"")
@@ -105,7 +107,14 @@ def damage_directories(store: Path) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     "damage",
-    [damage_zero_length, damage_random_bytes, damage_cut_files, damage_names, damage_lengths, damage_directories],
+    [
+        damage_zero_length,
+        damage_random_bytes,
+        damage_cut_files,
+        damage_names,
+        damage_lengths,
+        damage_directories,
+    ],
 )
 def test_a_broken_store_is_an_answer_and_no_traceback(
     rmqcore: Run, store_copy: StoreCopy, tmp_path: Path, verb: str, damage: object
@@ -121,8 +130,14 @@ def test_a_broken_store_is_an_answer_and_no_traceback(
 
 def test_arguments_that_are_not_utf8(golden: Path) -> None:
     store = golden / "basic" / "store"
-    for words in (["cat", store, "--topic", b"\xff\xfe"], ["info", b"/\xff"], ["query", store, "--topic", b"\xff", "--key", "k"]):
-        done = subprocess.run([sys.executable, "-m", "rmqcore.cli", *words], capture_output=True, check=False)
+    for words in (
+        ["cat", store, "--topic", b"\xff\xfe"],
+        ["info", b"/\xff"],
+        ["query", store, "--topic", b"\xff", "--key", "k"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "rmqcore.cli", *words], capture_output=True, check=False
+        )
         assert done.returncode in (0, 1), done.stderr
         assert b"Traceback" not in done.stderr
 
@@ -130,16 +145,32 @@ def test_arguments_that_are_not_utf8(golden: Path) -> None:
 def test_a_directory_that_is_not_utf8(golden: Path, tmp_path: Path) -> None:
     place = os.fsencode(tmp_path) + b"/st\xffre"
     os.symlink(os.fsencode(golden / "basic" / "store"), place)
-    for words in (["info"], ["info", "--format", "table"], ["fsck"], ["fsck", "--format", "table"], ["cat", "--limit", "1"]):
+    for words in (
+        ["info"],
+        ["info", "--format", "table"],
+        ["fsck"],
+        ["fsck", "--format", "table"],
+        ["cat", "--limit", "1"],
+    ):
         verb, *rest = words
-        done = subprocess.run([sys.executable, "-m", "rmqcore.cli", verb, place, *rest], capture_output=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "rmqcore.cli", verb, place, *rest],
+            capture_output=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
 
 
 def test_no_room_on_the_output(golden: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full")
-    for words in (["cat"], ["info"], ["fsck"], ["cat", "--format", "table"], ["cat", "-o", "/dev/full"]):
+    for words in (
+        ["cat"],
+        ["info"],
+        ["fsck"],
+        ["cat", "--format", "table"],
+        ["cat", "-o", "/dev/full"],
+    ):
         verb, *rest = words
         with open("/dev/full", "wb") as full:
             done = subprocess.run(

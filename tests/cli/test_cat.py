@@ -18,11 +18,23 @@ from rmqcore import MessageView
 from rmqcore.offline.message_rows import FIELDS
 from rmqcore.offline.reader import StoreReader
 
-CLEAN = ["basic", "ipv6", "batch", "transaction", "longtopic", "compressed", "propcrc", "delay", "lmq"]
+CLEAN = [
+    "basic",
+    "ipv6",
+    "batch",
+    "transaction",
+    "longtopic",
+    "compressed",
+    "propcrc",
+    "delay",
+    "lmq",
+]
 
 
 def views_of(store: Path, **filters: Any) -> list[MessageView]:
-    return [view for view in StoreReader(store).messages(**filters) if isinstance(view, MessageView)]
+    return [
+        view for view in StoreReader(store).messages(**filters) if isinstance(view, MessageView)
+    ]
 
 
 def value_of(view: MessageView, name: str) -> Any:
@@ -37,15 +49,18 @@ def test_every_value_of_every_message(rmqcore: Run, golden: Path, case: str) -> 
     store = golden / case / "store"
     done = rmqcore("cat", store, "--body", "base64")
     assert (done.code, done.err) == (0, "")
-    assert done.lines == [{name: value_of(view, name) for name in FIELDS} for view in views_of(store)]
+    assert done.lines == [
+        {name: value_of(view, name) for name in FIELDS} for view in views_of(store)
+    ]
 
 
 def test_names_are_those_of_the_contract(rmqcore: Run, golden: Path) -> None:
-    names = (
+    text = (
         "phy_offset msg_size magic body_crc queue_id flag queue_offset sys_flag born_timestamp_ms born_host "
         "store_timestamp_ms store_host reconsume_times prepared_transaction_offset body topic properties tags keys "
         "uniq_key msg_id tags_code"
-    ).split()
+    )
+    names = text.split()
     [row] = rmqcore("cat", golden / "basic" / "store", "--limit", "1").lines
     assert list(row) == names
 
@@ -114,7 +129,9 @@ def test_filters(rmqcore: Run, golden: Path, words: list[str], filters: dict[str
 def test_limit(rmqcore: Run, golden: Path, limit: int) -> None:
     store = golden / "basic" / "store"
     rows = rmqcore("cat", store, "--limit", str(limit)).lines
-    assert [row["phy_offset"] for row in rows] == [view.phy_offset for view in views_of(store)][:limit]
+    assert [row["phy_offset"] for row in rows] == [view.phy_offset for view in views_of(store)][
+        :limit
+    ]
 
 
 def test_blanks(rmqcore: Run, golden: Path) -> None:
@@ -144,7 +161,7 @@ def test_csv(rmqcore: Run, golden: Path) -> None:
 def test_table_in_a_pipe(rmqcore: Run, golden: Path) -> None:
     done = rmqcore("cat", golden / "basic" / "store", "--format", "table", "--limit", "3")
     header, *rows = done.out.decode().splitlines()
-    assert header.split()[:4] == ["store_time", "topic", "queue_id", "queue_offset"]
+    assert header.split()[:4] == ["store_time", "topic", "queue", "offset"]
     assert len(rows) == 3
     assert "TopicBasicA" in rows[0]
     assert "\x1b" not in done.out.decode()
@@ -166,12 +183,19 @@ def test_one_object(rmqcore: Run, golden: Path) -> None:
         done = rmqcore("cat", golden / case, "--json")
         assert len(done.object["messages"]) == messages
         assert len(done.object["damage"]) == damage
-    assert rmqcore("cat", golden / "basic" / "store", "--json", "--limit", "0").object == {"messages": [], "damage": []}
+    assert rmqcore("cat", golden / "basic" / "store", "--json", "--limit", "0").object == {
+        "messages": [],
+        "damage": [],
+    }
 
 
 @pytest.mark.parametrize(
     ("case", "messages", "kind"),
-    [("crash_flipped", 580, "crc"), ("crash_torn", 579, "torn_tail"), ("crash_garbage_tail", 580, "torn_tail")],
+    [
+        ("crash_flipped", 580, "crc"),
+        ("crash_torn", 579, "torn_tail"),
+        ("crash_garbage_tail", 580, "torn_tail"),
+    ],
 )
 def test_damage_is_2_with_each_range_on_stderr(
     rmqcore: Run, golden: Path, case: str, messages: int, kind: str
@@ -194,30 +218,30 @@ def test_verify_crc_leaves_the_message_out(rmqcore: Run, golden: Path) -> None:
     assert (done.code, len(done.lines)) == (2, 579)
 
 
-@pytest.mark.parametrize("format", ["arrow", "parquet"])
-def test_arrow_and_parquet_files(rmqcore: Run, golden: Path, tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_arrow_and_parquet_files(rmqcore: Run, golden: Path, tmp_path: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     store = golden / "basic" / "store"
-    out = tmp_path / f"messages.{format}"
+    out = tmp_path / f"messages.{kind}"
     done = rmqcore("cat", store, "--tag", "TagA", "-o", out)
     assert (done.code, done.out) == (0, b"")
-    table = pq.read_table(out) if format == "parquet" else pa.ipc.open_file(out).read_all()
+    table = pq.read_table(out) if kind == "parquet" else pa.ipc.open_file(out).read_all()
     assert table.equals(pa.table(StoreReader(store).batches(tags=["TagA"])))
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
     rmqcore("cat", store, "--body", "none", "--limit", "7", "-o", out)
-    table = pq.read_table(out) if format == "parquet" else pa.ipc.open_file(out).read_all()
+    table = pq.read_table(out) if kind == "parquet" else pa.ipc.open_file(out).read_all()
     assert table.num_rows == 7
     assert "body" not in table.column_names
 
 
-@pytest.mark.parametrize("format", ["arrow", "parquet"])
-def test_arrow_and_parquet_in_a_pipe(rmqcore: Run, golden: Path, format: str) -> None:
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_arrow_and_parquet_in_a_pipe(rmqcore: Run, golden: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
-    done = rmqcore("cat", golden / "crash_flipped" / "input", "--format", format)
+    done = rmqcore("cat", golden / "crash_flipped" / "input", "--format", kind)
     source = pa.BufferReader(done.out)
-    table = pq.read_table(source) if format == "parquet" else pa.ipc.open_stream(source).read_all()
+    table = pq.read_table(source) if kind == "parquet" else pa.ipc.open_stream(source).read_all()
     assert table.num_rows == 580
     assert done.code == 2
 
@@ -228,8 +252,10 @@ def test_a_file_as_output(rmqcore: Run, golden: Path, tmp_path: Path, name: str)
     (tmp_path / name).write_text("old")
     done = rmqcore("cat", store, "--limit", "5", "-o", tmp_path / name)
     assert (done.code, done.out) == (0, b"")
-    format = "csv" if name.endswith("csv") else "jsonl"
-    assert (tmp_path / name).read_bytes() == rmqcore("cat", store, "--limit", "5", "--format", format).out
+    kind = "csv" if name.endswith("csv") else "jsonl"
+    assert (tmp_path / name).read_bytes() == rmqcore(
+        "cat", store, "--limit", "5", "--format", kind
+    ).out
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -239,10 +265,12 @@ def test_a_file_that_cannot_be_written(rmqcore: Run, golden: Path, tmp_path: Pat
     assert "No such file or directory" in done.err
 
 
-def test_without_pyarrow(rmqcore: Run, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow(
+    rmqcore: Run, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    for words in (["cat", "-o", tmp_path / "rows.parquet"], ["export", "-o", tmp_path / "out"]):
-        done = rmqcore(words[0], golden / "basic" / "store", *words[1:])
+    for verb, name in (("cat", "rows.parquet"), ("export", "out")):
+        done = rmqcore(verb, golden / "basic" / "store", "-o", tmp_path / name)
         assert done.code == 1
         assert "pip install 'rmqcore[arrow]'" in done.err
     assert not list(tmp_path.iterdir())

@@ -34,13 +34,24 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         "index_files": [file.as_dict() for file in reader.index_files()],
     }
     assert done.object["max_phy_offset"] == 848491
-    assert [rmqcore("info", store).object] == rmqcore("info", store, "--format", "jsonl").lines == [done.object]
+    assert (
+        [rmqcore("info", store).object]
+        == rmqcore("info", store, "--format", "jsonl").lines
+        == [done.object]
+    )
     assert len(done.out.splitlines()) == 1
 
 
 def test_info_table(rmqcore: Run, golden: Path) -> None:
     text = rmqcore("info", golden / "basic" / "store", "--format", "table").out.decode()
-    for word in ("7 files of 128.0 KiB", "0 to 848491", "cleanly closed", "TopicBasicC", "0..170", "20261121024847562"):
+    for word in (
+        "7 files of 128.0 KiB",
+        "0 to 848491",
+        "cleanly closed",
+        "TopicBasicC",
+        "0..170",
+        "20261121024847562",
+    ):
         assert word in text
     text = rmqcore("info", golden / "crash_torn" / "input", "--format", "table").out.decode()
     assert "in use, or not cleanly closed" in text
@@ -73,7 +84,9 @@ def test_fsck_shows_some_of_many_and_counts_all(rmqcore: Run, tmp_path: Path) ->
     made = make_store(sample_records(200))
     for name, data in made.files.items():
         if name.startswith("consumequeue/TopicA/0/"):
-            made.files[name] = bytes(byte ^ (position % 20 == 19) for position, byte in enumerate(data))
+            made.files[name] = bytes(
+                byte ^ (position % 20 == 19) for position, byte in enumerate(data)
+            )
     store = made.write(tmp_path / "store")
     report = rmqcore("fsck", store, "--json").object
     count = report["totals"]["cq_entry"]["error"]
@@ -89,21 +102,28 @@ def test_fsck_shows_some_of_many_and_counts_all(rmqcore: Run, tmp_path: Path) ->
 def test_markup_in_names_is_text(rmqcore: Run, store_copy: StoreCopy) -> None:
     store = store_copy("basic")
     (store / "commitlog" / "[bold]00000000000000000000[link=file:x]").write_bytes(b"x")
-    (store / "consumequeue" / "[red]Topic[") .mkdir()
+    (store / "consumequeue" / "[red]Topic[").mkdir()
     text = rmqcore("fsck", store, "--format", "table").out.decode()
     assert "[bold]00000000000000000000[link=file:x]" in text
     assert rmqcore("info", store, "--format", "table").code == 0
 
 
-@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
-def test_export(rmqcore: Run, golden: Path, tmp_path: Path, format: str) -> None:
-    if format == "parquet":
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_export(rmqcore: Run, golden: Path, tmp_path: Path, kind: str) -> None:
+    if kind == "parquet":
         pytest.importorskip("pyarrow")
-    done = rmqcore("export", golden / "basic" / "store", "--format", format, "-o", tmp_path / "out", "--json")
+    done = rmqcore(
+        "export", golden / "basic" / "store", "--format", kind, "-o", tmp_path / "out", "--json"
+    )
     assert (done.code, done.err) == (0, "")
     summary = done.object
-    assert (summary["rows"], summary["stored_bytes"], summary["partitions"], summary["damage"]) == (2000, 847672, 3, [])
-    parts = list((tmp_path / "out").rglob(f"part-*.{format}"))
+    assert (summary["rows"], summary["stored_bytes"], summary["partitions"], summary["damage"]) == (
+        2000,
+        847672,
+        3,
+        [],
+    )
+    parts = list((tmp_path / "out").rglob(f"part-*.{kind}"))
     assert summary["files"] == len(parts)
     assert summary["file_bytes"] == sum(part.stat().st_size for part in parts)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
@@ -112,15 +132,24 @@ def test_export(rmqcore: Run, golden: Path, tmp_path: Path, format: str) -> None
 
 
 def test_export_of_a_damaged_store_is_2(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
-    done = rmqcore("export", golden / "crash_flipped" / "input", "--format", "jsonl", "-o", tmp_path / "out")
+    done = rmqcore(
+        "export", golden / "crash_flipped" / "input", "--format", "jsonl", "-o", tmp_path / "out"
+    )
     assert done.code == 2
-    assert (done.object["rows"], done.object["damaged_bytes"], done.object["exit_code"]) == (580, 442, 2)
+    assert (done.object["rows"], done.object["damaged_bytes"], done.object["exit_code"]) == (
+        580,
+        442,
+        2,
+    )
     assert done.err.startswith("damaged: 204236..204678 ")
 
 
-def test_export_refuses_a_folder_that_is_not_empty(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
+def test_export_refuses_a_folder_that_is_not_empty(
+    rmqcore: Run, golden: Path, tmp_path: Path
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    words = ["export", golden / "basic" / "store", "--format", "jsonl", "-o", tmp_path]
+    store = golden / "basic" / "store"
+    words = ["export", str(store), "--format", "jsonl", "-o", str(tmp_path)]
     done = rmqcore(*words)
     assert done.code == 1
     assert "notes.txt" in done.err
@@ -134,5 +163,8 @@ def test_export_refuses_a_folder_that_is_not_empty(rmqcore: Run, golden: Path, t
 
 def test_export_into_a_file_is_wrong_usage(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    assert rmqcore("export", golden / "basic" / "store", "-o", tmp_path / "file", "--overwrite").code == 64
+    assert (
+        rmqcore("export", golden / "basic" / "store", "-o", tmp_path / "file", "--overwrite").code
+        == 64
+    )
     assert (tmp_path / "file").read_text() == "mine"

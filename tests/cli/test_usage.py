@@ -144,6 +144,8 @@ def test_importing_the_package_loads_none_of_the_extras() -> None:
 def test_completion_names_the_verbs(shell: str) -> None:
     more = {"_RMQCORE_COMPLETE": f"complete_{shell}", "COMP_WORDS": "rmqcore ex", "COMP_CWORD": "1"}
     more |= {"_TYPER_COMPLETE_ARGS": "rmqcore ex", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run(COMMAND, env=environment(**more), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        COMMAND, env=environment(**more), capture_output=True, text=True, check=False
+    )
     assert "export" in done.stdout
     assert "cat" not in done.stdout.split()
