@@ -238,7 +238,15 @@ INLINE void append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column 
     if (WANTED(RMQ_COL_TAGS)) put_optional(&columns[RMQ_COL_TAGS], row, known->tags, ascii, readable);
     if (WANTED(RMQ_COL_UNIQ_KEY)) put_optional(&columns[RMQ_COL_UNIQ_KEY], row, known->uniq_key, ascii, readable);
     if (WANTED(RMQ_COL_KEYS)) put_keys(&columns[RMQ_COL_KEYS], row, known->keys, ascii, readable);
-    PUT_I64(RMQ_COL_TAGS_CODE, rmq_tags_code(rec, known, &scan->levels));
+    if (WANTED(RMQ_COL_TAGS_CODE)) {
+        int64_t tags_code = 0;
+        if (known->delay.p) {
+            tags_code = rmq_tags_code(rec, known, &scan->levels);
+        } else if (known->tags.p) {
+            tags_code = (int32_t)rmq_jhash(0, known->tags.p, known->tags.len);
+        }
+        columns[RMQ_COL_TAGS_CODE].values.i64[row] = tags_code;
+    }
     if (WANTED(RMQ_COL_KEY_HASHES)) {
         put_key_hashes(&columns[RMQ_COL_KEY_HASHES], row, rec, known, rmq_topics_get(scan->topics, topic_id)->key_seed);
     }
@@ -250,9 +258,11 @@ INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const
     const int64_t row = batch->rows;
     rmq_column *const columns = batch->columns;
     /* One test for all columns: malformed text can take three times its bytes. */
-    const size_t need = rec->msg_size + 2 * ((size_t)rec->topic_len + rec->props_len) + ROW_ROOM;
-    if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
-    batch->room -= need;
+    if (wanted & ~NUMBERS) {
+        const size_t need = rec->msg_size + 2 * ((size_t)rec->topic_len + rec->props_len) + ROW_ROOM;
+        if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
+        batch->room -= need;
+    }
 
     PUT_I64(RMQ_COL_PHY_OFFSET, rmq_rec_phy_offset(rec));
     PUT_I32(RMQ_COL_MSG_SIZE, (int32_t)rec->msg_size);
@@ -313,18 +323,29 @@ INLINE int32_t next_accepted(rmq_scan *scan, const rmq_window *w, size_t *pos, r
 }
 
 /* One loop for each set of columns that is known when this is compiled: 22 tests a row cost as much as the CRC. */
-INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const rmq_window *w, size_t *pos,
-                            rmq_record *rec) {
-    const uint8_t *readable = w->buf + w->len;
+INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const rmq_window *window,
+                            size_t *pos, rmq_record *out) {
+    /* Copies whose address does not leave this function: the compiler keeps them in registers. */
+    const rmq_window w = *window;
+    size_t at = *pos;
+    rmq_record rec;
+    const uint8_t *readable = w.buf + w.len;
     rmq_known_props known;
     const int parsed = scan->filter && rmq_filter_needs_properties(scan->filter);
-    for (;;) {
-        if (batch->rows >= scan->batch_rows || batch->bytes >= scan->batch_bytes) return RMQ_S_FULL;
-        const int32_t size = next_accepted(scan, w, pos, rec, &known);
-        if (size < RMQ_REC_MIN_SIZE_V1) return size;
-        if (append(scan, wanted, batch, rec, parsed ? &known : NULL, readable)) return RMQ_S_MEMORY;
-        *pos += (size_t)size;
+    int32_t code = RMQ_S_FULL;
+    while (batch->rows < scan->batch_rows && batch->bytes < scan->batch_bytes) {
+        code = next_accepted(scan, &w, &at, &rec, &known);
+        if (code < RMQ_REC_MIN_SIZE_V1) break;
+        if (append(scan, wanted, batch, &rec, parsed ? &known : NULL, readable)) {
+            code = RMQ_S_MEMORY;
+            break;
+        }
+        at += (size_t)code;
+        code = RMQ_S_FULL;
     }
+    *pos = at;
+    if (code <= 0) *out = rec;
+    return code;
 }
 
 int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) {

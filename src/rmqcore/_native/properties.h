@@ -24,9 +24,9 @@ typedef struct rmq_prop {
     rmq_slice name, value;
 } rmq_prop;
 
-/* 64 bytes at a time: one bit a byte for 0x01, for 0x02 and for bytes >= 0x80. */
+/* 64 bytes at a time: one bit a byte for 0x01 and for 0x02. */
 typedef struct rmq_props_masks {
-    uint64_t ones, twos, high;
+    uint64_t ones, twos;
 } rmq_props_masks;
 
 /* Steps through the pairs in stored order, duplicates included. */
@@ -37,22 +37,21 @@ typedef struct rmq_props_iter {
     const uint8_t *name;        /* start of the open pair */
     const uint8_t *split;       /* its first 0x01, or NULL */
     uint64_t ones, twos;        /* separators of the block not yet visited */
-    uint64_t high;              /* non-zero once a byte >= 0x80 was in a visited block */
 } rmq_props_iter;
 
 /* The steps are inline: a record has two to eight pairs of a few bytes, and calls cost as much as the work. */
 
 #if defined(__SSE2__)
 
-/* p must be readable for 64 bytes. Four 16-byte compares instead of a byte loop: 70 bytes of properties take 2 loads of masks. */
-static inline rmq_props_masks rmq_props_masks64(const uint8_t *p) {
+/* p must be readable for 64 bytes; the first 32 are looked at only if `whole`, else their bits are 0. Most strings are that
+ * short, and 32 bytes take half the instructions. */
+static inline rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
     const __m128i one = _mm_set1_epi8(RMQ_NAME_VALUE_SEPARATOR), two = _mm_set1_epi8(RMQ_PROPERTY_SEPARATOR);
-    rmq_props_masks m = {0, 0, 0};
-    for (int i = 0; i < 4; i++) {
+    rmq_props_masks m = {0, 0};
+    for (int i = whole ? 0 : 2; i < 4; i++) {
         const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
         m.ones |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, one)) << (16 * i);
         m.twos |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, two)) << (16 * i);
-        m.high |= (uint64_t)(uint32_t)_mm_movemask_epi8(v) << (16 * i);
     }
     return m;
 }
@@ -70,14 +69,13 @@ static inline uint64_t rmq_equal_bits(uint64_t word, uint64_t pattern) {
     return rmq_top_bits(~(((x & low) + low) | x | low));
 }
 
-static inline rmq_props_masks rmq_props_masks64(const uint8_t *p) {
-    rmq_props_masks m = {0, 0, 0};
-    for (int i = 0; i < 8; i++) {
+static inline rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
+    rmq_props_masks m = {0, 0};
+    for (int i = whole ? 0 : 4; i < 8; i++) {
         /* A big-endian load turned round: byte 0 in memory is the lowest, whatever the host. */
         const uint64_t word = __builtin_bswap64((uint64_t)rmq_load_i64(p + 8 * i));
         m.ones |= rmq_equal_bits(word, UINT64_C(0x0101010101010101)) << (8 * i);
         m.twos |= rmq_equal_bits(word, UINT64_C(0x0202020202020202)) << (8 * i);
-        m.high |= rmq_top_bits(word) << (8 * i);
     }
     return m;
 }
@@ -88,21 +86,19 @@ static inline void rmq_props_load(rmq_props_iter *it) {
     const size_t left = (size_t)(it->end - it->block);
     rmq_props_masks m;
     if (left >= 64) {
-        m = rmq_props_masks64(it->block);
+        m = rmq_props_masks64(it->block, 1);
     } else if ((size_t)(it->block - it->before) >= 64 - left) {
         /* The last bytes through a load that ends at `end`; the shift drops what lies in front. */
-        m = rmq_props_masks64(it->end - 64);
+        m = left > 32 ? rmq_props_masks64(it->end - 64, 1) : rmq_props_masks64(it->end - 64, 0);
         m.ones >>= 64 - left;
         m.twos >>= 64 - left;
-        m.high >>= 64 - left;
     } else {
         uint8_t copy[64] = {0};
         memcpy(copy, it->block, left);
-        m = rmq_props_masks64(copy);
+        m = rmq_props_masks64(copy, 1);
     }
     it->ones = m.ones;
     it->twos = m.twos;
-    it->high |= m.high;
 }
 
 /* Reads only [props - before, props + len): a record has at least 88 bytes in front of its properties, which lets the last
@@ -112,14 +108,12 @@ static inline void rmq_props_begin(rmq_props_iter *it, const uint8_t *props, siz
     it->end = props + len;
     it->before = props - before;
     it->split = NULL;
-    it->ones = it->twos = it->high = 0;
+    it->ones = it->twos = 0;
     if (len) rmq_props_load(it);
 }
 
-static inline int rmq_props_close(rmq_props_iter *it, const uint8_t *end, rmq_prop *out) {
-    const uint8_t *name = it->name, *split = it->split;
-    it->name = end < it->end ? end + 1 : end;
-    it->split = NULL;
+/* Fills *out from name 0x01 value; split is the first 0x01 or NULL. */
+static inline int rmq_props_pair(const uint8_t *name, const uint8_t *split, const uint8_t *end, rmq_prop *out) {
     if (split == NULL || split == name || split + 1 >= end) return 0;
     out->name.p = name;
     out->name.len = (uint32_t)(split - name);
@@ -133,12 +127,14 @@ static inline int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
     for (;;) {
         /* By pairs, not by separators: whether the next one is a 0x01 or a 0x02 is a coin toss to the processor. */
         while (it->twos) {
-            const uint64_t bit = it->twos & (0 - it->twos), ones = it->ones & (bit - 1);
-            const uint8_t *at = it->block + __builtin_ctzll(it->twos);
-            if (it->split == NULL && ones) it->split = it->block + __builtin_ctzll(ones);
-            it->ones &= ~(bit - 1);
-            it->twos ^= bit;
-            if (rmq_props_close(it, at, out)) return 1;
+            const uint8_t *end = it->block + __builtin_ctzll(it->twos), *name = it->name, *split = it->split;
+            const uint64_t below = it->twos ^ (it->twos - 1), ones = it->ones & below;
+            if (split == NULL && ones) split = it->block + __builtin_ctzll(ones);
+            it->ones &= ~below;
+            it->twos &= it->twos - 1;
+            it->name = end + 1;
+            it->split = NULL;
+            if (rmq_props_pair(name, split, end, out)) return 1;
         }
         if (it->split == NULL && it->ones) it->split = it->block + __builtin_ctzll(it->ones);
         it->ones = 0;
@@ -147,8 +143,11 @@ static inline int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
             rmq_props_load(it);
             continue;
         }
-        if (it->name >= it->end) return 0;
-        if (rmq_props_close(it, it->end, out)) return 1;
+        /* A last pair without its 0x02. */
+        const uint8_t *name = it->name, *split = it->split;
+        it->name = it->end;
+        it->split = NULL;
+        return name < it->end && rmq_props_pair(name, split, it->end, out);
     }
 }
 
@@ -188,7 +187,9 @@ static inline void rmq_props_note(rmq_known_props *known, const rmq_prop *prop) 
     }
 }
 
-static inline void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) {
+/* Inlined by force: the frame that a call sets up costs 25 instructions, a pair about 40. */
+static inline __attribute__((always_inline)) void rmq_props_known(const uint8_t *props, size_t len, size_t before,
+                                                                  rmq_known_props *out) {
     rmq_props_none(out);
     rmq_props_iter it;
     rmq_prop prop;

@@ -55,74 +55,43 @@ static inline int32_t rmq_record_refuse(rmq_record *out, int32_t code, int64_t f
     return code;
 }
 
-/* Checks structure only (no CRC, no PHYSICALOFFSET). Reads at most [buf, buf + left). Inline, as all of a step is: a walk over small
- * records spends half its time in calls otherwise. */
+/* Checks structure only (no CRC, no PHYSICALOFFSET). Reads at most [buf, buf + left). */
+int32_t rmq_record_parse_any(const uint8_t *buf, size_t left, rmq_record *out);
+
+/* The same; a sound V1 record with two IPv4 hosts takes a third of the instructions, and nearly all records are one. Everything
+ * else, and the reason of every refusal, is left to rmq_record_parse_any. */
 static inline int32_t rmq_record_parse(const uint8_t *buf, size_t left, rmq_record *out) {
-    out->at = buf;
-    out->msg_size = 0;
-    if (left < RMQ_BLANK_MIN_SIZE) return rmq_record_refuse(out, RMQ_E_SHORT, (int64_t)left, RMQ_BLANK_MIN_SIZE);
-    int32_t total = rmq_load_i32(buf + RMQ_REC_TOTALSIZE);
-    int32_t magic = rmq_load_i32(buf + RMQ_REC_MAGIC);
-    out->magic = magic;
-    if (magic == RMQ_MAGIC_BLANK) {
-        if (total < RMQ_BLANK_MIN_SIZE) return rmq_record_refuse(out, RMQ_E_TOTALSIZE, total, RMQ_BLANK_MIN_SIZE);
-        out->msg_size = (uint32_t)total;
-        return RMQ_R_BLANK;
+    if (left >= RMQ_REC_MIN_SIZE_V1) {
+        const int32_t total = rmq_load_i32(buf + RMQ_REC_TOTALSIZE);
+        const int32_t magic = rmq_load_i32(buf + RMQ_REC_MAGIC);
+        const int32_t sys_flag = rmq_load_i32(buf + RMQ_REC_SYSFLAG);
+        const uint32_t body_len = (uint32_t)rmq_load_i32(buf + RMQ_REC_BODY_V4 - 4);
+        const uint32_t room = (uint32_t)total - RMQ_REC_MIN_SIZE_V1; /* for body, topic and properties */
+        if (magic == RMQ_MAGIC_V1 && !(sys_flag & (RMQ_SYS_BORNHOST_V6 | RMQ_SYS_STOREHOST_V6)) &&
+            total >= RMQ_REC_MIN_SIZE_V1 && (size_t)total <= left && body_len <= room) {
+            const uint32_t topic_pos = RMQ_REC_BODY_V4 + body_len + 1, topic_len = buf[topic_pos - 1];
+            if (topic_len <= room - body_len && topic_len <= RMQ_MAX_TOPIC_LEN_V1) {
+                const uint32_t props_len = room - body_len - topic_len, props_pos = topic_pos + topic_len + 2;
+                if (props_len <= RMQ_MAX_PROPERTIES_LEN && rmq_load_i16(buf + props_pos - 2) == (int32_t)props_len) {
+                    out->at = buf;
+                    out->msg_size = (uint32_t)total;
+                    out->magic = magic;
+                    out->sys_flag = sys_flag;
+                    out->store_timestamp_pos = RMQ_REC_BORNHOST + RMQ_HOST_V4_SIZE;
+                    out->store_host_pos = RMQ_REC_BORNHOST + RMQ_HOST_V4_SIZE + RMQ_REL_STOREHOST;
+                    out->reconsume_times_pos = RMQ_REC_BODY_V4 - RMQ_REL_BODY;
+                    out->body_pos = RMQ_REC_BODY_V4;
+                    out->body_len = body_len;
+                    out->topic_pos = topic_pos;
+                    out->topic_len = topic_len;
+                    out->props_pos = props_pos;
+                    out->props_len = props_len;
+                    return total;
+                }
+            }
+        }
     }
-    if (magic != RMQ_MAGIC_V1 && magic != RMQ_MAGIC_V2) {
-        if (magic == 0 && total == 0) return rmq_record_refuse(out, RMQ_E_ZERO, 0, RMQ_MAGIC_V1);
-        return rmq_record_refuse(out, RMQ_E_MAGIC, magic, RMQ_MAGIC_V1);
-    }
-    const uint32_t topic_width = magic == RMQ_MAGIC_V2 ? 2 : 1;
-    const int32_t least = RMQ_REC_BODY_V4 + (int32_t)topic_width + 2;
-    if (total < least) return rmq_record_refuse(out, RMQ_E_TOTALSIZE, total, least);
-    out->msg_size = (uint32_t)total;
-    if ((size_t)total > left) return rmq_record_refuse(out, RMQ_E_SHORT, (int64_t)left, total);
-
-    /* From here on at least 91 bytes are readable, and `size` of them belong to the record. Positions are summed in
-     * 64 bits: no pair of 31-bit lengths can wrap. */
-    const int64_t size = total;
-    const int32_t sys_flag = rmq_load_i32(buf + RMQ_REC_SYSFLAG);
-    out->sys_flag = sys_flag;
-    const uint32_t born = sys_flag & RMQ_SYS_BORNHOST_V6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE;
-    const uint32_t store = sys_flag & RMQ_SYS_STOREHOST_V6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE;
-    const uint32_t store_timestamp_pos = RMQ_REC_BORNHOST + born;
-    const uint32_t store_host_pos = store_timestamp_pos + RMQ_REL_STOREHOST;
-    const uint32_t reconsume_times_pos = store_host_pos + store;
-    const uint32_t body_pos = reconsume_times_pos + RMQ_REL_BODY;
-    if ((int64_t)body_pos + topic_width + 2 > size) {
-        return rmq_record_refuse(out, RMQ_E_TOTALSIZE, size, (int64_t)body_pos + topic_width + 2);
-    }
-    const int32_t body_len = rmq_load_i32(buf + reconsume_times_pos + RMQ_REL_BODYLENGTH);
-    const int64_t body_room = size - body_pos - topic_width - 2;
-    if (body_len < 0 || body_len > body_room) return rmq_record_refuse(out, RMQ_E_BODYLENGTH, body_len, body_room);
-
-    const int64_t topic_len_pos = (int64_t)body_pos + body_len;
-    /* Signed like Java's byte and short: 128 and more are negative there. */
-    const int32_t topic_len = topic_width == 2 ? rmq_load_i16(buf + topic_len_pos) : (int8_t)buf[topic_len_pos];
-    const int64_t topic_pos = topic_len_pos + topic_width;
-    const int64_t topic_room = size - topic_pos - 2;
-    if (topic_len < 0 || topic_len > topic_room)
-        return rmq_record_refuse(out, RMQ_E_TOPICLENGTH, topic_len, topic_room);
-
-    const int64_t props_len_pos = topic_pos + topic_len;
-    const int32_t props_len = rmq_load_i16(buf + props_len_pos);
-    const int64_t props_pos = props_len_pos + 2;
-    if (props_len < 0 || props_len > size - props_pos) {
-        return rmq_record_refuse(out, RMQ_E_PROPERTIESLENGTH, props_len, size - props_pos);
-    }
-    if (props_pos + props_len != size) return rmq_record_refuse(out, RMQ_E_LENGTHS, size, props_pos + props_len);
-
-    out->store_timestamp_pos = store_timestamp_pos;
-    out->store_host_pos = store_host_pos;
-    out->reconsume_times_pos = reconsume_times_pos;
-    out->body_pos = body_pos;
-    out->body_len = (uint32_t)body_len;
-    out->topic_pos = (uint32_t)topic_pos;
-    out->topic_len = (uint32_t)topic_len;
-    out->props_pos = (uint32_t)props_pos;
-    out->props_len = (uint32_t)props_len;
-    return total;
+    return rmq_record_parse_any(buf, left, out);
 }
 
 /* 0 or RMQ_E_PROPCRC; meant for stores with enabledAppendPropCRC. */
