@@ -43,9 +43,7 @@ def main() -> None:
     command("export", store, "--format", "parquet", "-o", OUT / "parquet")
     for path in sorted((OUT / "parquet").rglob("*.parquet")):
         print(f"{path.stat().st_size:9d} {path.relative_to(OUT)}")
-    heading(
-        "SQL by DuckDB over the store itself: rmqcore.read(store).batches(), nothing exported"
-    )
+    heading("SQL by DuckDB over the store itself: rmqcore.read(store).batches(), nothing exported")
     by_arrow = query(rmqcore.read(store))
     heading("A frame of the same columns by Polars")
     frame = pl.DataFrame(
