@@ -11,6 +11,7 @@ import typer
 from rmqcore.cli.arrow_output import ViewBatches, write_batches
 from rmqcore.cli.bodies import Bodies, BodyMode
 from rmqcore.cli.errors import DAMAGED, OK
+from rmqcore.cli.message_card import message_card
 from rmqcore.cli.message_writers import JsonObjectWriter, MessageWriter, text_writer
 from rmqcore.cli.output import BINARY, RowFormat, open_output, row_format, stdout_is_terminal
 from rmqcore.message import MessageView
@@ -70,7 +71,7 @@ class Answer:
         return DAMAGED if self._bodies.failures else OK
 
     def show_one(self, view: MessageView) -> int:
-        """Print a message; ``--json`` gives its object alone, a terminal all its values one below the other."""
+        """Print a message; ``--json`` gives its object alone, a table its values one below the other."""
         if self._as_json:
             value = json.loads(json_encoder(self._bodies.text)(view))
             indent = 2 if self._out is None and stdout_is_terminal() else None
@@ -80,5 +81,9 @@ class Answer:
                         "utf-8", "replace"
                     )
                 )
+            return DAMAGED if self._bodies.failures else OK
+        if self._kind == RowFormat.table:
+            with open_output(self._out) as sink:
+                sink.write(message_card(view, self._bodies).encode("utf-8", "replace"))
             return DAMAGED if self._bodies.failures else OK
         return self.show([view])

@@ -88,7 +88,7 @@ def export(
 
     Example:
       rmqcore export /data/store --format parquet -o /data/parquet
-      rmqcore export /data/store --format jsonl --topic Orders --body base64 -o /tmp/orders
+      rmqcore export /data/store --format jsonl --topic Orders -o /tmp/orders
     """
     wanted = filters.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
     if file_format == PartFormat.parquet and body not in (None, BodyMode.none):
@@ -126,7 +126,7 @@ def _print_summary(report: ExportReport) -> None:
         f"below {report.out}"
     )
     if report.damage:
-        note(f"{len(report.damage)} damaged ranges, {human_bytes(report.damaged_bytes)}:")
+        note(f"damaged ranges: {len(report.damage)}, {human_bytes(report.damaged_bytes)}")
 
 
 @contextmanager

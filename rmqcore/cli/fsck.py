@@ -99,7 +99,7 @@ def _summary(report: FsckReport) -> Table:
         "records": f"{counts['records']:,} of {human_bytes(counts['record_bytes'])}",
         "queue entries": f"{counts['cq_entries']:,}",
         "index entries": f"{counts['index_entries']:,}",
-        "damaged": f"{counts['damaged_ranges']:,} ranges of {human_bytes(counts['damaged_bytes'])}",
+        "damaged ranges": f"{counts['damaged_ranges']:,} of {human_bytes(counts['damaged_bytes'])}",
         "time": f"{report.seconds:.2f} s{rate}",
     }
     table = Table(show_header=False, box=None, pad_edge=False)

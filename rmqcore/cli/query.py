@@ -49,7 +49,7 @@ def query(
     When the index is missing or damaged, `rmqcore cat STORE --key KEY` finds the same by reading everything.
 
     Example:
-      rmqcore query /data/store --topic Orders --key ORDER_1 --since '2026-11-21#00:00:00:000'
+      rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
     """
     filters.conditions(None, None, None, None, since, until)
     answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from cli_runs import Run
 
+from rmqcore.offline.message_rows import FIELDS
+
 
 def manifest(golden: Path, case: str = "basic") -> dict[str, Any]:
     return json.loads((golden / case / "manifest.json").read_text())  # type: ignore[no-any-return]
@@ -107,6 +109,18 @@ def test_lookup_by_offset_and_by_id(rmqcore: Run, golden: Path) -> None:
                 rmqcore("lookup", store, str(message["at"]), "--json").object["phy_offset"]
                 == message["at"]
             )
+
+
+def test_lookup_shows_a_person_every_value(rmqcore: Run, golden: Path) -> None:
+    text = rmqcore("lookup", golden / "basic" / "store", "0", "--format", "table").out.decode()
+    for line in (
+        "topic                       TopicBasicA",
+        "keys                        key-0-0 hot9",
+        "  a = 0",
+    ):
+        assert line in text.splitlines()
+    names = {line.split(" ")[0] for line in text.splitlines() if not line.startswith(" ")}
+    assert names == set(FIELDS)
 
 
 @pytest.mark.parametrize("word", ["812", "9223372036854775807", "0" * 32, "F" * 56])

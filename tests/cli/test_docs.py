@@ -1,0 +1,98 @@
+"""docs/cli.md and the help texts say what the command line does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_runs import Run
+
+import rmqcore.offline.partitions  # noqa: F401  (defines an error of its own)
+from rmqcore.cli.app import VERBS
+from rmqcore.cli.mqadmin import verb_for
+from rmqcore.errors import StoreError
+
+DOCS = (Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md").read_text(
+    encoding="utf-8"
+)
+NAMES = [verb.__name__ for verb in VERBS]
+SHARED = DOCS.partition("## info")[0]
+
+
+def section(verb: str) -> str:
+    return DOCS.partition(f"\n## {verb}\n")[2].partition("\n## ")[0]
+
+
+def store_errors(above: type[StoreError] = StoreError) -> Iterator[type[StoreError]]:
+    yield above
+    for below in above.__subclasses__():
+        yield from store_errors(below)
+
+
+def examples(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("rmqcore ")]
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_every_option_is_documented(rmqcore: Run, verb: str) -> None:
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rmqcore(verb, "--help").out.decode())) - {
+        "--help"
+    }
+    assert len(options) > 1
+    for option in options:
+        assert re.search(rf"{option}(?![\w-])", section(verb) + SHARED), option
+
+
+def test_every_verb_is_documented() -> None:
+    assert re.findall(r"^\| \[`(\w+)`\]", DOCS, re.MULTILINE) == NAMES
+
+
+def test_options_in_the_docs_exist(rmqcore: Run) -> None:
+    known = {"--install-completion", "--version", "--apply"}
+    for verb in NAMES:
+        known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(verb, "--help").out.decode()))
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS)) <= known
+
+
+def test_error_codes() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `(\w+)` \| (\d+) \|$", DOCS, re.MULTILINE)
+    classes = [error for error in store_errors() if error.__module__.startswith("rmqcore.")]
+    assert sorted(rows) == sorted(
+        (error.code, error.__name__, str(error.exit_code)) for error in classes
+    )
+    assert len({error.code for error in classes}) == len(classes)
+
+
+def test_names_of_mqadmin() -> None:
+    table = DOCS.partition("| mqadmin | here |")[2]
+    for names, here in re.findall(r"^\| (`.*?) \| `(rmqcore \w+).*\|$", table, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            assert (verb_for(name) or "").startswith(here), name
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_examples_run(
+    rmqcore: Run, golden: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the docs and of --help; `tail -f` is run in test_terminal.py."""
+    if verb in ("cat", "export"):
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    found = examples(section(verb))
+    assert found == examples(rmqcore(verb, "--help").out.decode())
+    for number, line in enumerate(found):
+        words = shlex.split(re.split(r" \| | > ", line)[0])
+        assert words[1] == verb
+        if "-f" in words:
+            continue
+        places = {"/data/store": str(golden / "basic" / "store"), "Orders": "TopicBasicA"}
+        places |= {"/data/parquet": f"out{number}", "/tmp/orders": f"out{number}"}
+        places |= {
+            "7F00000100002A9F0000000000012F3C": "7F00000100002A9F000000000000032B",
+            "77628": "811",
+        }
+        done = rmqcore(*(places.get(word, word) for word in words[1:]))
+        assert done.code == 0, (line, done.err)
