@@ -178,7 +178,7 @@ class StoreReader:
         end_phy_offset: int | None = None,
         verify_crc: bool = False,
         batch_rows: int = 8192,
-        batch_bytes: int = 8 * 1024 * 1024,
+        batch_bytes: int = 2 * 1024 * 1024,
         progress: Progress | None = None,
     ) -> BatchStream:
         """Give the messages as columns, a stream of Arrow record batches.
@@ -191,7 +191,8 @@ class StoreReader:
         columns : iterable of str, optional
             MessageView names in the order wanted, also ``raw``; all but ``raw`` when None. What is not asked for is not built.
         batch_rows, batch_bytes : int
-            A batch ends with the record that reaches either.
+            A batch ends with the record that reaches either. Two mebibytes stay in a core's cache from the scan to the
+            consumer; larger batches were measured 1.3 to 1.5 times slower with bodies of a kibibyte.
 
         Raises
         ------

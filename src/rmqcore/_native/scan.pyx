@@ -314,7 +314,7 @@ cdef class ColumnScan(_Scan):
     cdef rmq_topics *topic_table
 
     def __cinit__(self, columns=None, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None,
-                  int64_t batch_rows=8192, int64_t batch_bytes=8 << 20):
+                  int64_t batch_rows=8192, int64_t batch_bytes=2 << 20):
         self.columns = columns if isinstance(columns, ColumnList) else ColumnList(columns)
         if not 0 < batch_rows <= 1 << 24:
             raise ValueError(f"batch_rows {batch_rows} is not in 1..{1 << 24}")
