@@ -1,3 +1,5 @@
+from libc.stdint cimport uint8_t
+
 from .kernels cimport rmq_delay_levels, rmq_known_props, rmq_record
 
 
@@ -16,5 +18,6 @@ cdef class MessageView:
     cdef dict _load_properties(self)
 
 
+cdef str text_of(const uint8_t *p, Py_ssize_t length)
 cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels)
 cdef object corrupt_message(str path, long long phy_offset, int code, const rmq_record *rec)

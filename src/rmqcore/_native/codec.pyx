@@ -124,7 +124,7 @@ DEFAULT_DELAY_LEVELS = DelayLevels([
 # ---- MessageView ------------------------------------------------------------------------------------
 
 
-cdef inline str text_of(const uint8_t *p, Py_ssize_t length):
+cdef str text_of(const uint8_t *p, Py_ssize_t length):
     """Java's reading of the bytes: malformed UTF-8 becomes U+FFFD."""
     if rmq_is_ascii(p, length):
         return PyUnicode_DecodeUTF8(<const char *> p, length, "replace")

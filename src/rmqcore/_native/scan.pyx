@@ -10,12 +10,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.errno cimport EIO, ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from .codec cimport DelayLevels, new_view
+from .codec cimport DelayLevels, new_view, text_of
 from .kernels cimport *
 
 from rmqcore._native.codec import DEFAULT_DELAY_LEVELS, select_crc32
@@ -406,7 +405,7 @@ cdef class ColumnScan(_Scan):
         names = []
         for i in range(rmq_topics_count(self.topic_table)):
             topic = rmq_topics_get(self.topic_table, i)
-            names.append(PyUnicode_DecodeUTF8(<const char *> topic.name.p, topic.name.len, "replace"))
+            names.append(text_of(topic.name.p, topic.name.len))
         return names
 
 
