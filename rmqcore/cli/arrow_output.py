@@ -12,7 +12,7 @@ from rmqcore.message import MessageView
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP_BYTES = 64 * 1024 * 1024
+ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 
 class Batches(Protocol):
@@ -34,7 +34,7 @@ def write_batches(
     """Write batches as they come.
 
     Arrow is the IPC file format in a file and the IPC stream format in a pipe, which cannot seek;
-    Parquet gets row groups of about 64 MiB.
+    Parquet gets row groups of about 32 MiB.
     """
     import pyarrow as pa
 

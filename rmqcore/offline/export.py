@@ -13,7 +13,7 @@ from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.message_rows import FIELDS, Body
 from rmqcore.offline.parquet_parts import Compression, ParquetParts
 from rmqcore.offline.part_files import TextParts
-from rmqcore.offline.partitions import PART_SUFFIXES, ExportTarget
+from rmqcore.offline.partitions import ExportTarget
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.walk import Blank, Progress
 
@@ -124,51 +124,48 @@ def export(
     began = time.monotonic()
     with ExportTarget(Path(out), overwrite=overwrite) as target:
         if file_format == "parquet":
-            rows, stored_bytes = _parquet(
-                reader, target.work, compression, body != "none", conditions
+            columns = [name for name in FIELDS if body != "none" or name != "body"]
+            rows, stored_bytes, places = _parquet(
+                ParquetParts(target.work, compression), reader, columns, conditions
             )
         else:
-            rows, stored_bytes = _text(
-                TextParts(target.work, file_format, body or "text"), reader, conditions
-            )
-        parts = [part for part in target.work.rglob("part-*") if part.suffix in PART_SUFFIXES]
-        file_bytes = sum(part.stat().st_size for part in parts)
-        target.publish()
+            parts = TextParts(target.work, file_format, body or "text")
+            rows, stored_bytes, places = _text(parts, reader, conditions)
+        file_bytes = sum(part.stat().st_size for part, _ in places)
+        target.publish(places)
     return ExportReport(
         path=str(reader.path),
         out=str(out),
         format=file_format,
         rows=rows,
         stored_bytes=stored_bytes,
-        files=len(parts),
+        files=len(places),
         file_bytes=file_bytes,
-        partitions=len({part.parent for part in parts}),
+        partitions=len({place.rpartition("/")[0] for _, place in places}),
         damage=list(reader.damage),
         seconds=round(time.monotonic() - began, 3),
     )
 
 
+Written = tuple[int, int, list[tuple[Path, str]]]
+"""Rows, bytes of their records, and the part files."""
+
+
 def _parquet(
-    reader: StoreReader,
-    folder: Path,
-    compression: Compression,
-    bodies: bool,
-    conditions: dict[str, Any],
-) -> tuple[int, int]:
+    parts: ParquetParts, reader: StoreReader, columns: list[str], conditions: dict[str, Any]
+) -> Written:
     import pyarrow as pa
 
-    parts = ParquetParts(folder, compression)
-    columns = [name for name in FIELDS if bodies or name != "body"]
     rows = stored_bytes = 0
     for batch in reader.batches(columns, **conditions):
         parts.write(pa.record_batch(batch))
         rows += batch.num_rows
         stored_bytes += batch.nbytes
     parts.close()
-    return rows, stored_bytes
+    return rows, stored_bytes, parts.names.places
 
 
-def _text(parts: TextParts, reader: StoreReader, conditions: dict[str, Any]) -> tuple[int, int]:
+def _text(parts: TextParts, reader: StoreReader, conditions: dict[str, Any]) -> Written:
     rows = stored_bytes = 0
     for view in reader.messages(**conditions):
         if isinstance(view, Blank):
@@ -177,4 +174,4 @@ def _text(parts: TextParts, reader: StoreReader, conditions: dict[str, Any]) -> 
         rows += 1
         stored_bytes += view.msg_size
     parts.close()
-    return rows, stored_bytes
+    return rows, stored_bytes, parts.names.places

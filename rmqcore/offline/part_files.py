@@ -31,19 +31,24 @@ def day_of(store_timestamp_ms: int) -> int:
 
 
 class PartNames:
-    """Paths of part files below a folder."""
+    """Names of part files: all in one folder while they are written, and the places they are for.
+
+    Attributes
+    ----------
+    places : list of (Path, str)
+        Each file, and its path below the folder of the export.
+    """
 
     def __init__(self, folder: Path, suffix: str) -> None:
         self._folder = folder
         self._suffix = suffix
-        self.count = 0
+        self.places: list[tuple[Path, str]] = []
 
     def new(self, partition: Partition) -> Path:
-        """A new part file of a partition, its folder made."""
-        folder = self._folder / partition_folder(*partition)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"part-{self.count:05}.{self._suffix}"
-        self.count += 1
+        """A new part file of a partition."""
+        name = f"part-{len(self.places):05}.{self._suffix}"
+        path = self._folder / name
+        self.places.append((path, f"{partition_folder(*partition)}/{name}"))
         return path
 
 

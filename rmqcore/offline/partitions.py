@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -108,14 +109,14 @@ class ExportTarget:
             )
         raise TargetNotEmptyError(f"{self.folder} {what}")
 
-    def publish(self) -> None:
-        """Move the finished files to their place, after what they replace is gone."""
+    def publish(self, places: Iterable[tuple[Path, str]]) -> None:
+        """Move finished files to their places below the folder, after what they replace is gone."""
         if self._overwrite:
             self._remove_earlier()
-        for part in sorted(self.work.rglob("part-*")):
-            place = self.folder / part.relative_to(self.work)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            part.rename(place)
+        for part, place in places:
+            target = self.folder / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.rename(target)
 
     def _remove_earlier(self) -> None:
         for leftover in self.folder.glob(f"{WORK_PREFIX}*"):

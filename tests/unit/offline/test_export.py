@@ -124,16 +124,11 @@ def test_small_budgets_change_nothing_but_the_row_groups(
     for batch in reader.batches(FIELDS, batch_rows=50):
         small.write(pa.record_batch(batch))
     small.close()
-    assert small.names.count > 6
+    assert len(small.names.places) > 6
     for topic in ("TopicBasicA", "TopicBasicB", "TopicBasicC"):
-        tables = [
-            pa.concat_tables(
-                pq.ParquetFile(path).read()
-                for path in sorted((tmp_path / size / f"topic={topic}").rglob("*.parquet"))
-            )
-            for size in ("large", "small")
-        ]
-        assert tables[0].equals(tables[1])
+        large = pq.ParquetFile(*(tmp_path / "large" / f"topic={topic}").rglob("*.parquet")).read()
+        parts = [path for path, place in small.names.places if place.startswith(f"topic={topic}/")]
+        assert pa.concat_tables(pq.ParquetFile(path).read() for path in parts).equals(large)
     assert not list((tmp_path / "small" / "spill").iterdir())
 
 
