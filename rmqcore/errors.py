@@ -95,3 +95,13 @@ class CompressionError(StoreError):
     code = "COMPRESSION"
     hint = "LZ4 and ZSTD bodies need the extra: pip install 'rmqcore[compress]'"
     exit_code = 2
+
+
+# ---- writing beside a store -------------------------------------------------------------------------
+
+
+class TargetNotEmptyError(StoreError):
+    """The folder to write into holds something already."""
+
+    code = "TARGET_NOT_EMPTY"
+    hint = "give an empty or new folder, or --overwrite to replace an earlier export"

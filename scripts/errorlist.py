@@ -26,11 +26,11 @@ def shared_codes() -> list[str]:
 
 def table() -> str:
     """The errors as a Markdown table."""
-    rows = ["| code | exit code | error | meaning | what to do |", "|---|---|---|---|---|"]
+    rows = ["| code | class | exit code | meaning | what to do |", "|---|---|---|---|---|"]
     for error in error_classes():
         meaning = (inspect.getdoc(error) or "").splitlines()[0]
         rows.append(
-            f"| `{error.code}` | {error.exit_code} | `{error.__name__}` | {meaning} | {error.hint} |"
+            f"| `{error.code}` | `{error.__name__}` | {error.exit_code} | {meaning} | {error.hint} |"
         )
     return "\n".join(rows)
 

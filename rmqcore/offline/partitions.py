@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from rmqcore.errors import StoreError
+from rmqcore.errors import TargetNotEmptyError
 
 DAY_MS = 86_400_000
 LAST_DAY = 2_932_896  # 9999-12-31
@@ -26,13 +26,6 @@ MAX_NAME_BYTES = 255 - len("topic=")
 
 # What Spark and Hive escape in partition names; other characters stay readable.
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range(32)}
-
-
-class TargetNotEmptyError(StoreError):
-    """The folder to write into holds something already."""
-
-    code = "TARGET_NOT_EMPTY"
-    hint = "give an empty or new folder, or --overwrite to replace an earlier export"
 
 
 @lru_cache(maxsize=65536)

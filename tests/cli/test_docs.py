@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import Run
 
-import rmqcore.offline.partitions  # noqa: F401  (defines an error of its own)
 from rmqcore.cli.app import VERBS
 from rmqcore.cli.mqadmin import verb_for
-from rmqcore.errors import StoreError
 
 DOCS = (Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md").read_text(
     encoding="utf-8"
@@ -24,12 +21,6 @@ SHARED = DOCS.partition("## info")[0]
 
 def section(verb: str) -> str:
     return DOCS.partition(f"\n## {verb}\n")[2].partition("\n## ")[0]
-
-
-def store_errors(above: type[StoreError] = StoreError) -> Iterator[type[StoreError]]:
-    yield above
-    for below in above.__subclasses__():
-        yield from store_errors(below)
 
 
 def examples(text: str) -> list[str]:
@@ -55,15 +46,6 @@ def test_options_in_the_docs_exist(rmqcore: Run) -> None:
     for verb in NAMES:
         known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(verb, "--help").out.decode()))
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS)) <= known
-
-
-def test_error_codes() -> None:
-    rows = re.findall(r"^\| `([A-Z_]+)` \| `(\w+)` \| (\d+) \|$", DOCS, re.MULTILINE)
-    classes = [error for error in store_errors() if error.__module__.startswith("rmqcore.")]
-    assert sorted(rows) == sorted(
-        (error.code, error.__name__, str(error.exit_code)) for error in classes
-    )
-    assert len({error.code for error in classes}) == len(classes)
 
 
 def test_names_of_mqadmin() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import pickle
+import pkgutil
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import rmqcore
 from rmqcore import errors
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -35,6 +38,17 @@ def test_every_error_bears_a_code_of_its_own_and_an_exit_code(
     )
     assert error.code.isupper()
     assert error.exit_code in {1, 2}
+
+
+def test_every_error_of_the_package_is_in_its_one_file() -> None:
+    for module in pkgutil.walk_packages(rmqcore.__path__, "rmqcore."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    below, found = [errors.StoreError], set()
+    while below:
+        found.add(error := below.pop())
+        below += error.__subclasses__()
+    assert {error for error in found if error.__module__.startswith("rmqcore")} == set(ERRORS)
 
 
 def test_no_two_errors_share_a_code(errorlist: ModuleType) -> None:

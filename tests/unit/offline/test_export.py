@@ -12,10 +12,11 @@ import pytest
 from conftest import StoreCopy
 from live_log import LiveLog
 
+from rmqcore.errors import TargetNotEmptyError
 from rmqcore.offline import parquet_parts, part_files
 from rmqcore.offline.export import ExportFormat, export
 from rmqcore.offline.message_rows import FIELDS
-from rmqcore.offline.partitions import TargetNotEmptyError, partition_folder
+from rmqcore.offline.partitions import partition_folder
 from rmqcore.offline.reader import StoreReader
 
 pa = pytest.importorskip("pyarrow")
