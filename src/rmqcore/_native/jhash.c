@@ -15,13 +15,7 @@ static inline int eight_are_ascii(const uint8_t *p) {
     return (v & UINT64_C(0x8080808080808080)) == 0;
 }
 
-static inline int four_are_ascii(const uint8_t *p) {
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return (v & 0x80808080U) == 0;
-}
-
-uint32_t rmq_jhash(uint32_t seed, const uint8_t *utf8, size_t len) {
+uint32_t rmq_jhash_any(uint32_t seed, const uint8_t *utf8, size_t len) {
     uint32_t h = seed;
     while (len > 0) {
         if (len >= 8 && eight_are_ascii(utf8)) {
@@ -30,11 +24,6 @@ uint32_t rmq_jhash(uint32_t seed, const uint8_t *utf8, size_t len) {
                 p[3] * (uint32_t)POW4 + p[4] * (uint32_t)POW3 + p[5] * (uint32_t)POW2 + p[6] * (uint32_t)POW1 + p[7];
             utf8 += 8;
             len -= 8;
-        } else if (len >= 4 && four_are_ascii(utf8)) { /* most tags have fewer than eight characters */
-            const uint8_t *p = utf8;
-            h = h * (uint32_t)POW4 + p[0] * (uint32_t)POW3 + p[1] * (uint32_t)POW2 + p[2] * (uint32_t)POW1 + p[3];
-            utf8 += 4;
-            len -= 4;
         } else if (*utf8 < 0x80) {
             h = h * POW1 + *utf8++;
             len--;

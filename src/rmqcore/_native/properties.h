@@ -39,13 +39,15 @@ typedef struct rmq_props_iter {
     uint64_t ones, twos;        /* separators of the block not yet visited */
 } rmq_props_iter;
 
-/* The steps are inline: a record has two to eight pairs of a few bytes, and calls cost as much as the work. */
+/* The steps are inline, by force: a record has two to eight pairs of a few bytes, calls cost as much as the work, and one
+ * that is left puts the whole iterator into memory. */
+#define RMQ_PROPS_INLINE static inline __attribute__((always_inline))
 
 #if defined(__SSE2__)
 
 /* p must be readable for 64 bytes; the first 32 are looked at only if `whole`, else their bits are 0. Most strings are that
  * short, and 32 bytes take half the instructions. */
-static inline rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
+RMQ_PROPS_INLINE rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
     const __m128i one = _mm_set1_epi8(RMQ_NAME_VALUE_SEPARATOR), two = _mm_set1_epi8(RMQ_PROPERTY_SEPARATOR);
     rmq_props_masks m = {0, 0};
     for (int i = whole ? 0 : 2; i < 4; i++) {
@@ -69,7 +71,7 @@ static inline uint64_t rmq_equal_bits(uint64_t word, uint64_t pattern) {
     return rmq_top_bits(~(((x & low) + low) | x | low));
 }
 
-static inline rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
+RMQ_PROPS_INLINE rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
     rmq_props_masks m = {0, 0};
     for (int i = whole ? 0 : 4; i < 8; i++) {
         /* A big-endian load turned round: byte 0 in memory is the lowest, whatever the host. */
@@ -82,7 +84,7 @@ static inline rmq_props_masks rmq_props_masks64(const uint8_t *p, int whole) {
 #endif
 
 /* Loads the masks of the up to 64 bytes at it->block without reading outside [before, end). */
-static inline void rmq_props_load(rmq_props_iter *it) {
+RMQ_PROPS_INLINE void rmq_props_load(rmq_props_iter *it) {
     const size_t left = (size_t)(it->end - it->block);
     rmq_props_masks m;
     if (left >= 64) {
@@ -103,7 +105,7 @@ static inline void rmq_props_load(rmq_props_iter *it) {
 
 /* Reads only [props - before, props + len): a record has at least 88 bytes in front of its properties, which lets the last
  * block be loaded whole; a bare string passes before = 0. */
-static inline void rmq_props_begin(rmq_props_iter *it, const uint8_t *props, size_t len, size_t before) {
+RMQ_PROPS_INLINE void rmq_props_begin(rmq_props_iter *it, const uint8_t *props, size_t len, size_t before) {
     it->begin = it->block = it->name = props;
     it->end = props + len;
     it->before = props - before;
@@ -113,7 +115,7 @@ static inline void rmq_props_begin(rmq_props_iter *it, const uint8_t *props, siz
 }
 
 /* Fills *out from name 0x01 value; split is the first 0x01 or NULL. */
-static inline int rmq_props_pair(const uint8_t *name, const uint8_t *split, const uint8_t *end, rmq_prop *out) {
+RMQ_PROPS_INLINE int rmq_props_pair(const uint8_t *name, const uint8_t *split, const uint8_t *end, rmq_prop *out) {
     if (split == NULL || split == name || split + 1 >= end) return 0;
     out->name.p = name;
     out->name.len = (uint32_t)(split - name);
@@ -123,7 +125,7 @@ static inline int rmq_props_pair(const uint8_t *name, const uint8_t *split, cons
 }
 
 /* 1 and the next pair, or 0 at the end. */
-static inline int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
+RMQ_PROPS_INLINE int rmq_props_next(rmq_props_iter *it, rmq_prop *out) {
     for (;;) {
         /* By pairs, not by separators: whether the next one is a 0x01 or a 0x02 is a coin toss to the processor. */
         while (it->twos) {
@@ -187,9 +189,7 @@ static inline void rmq_props_note(rmq_known_props *known, const rmq_prop *prop) 
     }
 }
 
-/* Inlined by force: the frame that a call sets up costs 25 instructions, a pair about 40. */
-static inline __attribute__((always_inline)) void rmq_props_known(const uint8_t *props, size_t len, size_t before,
-                                                                  rmq_known_props *out) {
+RMQ_PROPS_INLINE void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) {
     rmq_props_none(out);
     rmq_props_iter it;
     rmq_prop prop;
