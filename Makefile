@@ -43,7 +43,7 @@ lint-mypy:
 lint-stubs:
 	$(BIN)/stubtest rmqcore._native --concise --mypy-config-file pyproject.toml --allowlist tests/typing/stubtest.txt
 lint-cython:
-	$(BIN)/cython-lint $(PYX_FILES)
+	PATH=$(BIN):$$PATH cython-lint $(PYX_FILES) # it calls pycodestyle by name
 lint-c:
 	@echo "$(BIN)/clang-format --dry-run -Werror, for each C file"
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
