@@ -21,6 +21,8 @@
 enum {
     /* Copies may write so far past their end; rmq_batch.room keeps it free. */
     SLOP = 32,
+    PREFETCH_AHEAD = 4096,
+    PREFETCH_UP_TO = 8192,
     /* Room for two hosts, a message id and what the copies overrun. */
     ROW_ROOM = 2 * RMQ_HOST_TEXT_ROOM + RMQ_MSG_ID_V6_LEN + 8 * SLOP,
 };
@@ -332,6 +334,9 @@ INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *ba
     const uint8_t *readable = w.buf + w.len;
     rmq_known_props known;
     const int parsed = scan->filter && rmq_filter_needs_properties(scan->filter);
+    /* Bodies of changing length that nobody reads leave the hardware prefetcher behind: every line some way ahead is asked
+     * for (numbers of 1 KiB records of mixed size: 230 -> 51 ns each), unless the body is so long that two misses cost less. */
+    const int skips_bodies = !w.check_crc && !(wanted & (BIT(RMQ_COL_BODY) | BIT(RMQ_COL_RAW)));
     int32_t code = RMQ_S_FULL;
     while (batch->rows < scan->batch_rows && batch->bytes < scan->batch_bytes) {
         code = next_accepted(scan, &w, &at, &rec, &known);
@@ -339,6 +344,11 @@ INLINE int32_t scan_columns(rmq_scan *scan, const uint32_t wanted, rmq_batch *ba
         if (append(scan, wanted, batch, &rec, parsed ? &known : NULL, readable)) {
             code = RMQ_S_MEMORY;
             break;
+        }
+        if (skips_bodies && code <= PREFETCH_UP_TO) {
+            /* An address, not a pointer: it may lie behind the window, where a prefetch does nothing. */
+            const uintptr_t ahead = (uintptr_t)rec.at + PREFETCH_AHEAD;
+            for (uintptr_t z = 0; z < (uintptr_t)code; z += 64) __builtin_prefetch((const void *)(ahead + z));
         }
         at += (size_t)code;
         code = RMQ_S_FULL;
