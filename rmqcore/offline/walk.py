@@ -217,7 +217,8 @@ class LogWalk(Generic[Rows]):
         if error[0] == scan.BLANKSIZE:
             self._note(file, pos, window.end, "blank", error)
         elif window.end < self._file_size and error[0] in (scan.PAST_FILE, scan.SHORT_FILE):
-            self._note(file, pos, window.end, "short_file", error)
+            # A file that was cut since it was listed lacks all that it had; one that was short before ends where it ends.
+            self._note(file, pos, max(window.end, file.size), "short_file", error)
         elif tail:
             # Zeros behind the last record are room for more; anything else was to be a record, or is stale.
             self._note(file, pos, used, "torn_tail", error)

@@ -16,6 +16,7 @@ from store_maker import make_store, sample_records
 import rmqcore
 from rmqcore import Message, codec
 from rmqcore.errors import StoreError
+from rmqcore.offline.window import WINDOW
 
 FIRST = "commitlog/00000000000000000000"
 
@@ -196,15 +197,15 @@ def test_a_log_that_changes_while_it_is_read(tmp_path: Path, change: str) -> Non
     It once was read too early: views of records below a mebibyte were gathered until there were 1024 of them, up to a
     gibibyte, before the first was given out.
     """
-    records = [replace(record, body=b"x" * 30_000) for record in sample_records(120)]
-    made = make_store(records, log_file_size=1 << 21)
+    records = [replace(record, body=b"x" * 30_000) for record in sample_records(280)]
+    made = make_store(records, log_file_size=2 * WINDOW)
     made.write(tmp_path)
     reader = rmqcore.read(tmp_path)
     messages = reader.messages()
     seen = [next(messages) for _ in range(3)]
     first, second = sorted((tmp_path / "commitlog").iterdir())[:2]
     if change == "truncate":
-        os.truncate(first, 1_500_000)
+        os.truncate(first, WINDOW + 500_000)
     elif change == "empty":
         os.truncate(first, 0)
     elif change == "unlink":
@@ -213,7 +214,7 @@ def test_a_log_that_changes_while_it_is_read(tmp_path: Path, change: str) -> Non
         second.unlink()
     else:
         with first.open("r+b") as file:
-            file.seek(1_500_000)
+            file.seek(WINDOW + 500_000)
             file.write(bytes(600_000))
     seen += list(messages)
     written = {r.phy_offset: r for r in made.records}
