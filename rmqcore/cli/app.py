@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from rmqcore.cli import print_version
 from rmqcore.cli.cat import cat
-from rmqcore.cli.errors import FAILED, INTERRUPTED, OK, USAGE, guarded, say, silence_stdout
+from rmqcore.cli.errors import FAILED, INTERRUPTED, OK, USAGE, explain, guarded, say, silence_stdout
 from rmqcore.cli.export import export
 from rmqcore.cli.fsck import fsck
 from rmqcore.cli.get import get
@@ -85,6 +85,19 @@ def options(
 
 def run(words: Sequence[str]) -> int:
     """Run the command line with these words and answer its exit code."""
+    code = _run(words)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+    except OSError as error:  # what was still buffered does not fit: the answer is not whole
+        silence_stdout()
+        return explain(error) if code == OK else code
+    return code
+
+
+def _run(words: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
         answer = command.main(args=list(words), prog_name="rmqcore", standalone_mode=False)
@@ -98,14 +111,4 @@ def run(words: Sequence[str]) -> int:
         return INTERRUPTED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else OK
-    finally:
-        _flush_stdout()
     return answer if isinstance(answer, int) else OK
-
-
-def _flush_stdout() -> None:
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        silence_stdout()
