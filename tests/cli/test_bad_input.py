@@ -162,7 +162,10 @@ def test_a_directory_that_is_not_utf8(golden: Path, tmp_path: Path) -> None:
 
 
 def test_no_room_on_the_output(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It once ended in a traceback and exit code 120 for answers that fit the buffer of stdout, unless PYTHONUNBUFFERED was set."""
+    """It once ended in a traceback and exit code 120 for an answer that fits stdout's buffer.
+
+    PYTHONUNBUFFERED hid that.
+    """
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full")
