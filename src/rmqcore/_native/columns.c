@@ -16,6 +16,8 @@
      BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_FLAG) | BIT(RMQ_COL_QUEUE_OFFSET) | BIT(RMQ_COL_SYS_FLAG) |   \
      BIT(RMQ_COL_BORN_TIMESTAMP_MS) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_RECONSUME_TIMES) | \
      BIT(RMQ_COL_PREPARED_TRANSACTION_OFFSET) | BIT(RMQ_COL_TAGS_CODE))
+/* What a record stores, without what can be derived from it: numbers, topic, tags and body. */
+#define STORED ((NUMBERS & ~BIT(RMQ_COL_TAGS_CODE)) | BIT(RMQ_COL_TOPIC) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_BODY))
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
@@ -364,6 +366,8 @@ int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, 
             return scan_columns(scan, ALL_COLUMNS, batch, w, pos, rec);
         case NUMBERS:
             return scan_columns(scan, NUMBERS, batch, w, pos, rec);
+        case STORED:
+            return scan_columns(scan, STORED, batch, w, pos, rec);
         default:
             return scan_columns(scan, scan->wanted, batch, w, pos, rec);
     }
