@@ -124,6 +124,8 @@ cdef extern from "filter.h" nogil:
 cdef extern from "batch.h" nogil:
     enum:
         RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES
+        RMQ_COL_PHY_OFFSET, RMQ_COL_MSG_SIZE, RMQ_COL_QUEUE_ID, RMQ_COL_QUEUE_OFFSET, RMQ_COL_SYS_FLAG
+        RMQ_COL_STORE_TIMESTAMP_MS, RMQ_COL_TAGS_CODE
         RMQ_KIND_I32, RMQ_KIND_I64, RMQ_KIND_HASHES
     ctypedef struct rmq_column_type:
         const char *name
@@ -131,6 +133,8 @@ cdef extern from "batch.h" nogil:
     const rmq_column_type rmq_column_types[]
     ctypedef union rmq_values "rmq_column.values":
         void *any
+        int32_t *i32
+        int64_t *i64
     ctypedef struct rmq_column:
         rmq_values values
         int32_t *offsets

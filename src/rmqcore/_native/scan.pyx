@@ -52,11 +52,6 @@ cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
 cdef class _TextSet:
     """A set of texts as the kernels take it, and the memory behind it."""
 
-    cdef rmq_text_set table
-    cdef list texts
-    cdef rmq_slice *items
-    cdef uint32_t *slots
-
     def __cinit__(self, texts):
         memset(&self.table, 0, sizeof(self.table))
         if texts is None:
@@ -88,10 +83,6 @@ cdef class _TextSet:
 
 cdef class Filter:
     """Which records a scan delivers; None accepts everything. See StoreReader.messages for the meaning."""
-
-    cdef rmq_filter filter
-    cdef _TextSet topics, tags, keys
-    cdef int32_t *queue_ids
 
     def __cinit__(self, *, topics=None, queue_ids=None, tags=None, keys=None, since_ms=None, until_ms=None,
                   start_phy_offset=None, end_phy_offset=None):
@@ -137,11 +128,6 @@ cdef void release_array_capsule(object capsule) noexcept:
 
 cdef class ColumnList:
     """Chosen columns in order."""
-
-    cdef readonly tuple names
-    cdef int32_t ids[64]
-    cdef int64_t count
-    cdef uint32_t mask
 
     def __cinit__(self, names=None):
         chosen = PUBLIC_COLUMNS if names is None else tuple(names)
@@ -198,9 +184,6 @@ cdef class Batch:
     num_rows : int
     column_names : tuple of str
     """
-
-    cdef rmq_shared_batch *shared
-    cdef ColumnList columns
 
     def __init__(self):
         raise TypeError("Batch is made by a scan")
@@ -273,10 +256,6 @@ cdef class Batch:
 cdef class _Scan:
     """What both kinds of scan share: filter, delay levels, and where it stops."""
 
-    cdef rmq_scan scan
-    cdef Filter filter
-    cdef DelayLevels levels
-
     cdef _configure(self, Filter filter, DelayLevels levels, stop_offset):
         self.filter = filter
         self.levels = levels if levels is not None else DEFAULT_DELAY_LEVELS
@@ -306,11 +285,6 @@ cdef class ColumnScan(_Scan):
 
     Thread safety: one thread at a time; its batches may be used anywhere.
     """
-
-    cdef readonly ColumnList columns
-    cdef rmq_pool *pool
-    cdef rmq_batch *batch
-    cdef rmq_topics *topic_table
 
     def __cinit__(self, columns=None, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None,
                   int64_t batch_rows=8192, int64_t batch_bytes=2 << 20):
