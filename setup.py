@@ -26,6 +26,7 @@ EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, *COLUMNS],
     "cq": ["cq_bulk.c"],
+    "mapped_file": ["mapping.c"],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
 }
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NATIVE = ROOT / "src" / "rmqcore" / "_native"
 ALLOWED_UP = {
     ("codec", "rmqcore.errors"): "errors import nothing, so that native code may raise them",
+    ("mapped_file", "rmqcore.errors"): "likewise",
     (
         "codec",
         "rmqcore.compression",

@@ -1,0 +1,32 @@
+/* The system calls behind a mapped file. All answer 0 or a negated errno, and none touches a page that is not mapped. */
+#ifndef RMQ_MAPPING_H
+#define RMQ_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Opens an existing file of exactly `size` bytes and maps it shared. With `writable` *fd stays open, else it is -1.
+ * -EINVAL with *found != size: the file has another size. */
+int rmq_map_file(const char *path, size_t size, int writable, uint8_t **base, int *fd, int64_t *found);
+
+void rmq_unmap(uint8_t *base, size_t size);
+void rmq_close(int fd);
+
+/* Blocks on disk for [begin, end): afterwards a store to its pages cannot fail for want of room. */
+int rmq_allocate(int fd, int64_t begin, int64_t end);
+
+/* Makes the pages of [begin, end) writable now, so that the first store to each costs no fault. What is in them stays. */
+int rmq_populate(uint8_t *base, size_t begin, size_t end);
+
+/* Waits until the pages that hold [begin, end) are on disk. */
+int rmq_flush(uint8_t *base, size_t begin, size_t end);
+
+/* Asks the kernel to read [begin, end) soon. A hint: nothing to fail. */
+void rmq_read_ahead(uint8_t *base, size_t begin, size_t end);
+
+/* Zeros on disk, past the mapping: the mapping shows them too. */
+int rmq_write_zeros(int fd, int64_t begin, int64_t end);
+
+int rmq_sync(int fd);
+
+#endif
