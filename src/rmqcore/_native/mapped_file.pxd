@@ -10,6 +10,8 @@ cdef class MappedFile:
     cdef readonly bint writable
 
     cdef int map(self) except -1
+    cdef int check(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef int check_writable(self, Py_ssize_t begin, Py_ssize_t end) except -1
 
 
 cdef class MappedFiles:
