@@ -27,6 +27,8 @@ EXTENSIONS = {
     "scan": [*RECORD, *COLUMNS],
     "cq": ["cq_bulk.c"],
     "mapped_file": ["mapping.c"],
+    "message": RECORD,
+    "commitlog": [*RECORD, "filter.c", "queue_offsets.c", "append.c"],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
 }
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

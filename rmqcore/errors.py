@@ -97,6 +97,52 @@ class CompressionError(StoreError):
     exit_code = 2
 
 
+# ---- writing ----------------------------------------------------------------------------------------
+
+
+class StoreLockedError(StoreError):
+    """Another process, or another open store of this one, writes into the directory."""
+
+    code = "STORE_LOCKED"
+    hint = "one process writes a store; rmqcore.read() and the reading commands need no lock"
+
+
+class StoreClosedError(StoreError):
+    """The store was closed, or it belongs to the process that this one was forked from."""
+
+    code = "STORE_CLOSED"
+    hint = "open the directory again"
+
+
+class StoreFailedError(StoreError):
+    """A write, a sync or an allocation failed: nothing is written any more until the store is opened again."""
+
+    code = "STORE_FAILED"
+    hint = "look at the disk, then open the store again: recovery decides what is on it"
+
+
+class PutFailedError(StoreError):
+    """A put that `raise_for_status` was asked about did not end with PUT_OK.
+
+    Parameters
+    ----------
+    status : str
+        Name of the PutMessageStatus.
+    stored : bool
+        Whether the message is in the log all the same (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT).
+    """
+
+    code = "PUT_FAILED"
+
+    def __init__(self, status: str, stored: bool) -> None:
+        super().__init__(status, stored)
+        self.status = status
+        self.stored = stored
+
+    def __str__(self) -> str:
+        return f"put ended with {self.status}, {'stored all the same' if self.stored else 'nothing was stored'}"
+
+
 # ---- writing beside a store -------------------------------------------------------------------------
 
 

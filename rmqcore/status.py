@@ -27,3 +27,35 @@ class GetMessageStatus(Enum):
 
     def __str__(self) -> str:
         return self.name
+
+
+@unique
+class PutMessageStatus(Enum):
+    """The outcome of a put, for one message. Source: RocketMQ 5.5.0 PutMessageStatus."""
+
+    PUT_OK = "PUT_OK"
+    """Stored; with SYNC_FLUSH also on disk (docs/durability.md)."""
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """Stored; whether it is on disk is not known yet."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """Stored; too few replicas have answered in time."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    """Not stored: the store does not take writes (a slave)."""
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+    """Not stored: no room for it could be made, for instance on a full disk. The store is failed from now on."""
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    """Not stored: a limit or a rule forbids the message."""
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    """Not stored: more than 32,767 bytes of properties."""
+    OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+    IN_SYNC_REPLICAS_NOT_ENOUGH = "IN_SYNC_REPLICAS_NOT_ENOUGH"
+    PUT_TO_REMOTE_BROKER_FAIL = "PUT_TO_REMOTE_BROKER_FAIL"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+    WHEEL_TIMER_FLOW_CONTROL = "WHEEL_TIMER_FLOW_CONTROL"
+    WHEEL_TIMER_MSG_ILLEGAL = "WHEEL_TIMER_MSG_ILLEGAL"
+    WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
+
+    def __str__(self) -> str:
+        return self.name

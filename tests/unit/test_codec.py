@@ -357,13 +357,21 @@ def test_the_appended_crc_needs_room_too() -> None:
         Message("t", b"", flag=-(2**31) - 1),
         Message("t", b"", sys_flag=2**31),
         Message("t", b"", reconsume_times=2**31),
-        Message("t", b"", born_timestamp_ms=2**63),
-        Message("t", b"", prepared_transaction_offset=-(2**63) - 1),
     ],
 )
 def test_a_number_with_no_room_in_its_field_overflows(message: Message) -> None:
     with pytest.raises(OverflowError):
         record(message)
+
+
+@pytest.mark.parametrize("name", ["queue_id", "born_timestamp_ms", "prepared_transaction_offset"])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_a_number_that_is_no_java_long_is_refused_at_once(name: str, value: int) -> None:
+    message = Message("t", b"")
+    with pytest.raises(OverflowError):
+        setattr(message, name, value)
+    with pytest.raises(OverflowError):
+        Message("t", b"", **{name: value})  # type: ignore[arg-type]
 
 
 def test_text_that_has_no_bytes_is_refused() -> None:

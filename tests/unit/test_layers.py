@@ -17,6 +17,8 @@ NATIVE = ROOT / "src" / "rmqcore" / "_native"
 ALLOWED_UP = {
     ("codec", "rmqcore.errors"): "errors import nothing, so that native code may raise them",
     ("mapped_file", "rmqcore.errors"): "likewise",
+    ("commitlog", "rmqcore.errors"): "likewise",
+    ("commitlog", "rmqcore.status"): "status imports nothing, so that native code may answer it",
     (
         "codec",
         "rmqcore.compression",
@@ -26,6 +28,10 @@ ALLOWED_BETWEEN = {
     ("codec", "kernels"),
     ("scan", "kernels"),
     ("scan", "codec"),
+    ("commitlog", "codec"),
+    ("commitlog", "kernels"),
+    ("commitlog", "mapped_file"),
+    ("commitlog", "message"),
 }
 STATEMENT = re.compile(
     r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))",

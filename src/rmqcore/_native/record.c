@@ -126,17 +126,14 @@ static void put_prop_crc(uint8_t *begin, uint8_t *area) {
     area[19] = RMQ_PROPERTY_SEPARATOR;
 }
 
-int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room) {
-    const int64_t size = rmq_record_encoded_size(msg);
-    if (size < 0) return size;
-    if ((uint64_t)size > room) return RMQ_E_SHORT;
+void rmq_record_write(const rmq_message *msg, int64_t size, uint8_t *out) {
     const int v2 = msg->topic_len > RMQ_MAX_TOPIC_LEN_V1;
     int32_t sys_flag = msg->sys_flag & ~(RMQ_SYS_BORNHOST_V6 | RMQ_SYS_STOREHOST_V6);
     if (msg->born_host_v6) sys_flag |= RMQ_SYS_BORNHOST_V6;
     if (msg->store_host_v6) sys_flag |= RMQ_SYS_STOREHOST_V6;
 
     rmq_store_i32(out + RMQ_REC_TOTALSIZE, (int32_t)size);                            /* 1 TOTALSIZE */
-    rmq_store_i32(out + RMQ_REC_MAGIC, v2 ? RMQ_MAGIC_V2 : RMQ_MAGIC_V1);             /* 2 MAGICCODE */
+                                                                                      /* 2 MAGICCODE, last */
     rmq_store_i32(out + RMQ_REC_BODYCRC,                                              /* 3 BODYCRC */
                   (int32_t)(rmq_crc32(msg->body, msg->body_len) & RMQ_CRC_MASK));
     rmq_store_i32(out + RMQ_REC_QUEUEID, msg->queue_id);                              /* 4 QUEUEID */
@@ -164,6 +161,17 @@ int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room) {
     rmq_store_i16(p, (int16_t)stored_props_len(msg));                                 /* 17 PROPERTIES */
     p = put_bytes(p + 2, msg->props, msg->props_len);
     if (separator_size(msg)) *p++ = RMQ_PROPERTY_SEPARATOR;
+    /* A reader of the mapping that sees a magic sees a whole record, but for the appended CRC, which covers the magic.
+     * (It orders nothing on disk.) */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    rmq_store_i32(out + RMQ_REC_MAGIC, v2 ? RMQ_MAGIC_V2 : RMQ_MAGIC_V1);
     if (msg->append_prop_crc) put_prop_crc(out, p);
+}
+
+int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room) {
+    const int64_t size = rmq_record_encoded_size(msg);
+    if (size < 0) return size;
+    if ((uint64_t)size > room) return RMQ_E_SHORT;
+    rmq_record_write(msg, size, out);
     return size;
 }

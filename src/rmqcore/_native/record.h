@@ -141,6 +141,9 @@ typedef struct rmq_message {
  * RMQ_E_BODYLENGTH when a length has no room in its field. */
 int64_t rmq_record_encoded_size(const rmq_message *msg);
 
+/* Writes a message whose rmq_record_encoded_size() is `size` > 0 to out, which has room; MAGIC last. */
+void rmq_record_write(const rmq_message *msg, int64_t size, uint8_t *out);
+
 /* Writes exactly rmq_record_encoded_size() bytes to out. The V6 bits of sys_flag follow from the hosts. */
 int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room);
 

@@ -35,6 +35,39 @@ size_t rmq_host_text(const uint8_t *host, int v6, char *out) {
     return (size_t)(p - out);
 }
 
+static int parse_port(const char *text, size_t len, int32_t *out) {
+    const int negative = len > 0 && *text == '-';
+    int64_t value = 0;
+    if (len - (size_t)negative < 1 || len - (size_t)negative > 10) return 0;
+    for (size_t i = (size_t)negative; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9') return 0;
+        value = value * 10 + (text[i] - '0');
+    }
+    if (negative) value = -value;
+    *out = (int32_t)value;
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) {
+    char address[INET6_ADDRSTRLEN];
+    size_t colon = len;
+    int32_t port;
+    while (colon > 0 && text[colon - 1] != ':') colon--;
+    if (colon == 0 || !parse_port(text + colon, len - colon, &port)) return 0;
+    size_t begin = 0, end = colon - 1;
+    const int v6 = end >= 2 && text[0] == '[' && text[end - 1] == ']';
+    if (v6) {
+        begin++;
+        end--;
+    }
+    if (end - begin >= sizeof address || memchr(text, '\0', len)) return 0;
+    memcpy(address, text + begin, end - begin);
+    address[end - begin] = '\0';
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, address, out) != 1) return 0;
+    rmq_store_i32(out + (v6 ? 16 : 4), port);
+    return v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE;
+}
+
 void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < len; i++) {

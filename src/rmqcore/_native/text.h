@@ -15,6 +15,10 @@ _Static_assert(RMQ_MSG_ID_V4_LEN == 32 && RMQ_MSG_ID_V6_LEN == 56, "offset messa
 /* "ip:port" or "[v6]:port" of address bytes + 4-byte port; out has RMQ_HOST_TEXT_ROOM bytes. Answers the length. */
 size_t rmq_host_text(const uint8_t *host, int v6, char *out);
 
+/* The reverse: reads "ip:port" or "[v6]:port" into out, which has RMQ_HOST_V6_SIZE bytes. Answers RMQ_HOST_V4_SIZE or
+ * RMQ_HOST_V6_SIZE, 0 for anything else. A port is a decimal int. */
+size_t rmq_host_parse(const char *text, size_t len, uint8_t *out);
+
 /* Upper-case hex of len bytes, 2 * len characters. */
 void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out);
 
