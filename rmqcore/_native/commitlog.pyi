@@ -4,7 +4,8 @@ from typing import Final, NoReturn, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rmqcore._native.mapped_file import MappedFile
+from rmqcore._native.codec import DelayLevels, MessageView
+from rmqcore._native.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.message import Message
 from rmqcore.status import PutMessageStatus
 
@@ -71,3 +72,8 @@ class Appender:
     def put_many(
         self, messages: list[Message]
     ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+
+def view_at(
+    files: MappedFiles, phy_offset: int, end_offset: int, levels: DelayLevels
+) -> MessageView | None: ...
+def store_time(files: MappedFiles, phy_offset: int, end_offset: int) -> int: ...

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from rmqcore._native.codec import MessageView
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.msg_id import phy_offset_of_msg_id
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
@@ -18,8 +19,6 @@ from rmqcore.offline.time_search import Boundary
 from rmqcore.offline.time_search import offset_by_time as search_time
 
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
-
-MSG_ID_DIGITS = (32, 56)
 
 
 class StoreFiles(Protocol):
@@ -234,12 +233,6 @@ class StoreLookup:
         ValueError
             Not 32 or 56 hex digits.
         """
-        digits = msg_id.strip()
-        try:
-            packed = bytes.fromhex(digits) if len(digits) in MSG_ID_DIGITS else b""
-        except ValueError:
-            packed = b""
-        if len(packed) * 2 not in MSG_ID_DIGITS:
-            raise ValueError(f"message id {msg_id!r}: expected 32 or 56 hex digits")
-        message = self._store.message_at(int.from_bytes(packed[-8:], "big", signed=True))
-        return message if message is not None and message.msg_id == digits.upper() else None
+        message = self._store.message_at(phy_offset_of_msg_id(msg_id))
+        same = message is not None and message.msg_id == msg_id.strip().upper()
+        return message if same else None

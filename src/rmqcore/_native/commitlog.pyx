@@ -15,8 +15,9 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from .codec cimport DelayLevels, new_view
 from .kernels cimport *
-from .mapped_file cimport MappedFile
+from .mapped_file cimport MappedFile, MappedFiles
 from .message cimport Message
 
 import numpy as np
@@ -688,3 +689,34 @@ cdef Py_ssize_t sum_properties(list messages) except -1:
         one = write_properties((<Message?> message).properties, False, NULL, 0, &seen)
         total += min(one, PROPS_ROOM)
     return total
+
+
+# ---- reading back -----------------------------------------------------------------------------------
+
+
+def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
+    """The message whose record starts at `phy_offset` and ends at or before `end_offset`, over the mapping; None: there is none."""
+    cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
+    cdef rmq_record rec
+    cdef int64_t pos, left
+    if file is None:
+        return None
+    pos = phy_offset - file.file_from_offset
+    left = min(file.file_size - pos, end_offset - phy_offset)
+    if rmq_record_parse(file.base + pos, left, &rec) <= 0 or rmq_rec_phy_offset(&rec) != phy_offset:
+        return None
+    return new_view(file, &rec, levels)
+
+
+def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
+    """The store timestamp of that message without a view; -1: there is none."""
+    cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
+    cdef rmq_record rec
+    cdef int64_t pos, left
+    if file is None:
+        return -1
+    pos = phy_offset - file.file_from_offset
+    left = min(file.file_size - pos, end_offset - phy_offset)
+    if rmq_record_parse(file.base + pos, left, &rec) <= 0 or rmq_rec_phy_offset(&rec) != phy_offset:
+        return -1
+    return rmq_rec_store_timestamp(&rec)
