@@ -15,6 +15,7 @@ BODYCRC: Final[int]
 PAST_FILE: Final[int]
 SHORT_FILE: Final[int]
 BLANKSIZE: Final[int]
+PROPCRC: Final[int]
 NOTHING: Final[int]
 COLUMNS: Final[dict[str, int]]
 PUBLIC_COLUMNS: Final[tuple[str, ...]]
@@ -119,6 +120,6 @@ def find(
 ) -> tuple[int, int, int]: ...
 def used_bytes(buf: Buffer, length: int) -> int: ...
 def prop_crc_failures(
-    buf: Buffer, begin: int, end: int, limit: int
+    buf: Buffer, begin: int, end: int, limit: int, *, required: bool = False
 ) -> tuple[int, int, list[tuple[int, int, int]]]: ...
 def stream_capsule(batches: Iterable[Batch], columns: ColumnList) -> object: ...

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from rmqcore._native import codec, scan
 from rmqcore._native.codec import DelayLevels, MessageView
-from rmqcore.errors import CorruptMessageError
+from rmqcore.engine.log_window import plausible_record
 from rmqcore.offline.files import LogBytes, LogFile, open_log_file
 from rmqcore.offline.read_ahead import CARRY, ReadAhead
 
@@ -107,36 +107,11 @@ class Window:
         """Bring in a record of `size` bytes whose end is not here yet; False when there can be no such record."""
         if pos + size > self.end:
             return False
-        if size > WINDOW and not self._plausible(pos, size):
+        if size > WINDOW and not plausible_record(self._source.read_into, pos, size):
             return False
         before = self.end
         self.cover(pos, size)
         return self.end == before
-
-    def _plausible(self, pos: int, size: int) -> bool:
-        """Whether the lengths of a large record agree, seen from its two ends: a damaged TOTALSIZE must not ask for memory.
-
-        The record is checked as the one it would be without its body.
-        """
-        head = bytearray(128)
-        with memoryview(head) as view:
-            self._source.read_into(view, pos)
-        sys_flag = int.from_bytes(head[36:40], "big")
-        body_pos = 88 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
-        body_len = int.from_bytes(head[body_pos - 4 : body_pos], "big", signed=True)
-        tail_len = size - body_pos - body_len
-        if body_len < 0 or not 0 < tail_len <= 2 + 32767 + 2 + 32767:
-            return False
-        tail = bytearray(tail_len)
-        with memoryview(tail) as view:
-            self._source.read_into(view, pos + body_pos + body_len)
-        probe = head[:body_pos] + tail
-        probe[0:4] = len(probe).to_bytes(4, "big")
-        probe[body_pos - 4 : body_pos] = bytes(4)
-        try:
-            return codec.check(probe, check_crc=False) == len(probe)
-        except CorruptMessageError:
-            return False
 
     def step(self, pos: int) -> tuple[int, int, int, int]:
         """Code, size, found and expected of what lies at `pos`, all of it brought in."""

@@ -69,7 +69,8 @@ cdef extern from "prop_crc_scan.h" nogil:
     ctypedef struct rmq_prop_crc_failure:
         size_t pos
         int64_t expected, found
-    int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, rmq_prop_crc_failure *out, size_t room, int64_t *checked) noexcept
+    int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, int required, rmq_prop_crc_failure *out, size_t room,
+                              int64_t *checked) noexcept
 
 cdef extern from "properties.h" nogil:
     ctypedef struct rmq_slice:

@@ -37,6 +37,7 @@ BODYCRC = RMQ_E_BODYCRC
 PAST_FILE = RMQ_E_PAST_FILE
 SHORT_FILE = RMQ_E_SHORT_FILE
 BLANKSIZE = RMQ_E_BLANKSIZE
+PROPCRC = RMQ_E_PROPCRC
 NOTHING = RMQ_E_MAGIC
 
 COLUMNS = {rmq_column_types[i].name.decode(): i for i in range(RMQ_COL_COUNT)}
@@ -516,8 +517,10 @@ def used_bytes(buf, Py_ssize_t length):
 # ---- property CRC -----------------------------------------------------------------------------------
 
 
-def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit):
+def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *, bint required=False):
     """Check the appended ``__CRC32#`` of the sound records in ``buf[begin:end]``, which follow each other without a gap.
+
+    With `required` a record without one fails as well.
 
     Returns
     -------
@@ -539,7 +542,7 @@ def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit):
         if not 0 <= begin <= end <= exported.len:
             raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
         with nogil:
-            failures = rmq_prop_crc_scan(<const uint8_t *> exported.buf + begin, end - begin, found, limit, &checked)
+            failures = rmq_prop_crc_scan(<const uint8_t *> exported.buf + begin, end - begin, required, found, limit, &checked)
         first = [(begin + found[i].pos, found[i].expected, found[i].found) for i in range(min(failures, limit))]
         return checked, failures, first
     finally:

@@ -43,6 +43,12 @@ def test_failures_have_their_place_and_values() -> None:
     assert scan.prop_crc_failures(damaged, start_of(7), len(damaged), 9)[2][0][0] == start_of(7)
 
 
+def test_a_record_without_the_area_fails_where_it_is_required() -> None:
+    checked, failures, first = scan.prop_crc_failures(WHOLE, 0, len(WHOLE), 9, required=True)
+    assert (checked, failures) == (15, 5)
+    assert first == [(start_of(number), 0, -1) for number in range(0, 20, 4)]
+
+
 @pytest.mark.parametrize(("begin", "end"), [(-1, 5), (5, 4), (0, len(WHOLE) + 1)])
 def test_places_outside_the_buffer(begin: int, end: int) -> None:
     with pytest.raises(ValueError, match="do not fit"):

@@ -1,0 +1,131 @@
+"""In which CommitLog file a recovery begins to read.
+
+Newest file first, the first one whose first record is old enough that queues (and, if asked for, index) were complete there.
+
+Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #recoverAbnormally, #isMappedFileMatchedRecover,
+ConsumeQueueStore#isMappedFileMatchedRecover, IndexService#isMappedFileMatchedRecover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rmqcore._native import scan
+from rmqcore._native.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.checkpoint import StoreCheckpoint
+from rmqcore.engine.log_window import LogWindow
+from rmqcore.engine.recovery_scan import LogFile
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """What the choice needs of a file's first record; `phy_offset` is what the record says."""
+
+    phy_offset: int
+    store_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The file to begin with.
+
+    Attributes
+    ----------
+    number : int
+        Of the file, counted from the oldest.
+    reason : str
+    files_looked_at : int
+    """
+
+    number: int
+    reason: str
+    files_looked_at: int
+
+
+def choose_start(
+    files: Sequence[LogFile],
+    file_size: int,
+    checkpoint: StoreCheckpoint,
+    dispatch_from: int,
+    config: MessageStoreConfig,
+    *,
+    clean_exit: bool,
+) -> Start:
+    """Find the file to begin with; ``commit_log_recover_max_num`` files are looked at, the last of them is taken when none matches.
+
+    Parameters
+    ----------
+    files : sequence of LogFile
+        Ascending, at least one.
+    dispatch_from : int
+        Greatest end of a message that has a queue entry; -1 without any.
+    """
+    most = config.commit_log_recover_max_num
+    for number in range(len(files) - 1, -1, -1):
+        looked_at = len(files) - number
+        first = read_first_record(files[number], file_size, config)
+        why = _matches(first, checkpoint, dispatch_from, config, clean_exit=clean_exit)
+        if why:
+            return Start(number, why, looked_at)
+        if looked_at >= most:
+            return Start(number, f"none of the newest {most} files matched", looked_at)
+    return Start(0, "the oldest file", len(files))
+
+
+def read_first_record(
+    file: LogFile, file_size: int, config: MessageStoreConfig
+) -> FirstRecord | None:
+    """The record at the start of a file, None when there is no sound one (zeros, a BLANK, damage)."""
+    rows = ColumnScan(["phy_offset", "store_timestamp_ms"], batch_rows=1)
+    prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
+    with LogWindow(file.path, file_size, room=4096) as window:
+        window.cover(0)
+        while not rows.pending_rows:
+            _, code, _, size = rows.feed(
+                window.buf,
+                window.length,
+                0,
+                file.file_from_offset,
+                file.file_from_offset + file_size,
+                check_place=config.check_commit_log_offset_on_recover,
+                check_crc=config.check_crc_on_recover and not prop_crc,
+            )
+            if not rows.pending_rows and not (code == scan.SHORT and window.holds(0, size)):
+                return None
+        if prop_crc:
+            failures = scan.prop_crc_failures(window.buf, 0, window.length, 1, required=True)[2]
+            if failures and failures[0][0] == 0:
+                return None
+    batch = rows.take()
+    phy_offset = np.frombuffer(batch.buffer("phy_offset"), np.int64)
+    store_timestamp_ms = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
+    return FirstRecord(int(phy_offset[0]), int(store_timestamp_ms[0]))
+
+
+def _matches(
+    first: FirstRecord | None,
+    checkpoint: StoreCheckpoint,
+    dispatch_from: int,
+    config: MessageStoreConfig,
+    *,
+    clean_exit: bool,
+) -> str:
+    """Why a recovery may begin with the file that has this first record; empty when it may not."""
+    if first is None or first.store_timestamp_ms == 0:
+        return ""
+    if config.message_index_enable and config.message_index_safe:
+        if first.store_timestamp_ms > checkpoint.index_msg_timestamp_ms:
+            return ""
+    if clean_exit:
+        reason, found, limit = "queues reach to", first.phy_offset, dispatch_from
+    elif checkpoint.logics_physical_offset > 0:
+        reason = "the checkpoint says that queues were on disk up to"
+        found, limit = first.phy_offset, checkpoint.logics_physical_offset
+    else:
+        reason = "the checkpoint says that queues were on disk up to the time"
+        found, limit = first.store_timestamp_ms, checkpoint.logics_msg_timestamp_ms
+    return f"{reason} {limit}" if found <= limit else ""
