@@ -42,9 +42,7 @@ class LogWindow:
     Not safe to share between threads.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], file_size: int, *, room: int = WINDOW
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], file_size: int, *, room: int = WINDOW) -> None:
         self.path = Path(path)
         self.file_size = file_size
         self.start = 0

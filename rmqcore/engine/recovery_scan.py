@@ -159,7 +159,9 @@ class RecoveryScan:
                 window.cover(pos)
                 begin = pos
                 pos, code, found, expected = self._feed(file, window, pos)
-                if code == scan.END or (code == scan.SHORT and self._goes_on(window, begin, pos, expected)):
+                if code == scan.END or (
+                    code == scan.SHORT and self._goes_on(window, begin, pos, expected)
+                ):
                     continue
                 end = file.file_from_offset + pos
                 self._take(file.file_from_offset + batch_pos, end)

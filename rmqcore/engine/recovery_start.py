@@ -55,7 +55,9 @@ def choose_start(
     *,
     clean_exit: bool,
 ) -> Start:
-    """Find the file to begin with; ``commit_log_recover_max_num`` files are looked at, the last of them is taken when none matches.
+    """Find the file to begin with.
+
+    ``commit_log_recover_max_num`` files are looked at; when none matches, the last one looked at is taken.
 
     Parameters
     ----------
@@ -94,7 +96,9 @@ def read_first_record(
                 check_place=config.check_commit_log_offset_on_recover,
                 check_crc=config.check_crc_on_recover and not prop_crc,
             )
-            if not rows.pending_rows and not (code == scan.SHORT and window.holds(0, size)):
+            if code not in (scan.SHORT, scan.FULL) or (
+                code == scan.SHORT and not window.holds(0, size)
+            ):
                 return None
         if prop_crc:
             failures = scan.prop_crc_failures(window.buf, 0, window.length, 1, required=True)[2]
@@ -117,9 +121,9 @@ def _matches(
     """Why a recovery may begin with the file that has this first record; empty when it may not."""
     if first is None or first.store_timestamp_ms == 0:
         return ""
-    if config.message_index_enable and config.message_index_safe:
-        if first.store_timestamp_ms > checkpoint.index_msg_timestamp_ms:
-            return ""
+    index_safe = config.message_index_enable and config.message_index_safe
+    if index_safe and first.store_timestamp_ms > checkpoint.index_msg_timestamp_ms:
+        return ""
     if clean_exit:
         reason, found, limit = "queues reach to", first.phy_offset, dispatch_from
     elif checkpoint.logics_physical_offset > 0:
