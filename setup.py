@@ -30,6 +30,15 @@ EXTENSIONS = {
     "message": RECORD,
     "commitlog": [*RECORD, "filter.c", "queue_offsets.c", "append.c"],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
+    "mapped_index": [
+        "index_put.c",
+        "index_file.c",
+        "jhash.c",
+        "utf8.c",
+        "mapping.c",
+        "batch.c",
+        "arrow_export.c",
+    ],
 }
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from rmqcore._native.codec import MessageView
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
 from rmqcore.engine.msg_id import phy_offset_of_msg_id
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
-from rmqcore.offline.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
 from rmqcore.offline.info import log_end
 from rmqcore.offline.queue_files import QueueFiles
 from rmqcore.offline.queue_get import LEAST_BYTES, MAX_BYTES, OfflineGetResult, QueueGet, TagFilter

@@ -46,6 +46,7 @@ static void check_walks(const rmq_index_header *header, const uint8_t *control, 
         control[4] & 1 ? INT64_MIN : (int64_t)((uint64_t)header->begin_timestamp + control[5] * UINT64_C(1000));
     walk.end_ms = control[4] & 2 ? INT64_MAX : header->end_timestamp;
     walk.index_count = header->index_count;
+    walk.steps = INT64_MAX;
     for (size_t slot = 0; slot < slot_count && slot < 8; slot++) {
         walk.next_index = rmq_load_i32(slots + 4 * slot);
         /* The hash of the chain's newest entry when there is one, so that something is found. */

@@ -32,6 +32,10 @@ ALLOWED_BETWEEN = {
     ("commitlog", "kernels"),
     ("commitlog", "mapped_file"),
     ("commitlog", "message"),
+    ("mapped_index", "kernels"),
+    ("mapped_index", "mapped_file"),
+    ("mapped_index", "scan"),
+    ("mapped_index", "index"),
 }
 STATEMENT = re.compile(
     r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))",

@@ -6,7 +6,7 @@ The callers read the files: what comes in here are buffers, and what a number in
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from collections import namedtuple
 
@@ -29,8 +29,10 @@ cdef extern from "index_file.h" nogil:
     ctypedef struct rmq_index_walk:
         int64_t begin_timestamp, begin_ms, end_ms
         int32_t key_hash, next_index, index_count, broken_index
+        int64_t steps
     int rmq_index_chain_walk(rmq_index_walk *walk, const uint8_t *window, size_t len, int32_t first_index, int64_t *out,
                              size_t room, size_t *hits) noexcept
+    int rmq_index_time_matched(int64_t begin_timestamp, int64_t end_timestamp, int64_t begin_ms, int64_t end_ms) noexcept
     ctypedef struct rmq_index_finding:
         int64_t index, expected, found
         int32_t field
@@ -112,6 +114,11 @@ def key_hash(topic, key):
     return rmq_index_hash(topic_utf8, len(topic_utf8), key_utf8, len(key_utf8))
 
 
+def time_matched(header, int64_t begin_ms, int64_t end_ms):
+    """Whether a file with this header can hold what a query for a time range wants (IndexFile#isTimeMatched)."""
+    return bool(rmq_index_time_matched(header.begin_timestamp_ms, header.end_timestamp_ms, begin_ms, end_ms))
+
+
 cdef class ChainWalk:
     """A walk along one chain, newest entry first, through windows that the caller reads."""
 
@@ -125,6 +132,7 @@ cdef class ChainWalk:
         self.walk.begin_ms = begin_ms
         self.walk.end_ms = end_ms
         self.walk.broken_index = 0
+        self.walk.steps = INT64_MAX
 
     @property
     def next_index(self):

@@ -46,6 +46,8 @@ int rmq_index_chain_walk(rmq_index_walk *walk, const uint8_t *window, size_t len
         if (at <= 0 || at >= walk->index_count) return RMQ_WALK_END;
         if (at < first || at >= last) return RMQ_WALK_WINDOW;
         if (*hits == room) return RMQ_WALK_FULL;
+        if (walk->steps <= 0) return RMQ_WALK_STEPS;
+        walk->steps--;
         rmq_index_entry e = rmq_index_entry_load(window + (size_t)(at - first) * RMQ_IDX_ENTRY_SIZE);
         if (e.time_diff < 0) {
             walk->next_index = 0;

@@ -59,6 +59,7 @@ enum {
     RMQ_WALK_WINDOW = 1, /* entry next_index lies outside the window: read it and walk on */
     RMQ_WALK_FULL = 2,   /* `out` is full: walk on with more room */
     RMQ_WALK_BROKEN = 3, /* entry broken_index has a PREVINDEX that does not go down; the chain ends there */
+    RMQ_WALK_STEPS = 4,  /* looked at as many entries as `steps` allowed */
 };
 
 typedef struct rmq_index_walk {
@@ -68,7 +69,16 @@ typedef struct rmq_index_walk {
     int32_t next_index;   /* in: the slot's value; out: where to go on */
     int32_t index_count;  /* of the file's header: entries 1 .. index_count - 1 are in use */
     int32_t broken_index; /* set with RMQ_WALK_BROKEN */
+    int64_t steps;        /* entries that may still be looked at; counted down */
 } rmq_index_walk;
+
+/* Whether a file with these times can hold what a query for begin_ms to end_ms wants (IndexFile#isTimeMatched). */
+static inline int rmq_index_time_matched(int64_t begin_timestamp, int64_t end_timestamp, int64_t begin_ms,
+                                         int64_t end_ms) {
+    return (begin_ms < begin_timestamp && end_ms > end_timestamp) ||
+           (begin_ms >= begin_timestamp && begin_ms <= end_timestamp) ||
+           (end_ms >= begin_timestamp && end_ms <= end_timestamp);
+}
 
 /* Follows the chain from next_index through a window that starts at entry first_index: [window, window + len).
  * Offsets of matching entries go to out, newest first; *hits is their number, at most room. */

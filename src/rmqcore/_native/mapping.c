@@ -78,6 +78,8 @@ void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) {
     (void)madvise(base + begin, end - begin, MADV_WILLNEED);
 }
 
+void rmq_read_at_random(uint8_t *base, size_t size) { (void)madvise(base, size, MADV_RANDOM); }
+
 int rmq_write_zeros(int fd, int64_t begin, int64_t end) {
     static const uint8_t zeros[1 << 16];
     while (begin < end) {

@@ -24,6 +24,9 @@ int rmq_flush(uint8_t *base, size_t begin, size_t end);
 /* Asks the kernel to read [begin, end) soon. A hint: nothing to fail. */
 void rmq_read_ahead(uint8_t *base, size_t begin, size_t end);
 
+/* Says that single pages are wanted: nothing around them is read from disk with them. A hint. */
+void rmq_read_at_random(uint8_t *base, size_t size);
+
 /* Zeros on disk, past the mapping: the mapping shows them too. */
 int rmq_write_zeros(int fd, int64_t begin, int64_t end);
 

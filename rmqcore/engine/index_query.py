@@ -1,37 +1,34 @@
-"""Queries by key over all IndexFiles of a store."""
+"""Queries by key over all IndexFiles of a store, and what makes a record found so a true hit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 from rmqcore._native.codec import MessageView
-from rmqcore._native.index import key_hash
-from rmqcore.offline.index_files import IndexFileReader
+from rmqcore._native.index import IndexHeader, key_hash, time_matched
+from rmqcore._native.mapped_index import IndexAnswer
+
+__all__ = ["INDEX_TYPES", "TAG_PREFIX", "TAG_TYPE", "IndexAnswer", "has_key", "query_offsets"]
 
 INDEX_TYPES = (None, "K", "U", "T")
+TAG_TYPE = "T"
 TAG_PREFIX = "T#"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexAnswer:
-    """What the index files say.
+class SearchableIndexFile(Protocol):
+    """An index file that is read, not mapped; `rmqcore._native.mapped_index.IndexFiles` searches mapped ones."""
 
-    Attributes
-    ----------
-    phy_offsets : list of int
-        Ascending; hash collisions are among them, and an offset can be there twice.
-    last_update_timestamp_ms, last_update_phy_offset : int
-        The end of the newest file; both 0 when nothing was found, as in Java.
-    """
+    @property
+    def header(self) -> IndexHeader:
+        """What its header says."""
 
-    phy_offsets: list[int]
-    last_update_timestamp_ms: int
-    last_update_phy_offset: int
+    def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int) -> list[int]:
+        """Phy offsets of entries with a hash, newest first."""
 
 
 def query_offsets(
-    files: Sequence[IndexFileReader],
+    files: Sequence[SearchableIndexFile],
     topic: str,
     key: str,
     limit: int,
@@ -43,18 +40,14 @@ def query_offsets(
 
     Source: RocketMQ 5.5.0 IndexService#queryOffset, DefaultMessageStore#queryMessage.
     """
-    text = TAG_PREFIX + key if index_type == "T" else key
+    text = TAG_PREFIX + key if index_type == TAG_TYPE else key
     wanted = key_hash(topic, text)
     found: list[int] = []
     for file in reversed(files):
-        begin, end = file.header.begin_timestamp_ms, file.header.end_timestamp_ms
-        if (
-            (begin_ms < begin and end_ms > end)
-            or begin <= begin_ms <= end
-            or begin <= end_ms <= end
-        ):
+        header = file.header
+        if time_matched(header, begin_ms, end_ms):
             found += file.find(wanted, begin_ms, end_ms, limit - len(found))
-        if begin < begin_ms or len(found) >= limit:
+        if header.begin_timestamp_ms < begin_ms or len(found) >= limit:
             break
     if not found:
         return IndexAnswer([], 0, 0)
@@ -66,7 +59,7 @@ def has_key(message: MessageView, topic: str, key: str, index_type: str | None) 
     """Tell whether a message was indexed under this very key, not one with the same hash."""
     if message.topic != topic:
         return False
-    if index_type == "T":
+    if index_type == TAG_TYPE:
         return message.tags == key
     if index_type == "K":
         return key in message.keys

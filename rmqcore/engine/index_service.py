@@ -1,0 +1,428 @@
+"""The index files of an open store: which there are, where keys go, what a query finds."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqcore._native.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles, first_row
+from rmqcore._native.scan import Batch, ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.index_file import (
+    IndexFile,
+    find_geometry,
+    is_index_file_name,
+    next_name,
+    read_header,
+)
+from rmqcore.engine.index_query import TAG_TYPE
+from rmqcore.engine.paths import MAX_OFFSET, StorePaths
+
+COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
+
+
+def wall_clock_ms() -> int:
+    """Give the time that names of files are made of, milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class IndexService:
+    """All index files of a store, oldest first. The newest one takes keys until it is full.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+        ``message_index_enable`` and ``index_file_write_enable`` off: nothing is put; ``index_file_read_enable`` off: nothing is
+        found.
+    on_full : callable
+        Called with the end timestamp (milliseconds) of a file that is full and on disk: what the checkpoint's
+        indexMsgTimestamp becomes.
+    clock : callable, optional
+        Wall clock in milliseconds, for names.
+
+    Notes
+    -----
+    **Durability.** A full file is synced by `flush_full`, which the next roll does at the latest; the one in use by `flush` and
+    `close`. After a crash only files that were full and synced are kept, everything behind them is indexed again.
+
+    **Thread safety.** One thread puts. Any thread queries, without a lock: the list of files never changes under a query, and a
+    deleted file stays mapped as long as one looks at it. `flush`, `allocate_ahead`, `delete_expired` may run in other threads.
+
+    Source: RocketMQ 5.5.0 IndexService.
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig,
+        *,
+        on_full: Callable[[int], None],
+        clock: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._folder = paths.index
+        self._config = config
+        self._on_full = on_full
+        self._clock = clock
+        self._writing = config.message_index_enable and config.index_file_write_enable
+        self._reading = config.index_file_read_enable
+        self._most_hits = config.max_msgs_num_batch
+        self._files: tuple[IndexFile, ...] = ()
+        self._search = IndexFiles()
+        self._writer: IndexFile | None = None
+        self._unsynced: list[IndexFile] = []  # full ones
+        self._new_names = False
+        self._newest_name: str | None = None
+        self._resume_offset: int | None = None
+        self._list_lock = threading.Lock()
+        self._flush_lock = threading.Lock()
+
+    # ---- loading --------------------------------------------------------------------------------
+
+    def load(self, *, clean: bool, index_msg_timestamp_ms: int) -> None:
+        """Open the files of ``index/``; names that are no number are left alone.
+
+        After an unclean exit only files are kept that were certainly on disk: full ones, in order, as long as their end
+        timestamps rise and are not above the checkpoint's. The others are deleted, to be made again from `resume_offset` on.
+
+        Parameters
+        ----------
+        clean : bool
+            No ``abort`` file was there.
+        index_msg_timestamp_ms : int
+            indexMsgTimestamp of the checkpoint.
+
+        Raises
+        ------
+        StoreFormatError
+            A file has another size than configured, and its slots and entries cannot be told.
+        OSError
+            A file cannot be read or deleted.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 IndexService#load, which keeps files that are not full too, lengthens short files and does not ask
+        for an order.
+        """
+        self._remove([self._folder / name for name, size in self._list_files() if size == 0])
+        names = [name for name, _ in self._list_files()]
+        self._newest_name = names[-1] if names else None
+        kept: list[IndexFile] = []
+        last_end_ms = -1
+        for number, name in enumerate(names):
+            file = self._open(self._folder / name, writable=clean and name == names[-1])
+            end_ms = file.native.header.end_timestamp_ms
+            # A full file is synced before the next one is, and only then its end gets into the checkpoint.
+            synced = file.native.full and last_end_ms < end_ms <= index_msg_timestamp_ms
+            if not clean and not synced:
+                self._remove([self._folder / later for later in names[number:]])
+                break
+            kept.append(file)
+            last_end_ms = end_ms
+        self._set_files(kept)
+        self._writer = kept[-1] if kept and kept[-1].writable else None
+        if not clean:
+            self._resume_offset = self._end()
+        elif not self._folder.is_dir():
+            self._resume_offset = 0
+        else:
+            self._resume_offset = None
+
+    def _list_files(self) -> list[tuple[str, int]]:
+        """Names and sizes of the index files, in name order."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return sorted(
+                    (entry.name, entry.stat().st_size)
+                    for entry in entries
+                    if is_index_file_name(entry.name) and entry.is_file()
+                )
+        except FileNotFoundError:
+            return []
+
+    def _open(self, path: Path, *, writable: bool) -> IndexFile:
+        header = read_header(path)
+        configured = self._config.max_hash_slot_num, self._config.max_index_num
+        geometry = find_geometry(path, path.stat().st_size, header, *configured)
+        return IndexFile(path, *geometry, header, writable=writable and geometry == configured)
+
+    def trim(self, log_end: int) -> None:
+        """Delete files with entries of messages at or behind the end of the log, and all files behind them.
+
+        Parameters
+        ----------
+        log_end : int
+            CommitLog offset after the last message.
+
+        Raises
+        ------
+        OSError
+            A file cannot be deleted.
+        """
+        files = list(self._files)
+        for number, file in enumerate(files):
+            if file.native.end_phy_offset >= log_end:
+                self._remove([later.path for later in files[number:]])
+                self._set_files(files[:number])
+                self._writer = None
+                self._resume_offset = self._end()
+                return
+
+    @property
+    def resume_offset(self) -> int | None:
+        """CommitLog offset from which on messages have to be put again after `load` and `trim`; None when all are in.
+
+        It is the newest message of the last file kept, of which some keys may be missing: `put_batch` knows which.
+        """
+        return self._resume_offset if self._writing else None
+
+    def _end(self) -> int:
+        return self._files[-1].native.end_phy_offset if self._files else 0
+
+    def _remove(self, paths: list[Path]) -> None:
+        """Delete files, the newest first: what is left is a sound beginning at any time. An empty ``index/`` goes too.
+
+        Without the folder even an open that finds no abort file knows that nothing is indexed.
+        """
+        if not paths:
+            return
+        for path in reversed(paths):
+            path.unlink()
+        sync_folder(self._folder)
+        if not any(self._folder.iterdir()):
+            self._folder.rmdir()
+
+    def _set_files(self, files: list[IndexFile]) -> None:
+        """Replace the list in one store: a query works on the one that it took."""
+        self._files = tuple(files)
+        self._search = IndexFiles(file.native for file in files)
+
+    # ---- putting --------------------------------------------------------------------------------
+
+    def put_batch(self, scan: ColumnScan | None, batch: Batch, from_phy_offset: int) -> None:  # noqa: ARG002
+        """Put the keys of a batch's messages from an offset on.
+
+        Parameters
+        ----------
+        scan : ColumnScan, optional
+            What made the batch; all that an index needs is in the batch.
+        batch : Batch
+            With the columns phy_offset, store_timestamp_ms and key_hashes.
+        from_phy_offset : int
+            Rows before it are left out.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or a full file cannot be synced. What is in stays in; the same batch can be put again.
+
+        Notes
+        -----
+        As in Java, messages before the newest indexed one are left out, and the first message after a file became full makes the
+        next file, also when it has no keys. The newest indexed message itself, which Java puts twice, gets the keys it lacks.
+
+        Source: RocketMQ 5.5.0 IndexService#buildIndex.
+        """
+        if not self._writing:
+            return
+        row = first_row(batch, from_phy_offset)
+        if row == len(batch):
+            return
+        file = self._writer
+        if file is None:
+            file = self._roll()
+        key = self._search.keys_in(batch, row)
+        code = PUT_FULL
+        while True:
+            row, key, code = file.native.put(batch, row, key)
+            if code == PUT_DONE:
+                return
+            if code == PUT_FULL:
+                file = self._roll()
+            else:
+                file.make_room()
+
+    def _roll(self) -> IndexFile:
+        """Make the next file. The full one is synced later, but two of them do not wait."""
+        self.flush_full()
+        full = self._writer
+        config = self._config
+        with self._list_lock:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            name = next_name(self._clock(), self._newest_name)
+            before = self._files[-1].native.header if self._files else None
+            file = IndexFile.create(
+                self._folder / name, config.max_hash_slot_num, config.max_index_num, before
+            )
+            self._newest_name = name
+            self._new_names = True
+            self._set_files([*self._files, file])
+            self._writer = file
+            if full is not None:
+                self._unsynced.append(full)
+        return file
+
+    def allocate_ahead(self) -> bool:
+        """Give the file in use its next step of entries before a put needs them; answer whether there was something to do.
+
+        Raises
+        ------
+        OSError
+            The disk is full.
+        """
+        file = self._writer
+        if file is None or not file.wants_room():
+            return False
+        file.make_room()
+        return True
+
+    # ---- queries --------------------------------------------------------------------------------
+
+    def query_offsets(
+        self,
+        topic: str,
+        key: str,
+        max_num: int,
+        begin_ms: int = 0,
+        end_ms: int = MAX_OFFSET,
+        index_type: str | None = None,
+    ) -> IndexAnswer:
+        """Find phy offsets of a key's messages, from the newest file and the newest entry on.
+
+        Parameters
+        ----------
+        topic, key : str
+        max_num : int
+            At most so many, and at most ``max_msgs_num_batch``.
+        begin_ms, end_ms : int
+            Store time, both included; entries know it to the second.
+        index_type : str, optional
+            ``"T"``: `key` is a tag.
+
+        Returns
+        -------
+        IndexAnswer
+            Offsets ascending, with hash collisions and repeats; who reads the records compares the keys.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 IndexService#queryOffset.
+        """
+        if not self._reading:
+            return IndexAnswer([], 0, 0)
+        limit = min(self._most_hits, max_num)
+        return self._search.query(topic, key, limit, begin_ms, end_ms, index_type == TAG_TYPE)
+
+    def last_update(self) -> tuple[int, int]:
+        """Give end timestamp (milliseconds) and end phy offset of the newest file; zeros when there is none."""
+        if not self._files:
+            return 0, 0
+        header = self._files[-1].native.header
+        return header.end_timestamp_ms, header.end_phy_offset
+
+    @property
+    def files(self) -> tuple[IndexFile, ...]:
+        """The files, oldest first."""
+        return self._files
+
+    @property
+    def total_size(self) -> int:
+        """Bytes of all files, as their sizes say."""
+        return sum(file.file_size for file in self._files)
+
+    # ---- to disk, and away ----------------------------------------------------------------------
+
+    def flush_full(self) -> None:
+        """Sync files that became full, and tell the checkpoint.
+
+        Raises
+        ------
+        OSError
+            The disk refuses.
+        """
+        with self._flush_lock:
+            while self._unsynced:
+                file = self._unsynced[0]
+                file.flush()
+                self._sync_names()
+                self._on_full(file.native.header.end_timestamp_ms)
+                del self._unsynced[0]
+
+    def flush(self) -> None:
+        """Wait until everything that was put is on disk.
+
+        Raises
+        ------
+        OSError
+            The disk refuses.
+        """
+        self.flush_full()
+        with self._flush_lock:
+            writer = self._writer
+            if writer is not None:
+                writer.flush()
+                self._sync_names()
+
+    def _sync_names(self) -> None:
+        if self._new_names:
+            self._new_names = False
+            try:
+                sync_folder(self._folder)
+            except OSError:
+                self._new_names = True
+                raise
+
+    def close(self) -> None:
+        """Sync everything and let go of the files; queries that run keep theirs."""
+        try:
+            self.flush()
+        finally:
+            with self._list_lock:
+                self._set_files([])
+                self._writer = None
+
+    def delete_expired(self, min_phy_offset: int) -> int:
+        """Delete the leading files whose newest message is gone from the CommitLog, but never the last file.
+
+        Parameters
+        ----------
+        min_phy_offset : int
+            Where the CommitLog begins.
+
+        Returns
+        -------
+        int
+            Files deleted.
+
+        Raises
+        ------
+        OSError
+            A file cannot be deleted.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 IndexService#deleteExpiredFile.
+        """
+        deleted = 0
+        with self._list_lock:
+            while (
+                len(self._files) > 1
+                and self._files[0].native.header.end_phy_offset < min_phy_offset
+            ):
+                first = self._files[0]
+                first.path.unlink(missing_ok=True)
+                self._set_files(list(self._files[1:]))
+                deleted += 1
+        return deleted
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,399 @@
+"""Mapped IndexFiles: keys of a scan's batches go in, queries by key come out.
+
+Policy (names of files, when one is made, how much of it is allocated) is in rmqcore/engine/index_service.py.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
+
+from .kernels cimport (
+    RMQ_COL_KEY_HASHES, RMQ_COL_PHY_OFFSET, RMQ_COL_STORE_TIMESTAMP_MS, rmq_batch, rmq_index_key_hash, rmq_jhash,
+    rmq_shared_batch_of,
+)
+from .mapped_file cimport MappedFile
+from .scan cimport Batch
+
+from rmqcore._native.index import IndexHeader
+
+cdef extern from "index_put.h" nogil:
+    enum:
+        RMQ_IDX_HEADER_SIZE, RMQ_IDX_SLOT_SIZE, RMQ_IDX_ENTRY_SIZE
+    ctypedef struct rmq_index_header:
+        int64_t begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset
+        int32_t hash_slot_count, index_count
+    ctypedef struct rmq_index_map:
+        uint8_t *base
+        uint32_t slots
+        int32_t capacity, ready, visible
+        rmq_index_header header
+    void rmq_index_map_init(rmq_index_map *map, uint32_t slots, int32_t capacity, const rmq_index_header *header) noexcept
+    ctypedef struct rmq_index_rows:
+        const int64_t *phy_offsets
+        const int64_t *store_timestamps
+        const int32_t *hashes
+        const int32_t *offsets
+        int64_t rows
+    ctypedef struct rmq_index_place:
+        int64_t row
+        int32_t key
+    enum:
+        RMQ_PUT_DONE, RMQ_PUT_FULL, RMQ_PUT_ROOM
+    int rmq_index_put(rmq_index_map *map, const rmq_index_rows *rows, rmq_index_place *at) noexcept
+    void rmq_index_allow(rmq_index_map *map, int32_t ready) noexcept
+    void rmq_index_put_header(const rmq_index_map *map) noexcept
+    int32_t rmq_index_tail(const rmq_index_map *map, int64_t phy_offset, int32_t *out, int32_t room) noexcept
+    ctypedef struct rmq_index_walk:
+        int64_t steps
+    ctypedef struct rmq_index_search:
+        rmq_index_map **maps
+        size_t left
+        int64_t begin_ms, end_ms
+        int32_t key_hash
+        int walking
+        size_t most
+        int64_t *out
+        size_t room, hits
+        rmq_index_walk walk
+    enum:
+        RMQ_SEARCH_END, RMQ_SEARCH_MAP, RMQ_SEARCH_ROOM, RMQ_SEARCH_STEPS
+    int rmq_index_search_run(rmq_index_search *search, int64_t steps) noexcept
+    void rmq_index_sort(int64_t *offsets, size_t count) noexcept
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef extern from "mapping.h" nogil:
+    void rmq_read_at_random(uint8_t *base, size_t size) noexcept
+
+PUT_DONE = int(RMQ_PUT_DONE)
+PUT_FULL = int(RMQ_PUT_FULL)
+PUT_ROOM = int(RMQ_PUT_ROOM)
+
+cdef enum:
+    # Hits of one query that need no memory but the stack's.
+    FEW_HITS = 64
+    # Entries that a query looks at before it lets go of the GIL: less than letting go costs.
+    STEPS_WITH_GIL = 64
+
+
+@cython.final
+cdef class MappedIndexFile:
+    """One IndexFile: its mapping and its header, which the writer keeps here and copies to the file after each batch.
+
+    Parameters
+    ----------
+    file : MappedFile
+        Exactly as long as `slot_count` and `capacity` say.
+    slot_count, capacity : int
+        maxHashSlotNum and maxIndexNum; entry 0 is never used.
+    header : IndexHeader
+        What the file's header says.
+
+    Notes
+    -----
+    Thread safety: one thread puts; any thread searches and reads the properties.
+    """
+
+    cdef readonly MappedFile file
+    cdef rmq_index_map map
+
+    def __cinit__(self, MappedFile file not None, uint32_t slot_count, int32_t capacity, header):
+        cdef rmq_index_header fields
+        cdef int64_t size = RMQ_IDX_HEADER_SIZE
+        size += RMQ_IDX_SLOT_SIZE * <int64_t> slot_count + RMQ_IDX_ENTRY_SIZE * <int64_t> capacity
+        if slot_count < 1 or capacity < 2 or size != file.file_size:
+            raise ValueError(
+                f"{file.path}: {slot_count} slots and {capacity} entries do not fit a file of {file.file_size} bytes"
+            )
+        fields.begin_timestamp, fields.end_timestamp, fields.begin_phy_offset = header[0], header[1], header[2]
+        fields.end_phy_offset, fields.hash_slot_count, fields.index_count = header[3], header[4], header[5]
+        self.file = file
+        rmq_index_map_init(&self.map, slot_count, capacity, &fields)
+
+    cdef int open(self) except -1:
+        """Map the file; searches of a file that is only read touch single pages, so nothing around them is read."""
+        if self.map.base == NULL:
+            self.file.map()
+            if not self.file.writable:
+                rmq_read_at_random(self.file.base, self.file.file_size)
+            self.map.base = self.file.base
+        return 0
+
+    @property
+    def header(self):
+        """The header as it is now."""
+        cdef rmq_index_header *h = &self.map.header
+        return IndexHeader(
+            h.begin_timestamp, h.end_timestamp, h.begin_phy_offset, h.end_phy_offset, h.hash_slot_count, h.index_count
+        )
+
+    @property
+    def index_count(self):
+        """The next free entry."""
+        return self.map.header.index_count
+
+    @property
+    def capacity(self):
+        """Entries that the file has room for, the unused entry 0 included."""
+        return self.map.capacity
+
+    @property
+    def slot_count(self):
+        """Slots of the file."""
+        return self.map.slots
+
+    @property
+    def ready(self):
+        """Entries below this one may be stored to."""
+        return self.map.ready
+
+    @property
+    def full(self):
+        """Whether there is no free entry."""
+        return self.map.header.index_count >= self.map.capacity
+
+    @property
+    def end_phy_offset(self):
+        """Phy offset of the newest message in it."""
+        return self.map.header.end_phy_offset
+
+    def allow(self, int32_t ready):
+        """Let entries below `ready` be stored to: header, slots and they have their blocks on disk."""
+        if not self.file.writable or not 0 <= ready <= self.map.capacity:
+            raise ValueError(f"{self.file.path}: {ready} entries of {self.map.capacity}, writable {self.file.writable}")
+        self.open()
+        rmq_index_allow(&self.map, ready)
+
+    def write_header(self):
+        """Write the header to the file; its first page has its block on disk."""
+        if not self.file.writable:
+            raise ValueError(f"{self.file.path} is mapped for reading")
+        self.open()
+        rmq_index_put_header(&self.map)
+
+    def put(self, Batch batch not None, int64_t row, int32_t key):
+        """Put the keys of a batch from key `key` of row `row` on: ``(row, key, code)`` where to go on and why (``PUT_*``).
+
+        The batch has the columns phy_offset, store_timestamp_ms and key_hashes.
+        """
+        cdef rmq_index_rows rows = rows_of(batch)
+        cdef rmq_index_place at
+        cdef int code
+        if not 0 <= row <= rows.rows or key < 0 or (key > 0 and (row == rows.rows or key > keys_of(&rows, row))):
+            raise ValueError(f"row {row}, key {key} of a batch of {rows.rows} rows")
+        if not self.file.writable:
+            raise ValueError(f"{self.file.path} is mapped for reading")
+        self.open()
+        at.row = row
+        at.key = key
+        with nogil:
+            code = rmq_index_put(&self.map, &rows, &at)
+        return at.row, at.key, code
+
+    def __repr__(self):
+        return f"<MappedIndexFile {self.file.path!r} with {self.map.header.index_count - 1} entries>"
+
+
+cdef rmq_index_rows rows_of(Batch batch) except *:
+    cdef rmq_index_rows rows
+    cdef uint32_t needed = (
+        <uint32_t> 1 << RMQ_COL_PHY_OFFSET | <uint32_t> 1 << RMQ_COL_STORE_TIMESTAMP_MS | <uint32_t> 1 << RMQ_COL_KEY_HASHES
+    )
+    cdef const rmq_batch *columns = rmq_shared_batch_of(batch.shared)
+    memset(&rows, 0, sizeof(rows))
+    if batch.columns.mask & needed != needed:
+        raise ValueError("an index is made of the columns phy_offset, store_timestamp_ms and key_hashes")
+    rows.phy_offsets = columns.columns[<int> RMQ_COL_PHY_OFFSET].values.i64
+    rows.store_timestamps = columns.columns[<int> RMQ_COL_STORE_TIMESTAMP_MS].values.i64
+    rows.hashes = columns.columns[<int> RMQ_COL_KEY_HASHES].values.i32
+    rows.offsets = columns.columns[<int> RMQ_COL_KEY_HASHES].offsets
+    rows.rows = columns.rows
+    return rows
+
+
+cdef inline int32_t keys_of(const rmq_index_rows *rows, int64_t row) noexcept nogil:
+    return rows.offsets[row + 1] - rows.offsets[row]
+
+
+def first_row(Batch batch not None, int64_t from_phy_offset):
+    """The first row of a batch with at least this phy offset; the number of rows when there is none."""
+    cdef rmq_index_rows rows = rows_of(batch)
+    cdef int64_t low = 0, high = rows.rows, middle
+    while low < high:
+        middle = (low + high) // 2
+        if rows.phy_offsets[middle] < from_phy_offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@cython.final
+cdef class IndexAnswer:
+    """What the index files say about a key.
+
+    Attributes
+    ----------
+    phy_offsets : list of int
+        Ascending; hash collisions are among them, and an offset can be there twice.
+    last_update_timestamp_ms, last_update_phy_offset : int
+        The end of the newest file; both 0 when nothing was found, as in Java.
+    """
+
+    cdef readonly list phy_offsets
+    cdef readonly object last_update_timestamp_ms
+    cdef readonly object last_update_phy_offset
+
+    def __init__(self, list phy_offsets not None, last_update_timestamp_ms, last_update_phy_offset):
+        self.phy_offsets = phy_offsets
+        self.last_update_timestamp_ms = last_update_timestamp_ms
+        self.last_update_phy_offset = last_update_phy_offset
+
+    def __repr__(self):
+        return (
+            f"IndexAnswer(phy_offsets={self.phy_offsets}, last_update_timestamp_ms={self.last_update_timestamp_ms}, "
+            f"last_update_phy_offset={self.last_update_phy_offset})"
+        )
+
+
+cdef uint32_t hash_on(uint32_t seed, str text):
+    """Go on with Java's hash; a half surrogate, which no stored key can hold, counts as `?` (codec.java_hash)."""
+    cdef Py_ssize_t size
+    cdef const char *utf8
+    try:
+        utf8 = PyUnicode_AsUTF8AndSize(text, &size)
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "replace").decode()
+        utf8 = PyUnicode_AsUTF8AndSize(text, &size)
+    return rmq_jhash(seed, <const uint8_t *> utf8, size)
+
+
+cdef int32_t query_hash(str topic, str key, bint tagged):
+    cdef uint32_t seed = rmq_jhash(hash_on(0, topic), <const uint8_t *> b"#", 1)
+    if tagged:
+        seed = rmq_jhash(seed, <const uint8_t *> b"T#", 2)
+    return rmq_index_key_hash(hash_on(seed, key))
+
+
+@cython.final
+cdef class IndexFiles:
+    """The index files of a store, oldest first; never changes, so that a query needs no lock.
+
+    Parameters
+    ----------
+    files : iterable of MappedIndexFile
+    """
+
+    cdef readonly tuple files
+    cdef rmq_index_map **maps
+    cdef Py_ssize_t count
+
+    def __cinit__(self, files=()):
+        cdef MappedIndexFile file
+        self.files = tuple(files)
+        self.count = len(self.files)
+        self.maps = <rmq_index_map **> PyMem_Malloc((self.count + 1) * sizeof(rmq_index_map *))
+        if self.maps == NULL:
+            raise MemoryError
+        for i, file in enumerate(self.files):
+            self.maps[i] = &file.map
+
+    def __dealloc__(self):
+        PyMem_Free(self.maps)
+
+    def __len__(self):
+        return self.count
+
+    def query(self, str topic not None, str key not None, int64_t limit, int64_t begin_ms=0, int64_t end_ms=INT64_MAX,
+              bint tagged=False):
+        """Find at most `limit` entries of a key, or of a tag, from the newest file and the newest entry on.
+
+        Source: RocketMQ 5.5.0 IndexService#queryOffset.
+        """
+        cdef int64_t few[FEW_HITS]
+        cdef rmq_index_search search
+        cdef int64_t *more = NULL
+        cdef int64_t *grown
+        cdef rmq_index_map *newest
+        cdef int code
+        cdef list found
+        if self.count == 0 or limit <= 0:
+            return IndexAnswer([], 0, 0)
+        search.maps = self.maps
+        search.left = self.count
+        search.begin_ms = begin_ms
+        search.end_ms = end_ms
+        search.key_hash = query_hash(topic, key, tagged)
+        search.walking = 0
+        search.most = limit
+        search.out = few
+        search.room = FEW_HITS
+        search.hits = 0
+        newest = self.maps[self.count - 1]
+        try:
+            code = rmq_index_search_run(&search, STEPS_WITH_GIL)
+            while code != RMQ_SEARCH_END:
+                if code == RMQ_SEARCH_MAP:
+                    (<MappedIndexFile> self.files[search.left - 1]).open()
+                elif code == RMQ_SEARCH_ROOM:
+                    grown = <int64_t *> realloc(more, 8 * search.room * sizeof(int64_t))
+                    if grown == NULL:
+                        raise MemoryError
+                    if more == NULL:
+                        for i in range(<Py_ssize_t> search.hits):
+                            grown[i] = few[i]
+                    more = grown
+                    search.out = more
+                    search.room *= 8
+                with nogil:
+                    code = rmq_index_search_run(&search, INT64_MAX)
+            if search.hits == 0:
+                return IndexAnswer([], 0, 0)
+            rmq_index_sort(search.out, search.hits)
+            found = [search.out[i] for i in range(<Py_ssize_t> search.hits)]
+            return IndexAnswer(found, newest.header.end_timestamp, newest.header.end_phy_offset)
+        finally:
+            free(more)
+
+    def keys_in(self, Batch batch not None, int64_t row):
+        """How many keys of a row are in already: it was the newest message when its writer stopped.
+
+        Keys go in in their order, so what is in is the longest beginning of them that the newest entries end with.
+        """
+        cdef rmq_index_rows rows = rows_of(batch)
+        cdef MappedIndexFile file
+        cdef int32_t here, known = 0, count, keys
+        cdef int32_t *tail
+        if not 0 <= row < rows.rows:
+            raise ValueError(f"row {row} of a batch of {rows.rows} rows")
+        if self.count == 0 or self.maps[self.count - 1].header.end_phy_offset != rows.phy_offsets[row]:
+            return 0
+        keys = keys_of(&rows, row)
+        tail = <int32_t *> malloc((keys + 1) * sizeof(int32_t))
+        if tail == NULL:
+            raise MemoryError
+        try:
+            for file in reversed(self.files):
+                file.open()
+                here = rmq_index_tail(&file.map, rows.phy_offsets[row], tail + known, keys - known)
+                known += here
+                if known == keys or here < file.map.header.index_count - 1:
+                    break
+            count = known
+            while count > 0 and not ends_with(tail, &rows, row, count):
+                count -= 1
+            return count
+        finally:
+            free(tail)
+
+
+cdef bint ends_with(const int32_t *tail, const rmq_index_rows *rows, int64_t row, int32_t count) noexcept nogil:
+    """Whether the newest `count` entries, newest first in `tail`, are the first `count` keys of the row."""
+    cdef int32_t i
+    for i in range(count):
+        if tail[i] != rows.hashes[rows.offsets[row] + count - 1 - i]:
+            return False
+    return True
