@@ -116,6 +116,8 @@ class MessageStoreConfig:
     check_commit_log_offset_on_recover: bool = True
     commit_log_recover_max_num: int = 10
     recheck_reput_offset_from_cq: bool = False
+    # Not Java's: without a CommitLog file it deletes the queues and begins anew at offset 0.
+    recover_without_commit_log: bool = False
     duplication_enable: bool = False
     # Flush and commit
     flush_disk_type: str = "ASYNC_FLUSH"

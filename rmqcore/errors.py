@@ -33,6 +33,17 @@ class StoreFormatError(StoreError):
     exit_code = 2
 
 
+class CommitLogMissingError(StoreError):
+    """There are consume queues with messages, but no CommitLog file at all."""
+
+    code = "COMMITLOG_MISSING"
+    hint = (
+        "is the CommitLog's disk mounted? To delete the queues and begin anew, as Java does unasked, set "
+        "recover_without_commit_log"
+    )
+    exit_code = 2
+
+
 # ---- reading ----------------------------------------------------------------------------------------
 
 

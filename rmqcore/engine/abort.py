@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rmqcore.engine.durable import sync_directory, write_durable
+from rmqcore.engine.durable import write_durable
+from rmqcore.engine.files import sync_directory
 
 
 class AbortFile:

@@ -80,9 +80,7 @@ class CommitLog:
         """Take appends from `end_offset` on, where recovery ended; no file lies behind it any more."""
         tail = self.files.files[-1] if len(self.files) else None
         if tail is not None:
-            writable = MappedFile(
-                tail.path, tail.file_size, tail.file_from_offset, writable=True
-            )
+            writable = MappedFile(tail.path, tail.file_size, tail.file_from_offset, writable=True)
             self.files.replace([*self.files.files[:-1], writable])
             tail = writable
         self._flushed_offset = end_offset

@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rmqcore.engine.files import sync_directory
+
 CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Wait until the bytes of an open file are on disk, and as much of its metadata as is needed to read them."""
-
-
-def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Make the names in a directory durable: what was created, renamed or removed in it."""
-    fd = os.open(path, os.O_RDONLY | CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def write_durable(path: Path, data: bytes) -> None:

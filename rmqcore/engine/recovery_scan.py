@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rmqcore._native import scan
 from rmqcore._native.codec import describe
+from rmqcore._native.mapped_file import MappedFile
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.log_window import LogWindow
@@ -25,14 +25,6 @@ BATCH_ROWS = 65536
 
 NOTHING_MORE, BLANK_LAST, BAD_RECORD = "nothing more", "blank", "record"
 """Why a scan ends: nothing was written there; a BLANK ends the last file; what is there is no sound record."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """One file of ``commitlog/``; all have the same size."""
-
-    path: Path
-    file_from_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +85,8 @@ class RecoveryScan:
 
     Parameters
     ----------
-    files : sequence of LogFile
-        Ascending.
+    files : sequence of MappedFile
+        Ascending; their bytes are read, not mapped.
     file_size : int
     config : MessageStoreConfig
         ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
@@ -112,7 +104,7 @@ class RecoveryScan:
 
     def __init__(
         self,
-        files: Sequence[LogFile],
+        files: Sequence[MappedFile],
         file_size: int,
         config: MessageStoreConfig,
         columns: Sequence[str],
@@ -151,7 +143,7 @@ class RecoveryScan:
             stop,
         )
 
-    def _scan_file(self, file: LogFile, *, last: bool) -> ScanStop:
+    def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
         """Scan one file; the answer has no reason when the next file goes on."""
         with LogWindow(file.path, self._file_size) as window:
             pos = batch_pos = 0
@@ -169,9 +161,9 @@ class RecoveryScan:
                 if code == scan.FULL:
                     continue
                 if code == scan.BLANK or self._is_blank(window, pos):
-                    return ScanStop(str(file.path), end, BLANK_LAST if last else "")
+                    return ScanStop(file.path, end, BLANK_LAST if last else "")
                 if code == scan.ZERO:
-                    return ScanStop(str(file.path), end, NOTHING_MORE)
+                    return ScanStop(file.path, end, NOTHING_MORE)
                 if code == scan.SHORT:  # a large record whose two ends do not fit together
                     wrong: tuple[str, object, object] = (
                         "TOTALSIZE",
@@ -180,9 +172,9 @@ class RecoveryScan:
                     )
                 else:
                     wrong = describe(code, found, expected)
-                return ScanStop(str(file.path), end, BAD_RECORD, *wrong)
+                return ScanStop(file.path, end, BAD_RECORD, *wrong)
 
-    def _feed(self, file: LogFile, window: LogWindow, pos: int) -> tuple[int, int, int, int]:
+    def _feed(self, file: MappedFile, window: LogWindow, pos: int) -> tuple[int, int, int, int]:
         """Scan the window from `pos` on; positions in the file."""
         length = window.length
         bad: tuple[int, int, int] | None = None

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rmqcore._native import scan
+from rmqcore._native.mapped_file import MappedFile
 from rmqcore._native.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.checkpoint import StoreCheckpoint
 from rmqcore.engine.log_window import LogWindow
-from rmqcore.engine.recovery_scan import LogFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Start:
 
 
 def choose_start(
-    files: Sequence[LogFile],
+    files: Sequence[MappedFile],
     file_size: int,
     checkpoint: StoreCheckpoint,
     dispatch_from: int,
@@ -61,7 +61,7 @@ def choose_start(
 
     Parameters
     ----------
-    files : sequence of LogFile
+    files : sequence of MappedFile
         Ascending, at least one.
     dispatch_from : int
         Greatest end of a message that has a queue entry; -1 without any.
@@ -79,7 +79,7 @@ def choose_start(
 
 
 def read_first_record(
-    file: LogFile, file_size: int, config: MessageStoreConfig
+    file: MappedFile, file_size: int, config: MessageStoreConfig
 ) -> FirstRecord | None:
     """The record at the start of a file, None when there is no sound one (zeros, a BLANK, damage)."""
     rows = ColumnScan(["phy_offset", "store_timestamp_ms"], batch_rows=1)
