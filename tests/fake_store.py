@@ -143,6 +143,9 @@ class FakeStore:
     def note_error(self, service: str, error: BaseException) -> None:
         self.noted[service] = error
 
+    def close(self) -> None:
+        self._step("close")
+
     def raise_if_failed(self) -> None:
         if self.failure is not None:
             raise StoreFailedError(str(self.failure)) from self.failure

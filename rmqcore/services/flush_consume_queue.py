@@ -11,8 +11,9 @@ from rmqcore.services.steps import StoreSteps
 class FlushConsumeQueue(Service):
     """Flushes queues every second if at least 2 pages wait, every minute whatever waits, and then the checkpoint.
 
-    Nothing is lost with what is not flushed here: recovery builds it again from the CommitLog. The checkpoint says from where on, so
-    it must never be ahead of the queues: the step notes what is in them *before* it flushes them, and the checkpoint is written after.
+    Nothing is lost with what is not flushed here: recovery builds it again from the CommitLog. The checkpoint says from where
+    on, so it must never be ahead of the queues: the step notes what is in them *before* it flushes them, and the checkpoint is
+    written after.
 
     Notes
     -----

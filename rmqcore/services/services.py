@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
+
 from rmqcore.services.allocate import Allocate
+from rmqcore.services.exit import close_at_exit
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.flush_consume_queue import FlushConsumeQueue
 from rmqcore.services.group_commit import GroupCommit
@@ -26,6 +29,7 @@ class Services:
 
     def __init__(self, store: StoreSteps) -> None:
         wakeups = Wakeups()
+        self._store = weakref.ref(store)
         self._reput = Reput(store, wakeups)
         self._group_commit: GroupCommit | None = None
         flush: Service
@@ -44,6 +48,7 @@ class Services:
 
     def start(self) -> None:
         """Start all threads, or none: when one cannot be started those that were are stopped again."""
+        close_at_exit(self._store)
         try:
             for service in self._all:
                 service.start()

@@ -54,5 +54,8 @@ class StoreSteps(Protocol):
     def note_error(self, service: str, error: BaseException) -> None:
         """Show an error that costs no data in `stats()`; writes go on."""
 
+    def close(self) -> None:
+        """Stop the threads and let go of the directory."""
+
     def raise_if_failed(self) -> None:
         """Raise StoreFailedError when the store has failed."""

@@ -1,0 +1,36 @@
+"""Stores that are still open when the interpreter ends: their threads would keep it from ending."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import weakref
+
+from rmqcore.services.steps import StoreSteps
+
+_open: set[weakref.ref[StoreSteps]] = set()
+
+
+def close_at_exit(store: weakref.ref[StoreSteps]) -> None:
+    """Close the store when the interpreter ends, if it is still there and open."""
+    for gone in [one for one in tuple(_open) if one() is None]:
+        _open.discard(gone)
+    _open.add(store)
+
+
+def _close_all() -> None:
+    for reference in tuple(_open):
+        store = reference()
+        if store is not None:
+            try:
+                store.close()
+            except Exception as error:  # noqa: BLE001 the others are to be closed all the same
+                traceback.print_exception(error)
+
+
+# An `atexit` function would come too late: the interpreter first waits for all threads that are no daemons. This is the hook
+# that concurrent.futures has for the same purpose; there is no public one.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # noqa: SLF001
+# A forked child has neither the threads nor the right to write.
+os.register_at_fork(after_in_child=_open.clear)
