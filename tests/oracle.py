@@ -493,24 +493,29 @@ class IndexFile:
 
 
 def build_index(records: Iterable[Record], slot_count: int, capacity: int) -> list[IndexFile]:
-    """Index files of records in log order; a full one is followed by one that begins with its end."""
+    """Index files of records in log order; a full one is followed by one that begins with its end.
+
+    Every message asks for a file with room before anything else, also one that then puts no key.
+    """
     files: list[IndexFile] = []
+
+    def with_room() -> IndexFile:
+        if files and files[-1].index_count < capacity:
+            return files[-1]
+        fresh = IndexFile(slot_count, capacity)
+        if files:
+            fresh.begin_timestamp_ms = fresh.end_timestamp_ms = max(files[-1].end_timestamp_ms, 0)
+            fresh.begin_phy_offset = fresh.end_phy_offset = max(files[-1].end_phy_offset, 0)
+        files.append(fresh)
+        return fresh
+
     for record in records:
-        keys = index_keys(record)
-        if files and record.phy_offset < files[-1].end_phy_offset:
+        if record.phy_offset < with_room().end_phy_offset:
             continue
-        for key in keys:
-            arguments = (text_of(record.topic), key, record.phy_offset, record.store_timestamp_ms)
-            if files and files[-1].put(*arguments):
-                continue
-            fresh = IndexFile(slot_count, capacity)
-            if files:
-                fresh.begin_timestamp_ms = fresh.end_timestamp_ms = max(
-                    files[-1].end_timestamp_ms, 0
-                )
-                fresh.begin_phy_offset = fresh.end_phy_offset = max(files[-1].end_phy_offset, 0)
-            files.append(fresh)
-            if not fresh.put(*arguments):
+        for key in index_keys(record):
+            if not with_room().put(
+                text_of(record.topic), key, record.phy_offset, record.store_timestamp_ms
+            ):
                 raise ValueError(f"an index file of {capacity} entries has no room for one")
     return files
 

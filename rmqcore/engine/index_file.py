@@ -252,8 +252,10 @@ def find_geometry(
 
 
 def _fits(path: Path, header: IndexHeader, slot_count: int, capacity: int) -> bool:
-    if slot_count < 1 or not 1 < header.index_count <= capacity:
+    if slot_count < 1 or header.index_count > capacity:
         return False
+    if header.index_count <= 1:  # nothing in it, so nothing to be read wrongly
+        return True
     entries = index_file_size(slot_count, 0)
     with path.open("rb", buffering=0) as file:
         for index, phy_offset in (

@@ -11,6 +11,7 @@ from pathlib import Path
 from rmqcore._native.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles, first_row
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.files import make_directory, sync_directory
 from rmqcore.engine.index_file import (
     IndexFile,
     find_geometry,
@@ -18,7 +19,6 @@ from rmqcore.engine.index_file import (
     next_name,
     read_header,
 )
-from rmqcore.engine.index_query import TAG_TYPE
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
@@ -68,13 +68,13 @@ class IndexService:
         self._on_full = on_full
         self._clock = clock
         self._writing = config.message_index_enable and config.index_file_write_enable
-        self._reading = config.index_file_read_enable
-        self._most_hits = config.max_msgs_num_batch
         self._files: tuple[IndexFile, ...] = ()
-        self._search = IndexFiles()
+        self._native = IndexFiles()
+        self._search = self._native  # stays without files where reading is switched off
         self._writer: IndexFile | None = None
         self._unsynced: list[IndexFile] = []  # full ones
         self._new_names = False
+        self._sync_error: OSError | None = None
         self._newest_name: str | None = None
         self._resume_offset: int | None = None
         self._list_lock = threading.Lock()
@@ -191,14 +191,16 @@ class IndexService:
             return
         for path in reversed(paths):
             path.unlink()
-        sync_folder(self._folder)
+        sync_directory(self._folder)
         if not any(self._folder.iterdir()):
             self._folder.rmdir()
 
     def _set_files(self, files: list[IndexFile]) -> None:
         """Replace the list in one store: a query works on the one that it took."""
         self._files = tuple(files)
-        self._search = IndexFiles(file.native for file in files)
+        self._native = IndexFiles((file.native for file in files), self._config.max_msgs_num_batch)
+        if self._config.index_file_read_enable:
+            self._search = self._native
 
     # ---- putting --------------------------------------------------------------------------------
 
@@ -234,7 +236,7 @@ class IndexService:
         file = self._writer
         if file is None:
             file = self._roll()
-        key = self._search.keys_in(batch, row)
+        key = self._native.keys_in(batch, row)
         code = PUT_FULL
         while True:
             row, key, code = file.native.put(batch, row, key)
@@ -251,7 +253,7 @@ class IndexService:
         full = self._writer
         config = self._config
         with self._list_lock:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_directory(self._folder)
             name = next_name(self._clock(), self._newest_name)
             before = self._files[-1].native.header if self._files else None
             file = IndexFile.create(
@@ -311,10 +313,7 @@ class IndexService:
         -----
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """
-        if not self._reading:
-            return IndexAnswer([], 0, 0)
-        limit = min(self._most_hits, max_num)
-        return self._search.query(topic, key, limit, begin_ms, end_ms, index_type == TAG_TYPE)
+        return self._search.query(topic, key, max_num, begin_ms, end_ms, index_type)
 
     def last_update(self) -> tuple[int, int]:
         """Give end timestamp (milliseconds) and end phy offset of the newest file; zeros when there is none."""
@@ -341,14 +340,12 @@ class IndexService:
         Raises
         ------
         OSError
-            The disk refuses.
+            The disk refuses, or did so before: a sync that failed once is not believed later.
         """
         with self._flush_lock:
             while self._unsynced:
-                file = self._unsynced[0]
-                file.flush()
-                self._sync_names()
-                self._on_full(file.native.header.end_timestamp_ms)
+                self._sync(self._unsynced[0])
+                self._on_full(self._unsynced[0].native.header.end_timestamp_ms)
                 del self._unsynced[0]
 
     def flush(self) -> None:
@@ -357,26 +354,34 @@ class IndexService:
         Raises
         ------
         OSError
-            The disk refuses.
+            As `flush_full`.
         """
         self.flush_full()
         with self._flush_lock:
             writer = self._writer
             if writer is not None:
-                writer.flush()
-                self._sync_names()
+                self._sync(writer)
 
-    def _sync_names(self) -> None:
-        if self._new_names:
-            self._new_names = False
-            try:
-                sync_folder(self._folder)
-            except OSError:
-                self._new_names = True
-                raise
+    def _sync(self, file: IndexFile) -> None:
+        if self._sync_error is not None:
+            raise self._sync_error
+        try:
+            file.flush()
+            if self._new_names:
+                self._new_names = False
+                sync_directory(self._folder)
+        except OSError as error:
+            self._sync_error = error
+            raise
 
     def close(self) -> None:
-        """Sync everything and let go of the files; queries that run keep theirs."""
+        """Sync everything and let go of the files; queries that run keep theirs.
+
+        Raises
+        ------
+        OSError
+            As `flush_full`; the files are let go of all the same.
+        """
         try:
             self.flush()
         finally:
@@ -417,12 +422,3 @@ class IndexService:
                 self._set_files(list(self._files[1:]))
                 deleted += 1
         return deleted
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -285,14 +285,18 @@ cdef class IndexFiles:
     Parameters
     ----------
     files : iterable of MappedIndexFile
+    most_hits : int
+        No query finds more (maxMsgsNumBatch).
     """
 
     cdef readonly tuple files
+    cdef int64_t most_hits
     cdef rmq_index_map **maps
     cdef Py_ssize_t count
 
-    def __cinit__(self, files=()):
+    def __cinit__(self, files=(), int64_t most_hits=INT64_MAX):
         cdef MappedIndexFile file
+        self.most_hits = most_hits
         self.files = tuple(files)
         self.count = len(self.files)
         self.maps = <rmq_index_map **> PyMem_Malloc((self.count + 1) * sizeof(rmq_index_map *))
@@ -308,8 +312,8 @@ cdef class IndexFiles:
         return self.count
 
     def query(self, str topic not None, str key not None, int64_t limit, int64_t begin_ms=0, int64_t end_ms=INT64_MAX,
-              bint tagged=False):
-        """Find at most `limit` entries of a key, or of a tag, from the newest file and the newest entry on.
+              index_type=None):
+        """Find at most `limit` entries of a key, or with the index type "T" of a tag, from the newest file and entry on.
 
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """
@@ -320,15 +324,15 @@ cdef class IndexFiles:
         cdef rmq_index_map *newest
         cdef int code
         cdef list found
-        if self.count == 0 or limit <= 0:
+        if self.count == 0 or limit <= 0 or self.most_hits <= 0:
             return IndexAnswer([], 0, 0)
         search.maps = self.maps
         search.left = self.count
         search.begin_ms = begin_ms
         search.end_ms = end_ms
-        search.key_hash = query_hash(topic, key, tagged)
+        search.key_hash = query_hash(topic, key, index_type is not None and index_type == "T")
         search.walking = 0
-        search.most = limit
+        search.most = min(limit, self.most_hits)
         search.out = few
         search.room = FEW_HITS
         search.hits = 0
