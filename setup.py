@@ -29,6 +29,14 @@ EXTENSIONS = {
     "mapped_file": ["mapping.c"],
     "message": RECORD,
     "commitlog": [*RECORD, "filter.c", "queue_offsets.c", "append.c"],
+    "arrow_put": [
+        *RECORD,
+        "filter.c",
+        "queue_offsets.c",
+        "append.c",
+        "arrow_import.c",
+        "arrow_rows.c",
+    ],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
     "mapped_index": [
         "index_put.c",

@@ -32,6 +32,7 @@ ALLOWED_BETWEEN = {
     ("commitlog", "kernels"),
     ("commitlog", "mapped_file"),
     ("commitlog", "message"),
+    ("arrow_put", "commitlog"),
     ("mapped_index", "kernels"),
     ("mapped_index", "mapped_file"),
     ("mapped_index", "scan"),

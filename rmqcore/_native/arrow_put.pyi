@@ -1,0 +1,13 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from rmqcore._native.commitlog import Appender
+
+COLUMNS: dict[str, str]
+FORMATS: dict[str, str]
+
+def put_arrow(
+    appender: Appender, data: object
+) -> tuple[
+    NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], str | None
+]: ...
