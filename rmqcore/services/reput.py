@@ -30,9 +30,12 @@ class Reput(Service):
         self._over = False
 
     def wait(self, end_offset: int, timeout: float | None = None) -> bool:
-        """Wait until everything below `end_offset` is dispatched; False after `timeout` seconds.
+        """Wait until everything below `end_offset` is dispatched; False after `timeout` seconds, or when the store is closed.
 
-        Also False when the thread has ended and will not get there: the caller looks at the store's state.
+        Raises
+        ------
+        StoreFailedError
+            The store has failed, and what is missing will not be dispatched.
         """
         with self._condition:
             self._waiting += 1
@@ -41,7 +44,11 @@ class Reput(Service):
                 self._condition.wait_for(lambda: self._over or self._reached(end_offset), timeout)
             finally:
                 self._waiting -= 1
-        return self._reached(end_offset)
+        reached = self._reached(end_offset)
+        store = self._store()
+        if not reached and self._over and store is not None:
+            store.raise_if_failed()
+        return reached
 
     def step(self, store: StoreSteps) -> float | None:
         """Dispatch one window."""

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from fake_store import FakeStore
 
+from rmqcore.errors import StoreFailedError
 from rmqcore.services import Services
 
 Running = Callable[..., tuple[FakeStore, Services]]
@@ -68,7 +70,8 @@ def test_who_waits_is_let_go_when_dispatch_fails(running: Running) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(services.wait_dispatched, store.put())
         gate.set()
-        assert not waiting.result(20)
+        with pytest.raises(StoreFailedError, match="no record"):
+            waiting.result(20)
     assert isinstance(store.failure, ValueError)
 
 
