@@ -35,6 +35,7 @@ class MappedIndexFile:
     def put(self, batch: Batch, row: int, key: int) -> tuple[int, int, int]: ...
 
 def first_row(batch: Batch, from_phy_offset: int) -> int: ...
+
 @final
 class IndexAnswer:
     def __init__(

@@ -169,7 +169,7 @@ def plan_recovery(
         cut=find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST),
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
-        warnings=tuple(missing_files(files, file_size)),
+        warnings=(*missing_files(files, file_size), *_not_in_queues(start, found, dispatch_from)),
         seconds=time.perf_counter() - began,
     )
 
@@ -232,6 +232,16 @@ def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ..
     return tuple(
         place for place in queues.queues() if queues.find(*place).max_phy_offset > end_offset
     )
+
+
+def _not_in_queues(start: Start, found: ScanResult, dispatch_from: int) -> list[str]:
+    """Say when the scan begins behind messages that may be in no queue: only so many of the newest files are looked at."""
+    if start.matched or start.number == 0 or dispatch_from >= found.start_phy_offset:
+        return []
+    where = f"messages before CommitLog offset {found.start_phy_offset}"
+    return [
+        f"{where} may have no queue entry, and are not dispatched again ({start.reason}): run `rmqcore rebuild --cq`"
+    ]
 
 
 def missing_files(files: Sequence[MappedFile], file_size: int) -> list[str]:

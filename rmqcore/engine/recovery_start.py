@@ -37,11 +37,14 @@ class Start:
     ----------
     number : int
         Of the file, counted from the oldest.
+    matched : bool
+        Its first record is old enough; False: there was no such file.
     reason : str
     files_looked_at : int
     """
 
     number: int
+    matched: bool
     reason: str
     files_looked_at: int
 
@@ -72,10 +75,10 @@ def choose_start(
         first = read_first_record(files[number], file_size, config)
         why = _matches(first, checkpoint, dispatch_from, config, clean_exit=clean_exit)
         if why:
-            return Start(number, why, looked_at)
+            return Start(number, True, why, looked_at)
         if looked_at >= most:
-            return Start(number, f"none of the newest {most} files matched", looked_at)
-    return Start(0, "the oldest file", len(files))
+            return Start(number, False, f"none of the newest {most} files matched", looked_at)
+    return Start(0, False, "the oldest file", len(files))
 
 
 def read_first_record(

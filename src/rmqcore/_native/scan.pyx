@@ -550,6 +550,54 @@ def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *
         PyBuffer_Release(&exported)
 
 
+# ---- multi-dispatch ---------------------------------------------------------------------------------
+
+
+cdef Py_ssize_t next_multi_dispatch(const uint8_t *buf, size_t pos, size_t end, rmq_record *rec,
+                                    rmq_known_props *known) noexcept nogil:
+    """Position of the next record of a run with both properties of a multi-dispatch; -1 when there is none."""
+    cdef int32_t size
+    while pos < end:
+        size = rmq_record_parse(buf + pos, end - pos, rec)
+        if size <= 0:
+            return -1
+        rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, known)
+        if known.inner_multi_dispatch.p != NULL and known.inner_multi_queue_offset.p != NULL:
+            return pos
+        pos += size
+    return -1
+
+
+def multi_dispatch_records(buf, Py_ssize_t begin, Py_ssize_t end):
+    """Find the records of ``buf[begin:end]``, which are sound and follow each other without a gap, that go to other queues too.
+
+    Returns
+    -------
+    list
+        Of ``(pos, queue_names, queue_offsets)``: the values of INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET.
+    """
+    cdef Py_buffer exported
+    cdef rmq_record rec
+    cdef rmq_known_props known
+    cdef Py_ssize_t pos = begin
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        if not 0 <= begin <= end <= exported.len:
+            raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
+        found = []
+        while True:
+            with nogil:
+                pos = next_multi_dispatch(<const uint8_t *> exported.buf, pos, end, &rec, &known)
+            if pos < 0:
+                return found
+            queues = text_of(known.inner_multi_dispatch.p, known.inner_multi_dispatch.len)
+            offsets = text_of(known.inner_multi_queue_offset.p, known.inner_multi_queue_offset.len)
+            found.append((pos, queues, offsets))
+            pos += rec.msg_size
+    finally:
+        PyBuffer_Release(&exported)
+
+
 # ---- Arrow stream -----------------------------------------------------------------------------------
 
 
