@@ -47,7 +47,7 @@ class LogWindow:
         self.file_size = file_size
         self.start = 0
         self.length = 0
-        self._memory = bytearray(min(room, file_size))
+        self._memory = bytearray(min(room or WINDOW, file_size))
         self.buf = memoryview(self._memory)
         self._fd = os.open(path, os.O_RDONLY | CLOEXEC)
         if hasattr(os, "posix_fadvise"):
