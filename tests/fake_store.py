@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import StoreFailedError
 
 
@@ -15,6 +16,8 @@ class FakeStore:
 
     def __init__(self, **config: Any) -> None:
         self.config = MessageStoreConfig(**config)
+        self.paths = StorePaths("nowhere")
+        self.queue_ends: dict[tuple[str, int], int] = {}
         self.max_phy_offset = 0
         self.flushed_phy_offset = 0
         self.reput_from_offset = 0
@@ -109,6 +112,13 @@ class FakeStore:
 
     def write_checkpoint(self) -> None:
         self._step("write_checkpoint", self.reput_from_offset)
+
+    def queues(self) -> list[tuple[str, int]]:
+        return list(self.queue_ends)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        self._step("max_offset", queue_id)
+        return self.queue_ends[topic, queue_id]
 
     def dispatch_once(self) -> int:
         self._step("dispatch_once")

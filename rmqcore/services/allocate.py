@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from rmqcore.services.service import Service
 from rmqcore.services.steps import StoreSteps
+from rmqcore.services.warm_up import warm_queue
+
+WARM_AT_ONCE = 64  # queues in one step, so that space never waits long for it
 
 
 class Allocate(Service):
     """Prepares space while the store wants more, then sleeps until the appender comes near the end of it.
 
-    How much is the store's decision (steps double with what was written); this thread is only why no put waits for it.
+    How much is the store's decision (steps double with what was written); this thread is only why no put waits for it. When there
+    is nothing to prepare after an open, it warms up the ends of the queues.
 
     Notes
     -----
@@ -18,10 +25,33 @@ class Allocate(Service):
 
     name = "allocate"
 
+    def __init__(self, store: StoreSteps) -> None:
+        super().__init__(store)
+        self._cold: Iterator[tuple[str, int]] | None = iter(store.queues())
+
     def step(self, store: StoreSteps) -> float | None:
         """Prepare one step."""
         if store.prepare_space():
             return 0
+        if self._cold is not None:
+            self._warm_up(store)
+            return 0
         store.on_low_space(self.wake)
         # What was appended before the hook was in place.
         return 0 if store.prepare_space() else None
+
+    def _warm_up(self, store: StoreSteps) -> None:
+        assert self._cold is not None
+        some = list(islice(self._cold, WARM_AT_ONCE))
+        if not some:
+            self._cold = None
+        file_size = store.config.consume_queue_file_size
+        for topic, queue_id in some:
+            try:
+                folder = store.paths.queue(topic, queue_id)
+                warm_queue(folder, file_size, store.max_offset(topic, queue_id))
+            except OSError as error:
+                # Only slower: the first reader finds out whether the file can be read.
+                store.note_error(f"{self.name}: warm-up of {topic}/{queue_id}", error)
+                self._cold = None
+                return

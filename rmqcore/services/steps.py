@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.paths import StorePaths
 
 
 class StoreSteps(Protocol):
@@ -14,6 +15,10 @@ class StoreSteps(Protocol):
     @property
     def config(self) -> MessageStoreConfig:
         """Intervals and the flush type are read once, when the threads are made."""
+
+    @property
+    def paths(self) -> StorePaths:
+        """Where its files are."""
 
     @property
     def max_phy_offset(self) -> int:
@@ -26,6 +31,12 @@ class StoreSteps(Protocol):
     @property
     def reput_from_offset(self) -> int:
         """Up to here messages are in queues and index."""
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topic and queue id of every queue."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset after the last entry of a queue."""
 
     def flush(self, least_pages: int = 0) -> int:
         """Put the CommitLog on disk if at least so many pages wait (0: whatever waits); answers the flushed offset."""

@@ -1,0 +1,44 @@
+"""Page cache for what is read first: the ends of the ConsumeQueues, right after a store was opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rmqcore.engine.paths import file_name
+
+WARM_BYTES = 64 * 1024  # of each queue, the newest 3,277 entries
+ENTRY_SIZE = 20
+
+
+def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
+    """Ask the system to read the newest entries of a queue into the page cache; returns before it has.
+
+    Parameters
+    ----------
+    folder : Path
+        The queue's directory.
+    file_size : int
+        Bytes of its files.
+    max_offset : int
+        Queue offset after its last entry.
+
+    Raises
+    ------
+    OSError
+        The newest file is there and cannot be opened.
+    """
+    last = max_offset * ENTRY_SIZE - 1
+    if last < 0 or not hasattr(os, "posix_fadvise"):
+        return
+    start = last // file_size * file_size
+    end = last + 1 - start
+    begin = max(0, end - WARM_BYTES)
+    try:
+        fd = os.open(folder / file_name(start), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # deleted meanwhile
+    try:
+        os.posix_fadvise(fd, begin, end - begin, os.POSIX_FADV_WILLNEED)
+    finally:
+        os.close(fd)
