@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rmqcore._native.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles, first_row
+from rmqcore._native.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.files import make_directory, sync_directory
@@ -230,14 +230,12 @@ class IndexService:
         """
         if not self._writing:
             return
-        row = first_row(batch, from_phy_offset)
+        row, key = self._native.first_place(batch, from_phy_offset)
         if row == len(batch):
             return
         file = self._writer
         if file is None:
             file = self._roll()
-        key = self._native.keys_in(batch, row)
-        code = PUT_FULL
         while True:
             row, key, code = file.native.put(batch, row, key)
             if code == PUT_DONE:

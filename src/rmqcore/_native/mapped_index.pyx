@@ -218,9 +218,8 @@ cdef inline int32_t keys_of(const rmq_index_rows *rows, int64_t row) noexcept no
     return rows.offsets[row + 1] - rows.offsets[row]
 
 
-def first_row(Batch batch not None, int64_t from_phy_offset):
-    """The first row of a batch with at least this phy offset; the number of rows when there is none."""
-    cdef rmq_index_rows rows = rows_of(batch)
+cdef int64_t first_row(const rmq_index_rows *rows, int64_t from_phy_offset) noexcept nogil:
+    """The first row with at least this phy offset; the number of rows when there is none."""
     cdef int64_t low = 0, high = rows.rows, middle
     while low < high:
         middle = (low + high) // 2
@@ -362,21 +361,30 @@ cdef class IndexFiles:
         finally:
             free(more)
 
-    def keys_in(self, Batch batch not None, int64_t row):
-        """How many keys of a row are in already: it was the newest message when its writer stopped.
+    def first_place(self, Batch batch not None, int64_t from_phy_offset):
+        """Where putting a batch begins: ``(row, key)``, with the row behind the last one when all of it is in or before the offset.
+
+        Of the newest indexed message some keys may be missing, when its writer stopped in the middle of it.
+        """
+        cdef rmq_index_rows rows = rows_of(batch)
+        cdef int64_t end = self.maps[self.count - 1].header.end_phy_offset if self.count else 0
+        cdef int64_t row = first_row(&rows, max(end, from_phy_offset))
+        cdef int32_t keys
+        if self.count == 0 or row == rows.rows or rows.phy_offsets[row] != end:
+            return row, 0
+        keys = self.keys_in(&rows, row)
+        if 0 < keys == keys_of(&rows, row):
+            return row + 1, 0
+        return row, keys
+
+    cdef int32_t keys_in(self, const rmq_index_rows *rows, int64_t row) except -1:
+        """How many keys of the newest message are in.
 
         Keys go in in their order, so what is in is the longest beginning of them that the newest entries end with.
         """
-        cdef rmq_index_rows rows = rows_of(batch)
         cdef MappedIndexFile file
-        cdef int32_t here, known = 0, count, keys
-        cdef int32_t *tail
-        if not 0 <= row < rows.rows:
-            raise ValueError(f"row {row} of a batch of {rows.rows} rows")
-        if self.count == 0 or self.maps[self.count - 1].header.end_phy_offset != rows.phy_offsets[row]:
-            return 0
-        keys = keys_of(&rows, row)
-        tail = <int32_t *> malloc((keys + 1) * sizeof(int32_t))
+        cdef int32_t here, known = 0, count, keys = keys_of(rows, row)
+        cdef int32_t *tail = <int32_t *> malloc((keys + 1) * sizeof(int32_t))
         if tail == NULL:
             raise MemoryError
         try:
@@ -387,7 +395,7 @@ cdef class IndexFiles:
                 if known == keys or here < file.map.header.index_count - 1:
                     break
             count = known
-            while count > 0 and not ends_with(tail, &rows, row, count):
+            while count > 0 and not ends_with(tail, rows, row, count):
                 count -= 1
             return count
         finally:
