@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-targets=${*:-record scan properties cq index checkpoint}
+targets=${*:-record scan properties cq index checkpoint arrow}
 cc=${FUZZ_CC:-clang}
 native=src/rmqcore/_native
 out=build/fuzz
@@ -21,6 +21,7 @@ sources() {
         cq) echo "cq_bulk.c" ;;
         index) echo "index_file.c jhash.c utf8.c" ;;
         checkpoint) echo "checkpoint.c" ;;
+        arrow) echo "$record filter.c queue_offsets.c append.c arrow_import.c arrow_rows.c" ;;
         *) echo "fuzz: there is no target $1" >&2; exit 64 ;;
     esac
 }

@@ -115,6 +115,17 @@ def checkpoints() -> list[bytes]:
     return [oracle.encode_checkpoint(values)[:60], bytes(48), b"\xff" * 47]
 
 
+def arrows() -> list[bytes]:
+    """Some columns of short growing strings; from there the fuzzer finds the rest by itself."""
+    return [
+        bytes([rows, wanted & 0xFF, wanted >> 8])
+        + (bytes([kind, 1, 2, 3, 1, 0x61, 5, 0]) * 100)[:900]
+        for rows in (1, 5, 30)
+        for wanted in (0x003, 0x00F, 0x03F, 0x1FFF)
+        for kind in (0, 4, 0x82)
+    ]
+
+
 SEEDS = {
     "record": lambda: [*raw_records(), oracle.blank(100), bytes(100)],
     "scan": scans,
@@ -122,6 +133,7 @@ SEEDS = {
     "cq": queues,
     "index": indexes,
     "checkpoint": checkpoints,
+    "arrow": arrows,
 }
 
 

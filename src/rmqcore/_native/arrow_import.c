@@ -147,13 +147,15 @@ static int32_t bind_frame(const struct ArrowArray *a, uint8_t kind, int64_t skip
     return 0;
 }
 
-/* First and last of the offsets that rows use. */
-static int32_t bind_offsets(const rmq_import_array *out, int64_t *last, rmq_import_fault *fault) {
+/* *last: where the data (or the items) of the whole array ends; that of the rows alone would be no limit, because what lies
+ * behind them may be lower. */
+static int32_t bind_offsets(const struct ArrowArray *a, const rmq_import_array *out, int64_t *last,
+                            rmq_import_fault *fault) {
     *last = 0;
     if (out->length == 0) return 0;
     const int wide = out->kind == RMQ_IK_TEXT64 || out->kind == RMQ_IK_LIST64;
     const int64_t first = rmq_iv_offset(out, 0, wide);
-    *last = rmq_iv_offset(out, out->length, wide);
+    *last = rmq_iv_offset(out, a->length - (out->offset - a->offset), wide);
     if (first < 0) return refuse_offsets(fault, first, 0);
     if (*last < first) return refuse_offsets(fault, *last, first);
     return 0;
@@ -170,7 +172,7 @@ static int32_t bind_plain(const struct ArrowArray *a, uint8_t kind, int64_t skip
         if (out->block_lens == NULL && out->block_count > 0) return refuse(fault, "buffer lengths", 0, 1);
     } else if (kind == RMQ_IK_TEXT32 || kind == RMQ_IK_TEXT64) {
         int64_t last;
-        code = bind_offsets(out, &last, fault);
+        code = bind_offsets(a, out, &last, fault);
         if (code < 0) return code;
         out->data = a->buffers[2];
         out->data_len = (uint64_t)last;
@@ -196,7 +198,7 @@ static int32_t bind_lists(const struct ArrowArray *a, const rmq_import_type *typ
     int64_t last;
     int32_t code = bind_frame(a, type->kind, skip, rows, lists, fault);
     if (code < 0) return code;
-    code = bind_offsets(lists, &last, fault);
+    code = bind_offsets(a, lists, &last, fault);
     if (code < 0) return code;
     if (a->n_children != 1 || a->children == NULL) return refuse(fault, "n_children", a->n_children, 1);
     const struct ArrowArray *items = a->children[0];
