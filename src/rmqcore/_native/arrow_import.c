@@ -2,6 +2,11 @@
 #include "arrow_values.h"
 #include <string.h>
 
+void rmq_import_init(rmq_import *import) {
+    memset(import, 0, offsetof(rmq_import, seen));
+    for (int id = 0; id < RMQ_IMP_COLUMNS; id++) import->child[id] = -1;
+}
+
 /* ---- types ---------------------------------------------------------------------------------------- */
 
 static uint8_t number_kind(const char *format) {

@@ -128,6 +128,9 @@ typedef struct rmq_import {
     uint16_t seen[RMQ_IMP_SEEN];    /* property names of one row, open addressing: number of the entry + 1 */
 } rmq_import;
 
+/* No columns, no refusal. (`seen` may hold anything.) */
+void rmq_import_init(rmq_import *import);
+
 /* Checks one batch. 0, or RMQ_IMP_E_SHAPE or RMQ_IMP_E_OFFSETS with *fault. */
 int32_t rmq_import_bind(rmq_import *import, const struct ArrowArray *array, rmq_import_batch *out,
                         rmq_import_fault *fault);
@@ -138,7 +141,7 @@ enum {
     RMQ_IMP_ARENA_SIZE = 256 * 1024,
 };
 
-/* Fills everything that no column gives, in all items: hosts 127.0.0.1:0, numbers 0. Once an import is enough. */
+/* Fills everything that no column gives: hosts 127.0.0.1:0, numbers 0. Once an item and import is enough. */
 void rmq_import_defaults(rmq_put *puts, int64_t count);
 
 /* Turns rows [from, from + count) into items for rmq_log_append, count <= RMQ_IMP_CHUNK; arena has RMQ_IMP_ARENA_SIZE bytes, which

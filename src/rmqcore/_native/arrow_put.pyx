@@ -9,7 +9,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memset, strlen
+from libc.string cimport strlen
 
 from .commitlog cimport RMQ_PUT_OK, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, Appender, rmq_log, rmq_put
 
@@ -57,6 +57,7 @@ cdef extern from "arrow_import.h" nogil:
     int32_t rmq_import_bind(
         rmq_import *state, const ArrowArray *array, rmq_import_batch *out, rmq_import_fault *fault
     ) noexcept
+    void rmq_import_init(rmq_import *state) noexcept
     void rmq_import_defaults(rmq_put *puts, int64_t count) noexcept
     int64_t rmq_import_rows(
         rmq_import *state, const rmq_log *log, const rmq_import_batch *batch, int64_t begin, int64_t count, rmq_put *puts,
@@ -215,8 +216,6 @@ cdef int bind_schema(rmq_import *state, const ArrowSchema *schema) except -1:
         raise ValueError("put_arrow: the schema was used before")
     if strlen(schema.format) != 2 or schema.format[0] != b"+" or schema.format[1] != b"s":
         raise TypeError(f"put_arrow: got one column of type {type_name(schema)}, expected a table with columns {known()}")
-    for column in range(RMQ_IMP_COLUMNS):
-        state.child[column] = -1
     state.children = schema.n_children
     unknown = []
     if schema.n_children > 0 and schema.children == NULL:
@@ -309,6 +308,7 @@ cdef class _Run:
     cdef Appender appender
     cdef _Scratch scratch
     cdef int64_t rows  # of the batches before
+    cdef int64_t ready  # items that have their defaults
     cdef list parts
     cdef str refusal
 
@@ -324,6 +324,9 @@ cdef class _Run:
         cdef int64_t settled = 0
         if rmq_import_bind(state, &array.it, &batch, &fault) < 0:
             raise ValueError(describe_fault(&fault, self.rows))
+        if self.ready < min(batch.rows, RMQ_IMP_CHUNK):
+            rmq_import_defaults(puts + self.ready, min(batch.rows, RMQ_IMP_CHUNK) - self.ready)
+            self.ready = min(batch.rows, RMQ_IMP_CHUNK)
         codes = np.full(batch.rows, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, np.int8)
         phy_offsets, queue_offsets = np.full(batch.rows, -1, np.int64), np.full(batch.rows, -1, np.int64)
         timestamps = np.zeros(batch.rows, np.int64)
@@ -395,8 +398,8 @@ def put_arrow(Appender appender not None, data):
         run.scratch = spares.pop()
     except IndexError:
         run.scratch = _Scratch()
-    memset(run.scratch.state, 0, sizeof(rmq_import))
-    rmq_import_defaults(run.scratch.puts, RMQ_IMP_CHUNK)
+    run.ready = 0
+    rmq_import_init(run.scratch.state)
     run.scratch.state.append_prop_crc = appender.append_prop_crc
     bind_schema(run.scratch.state, &schema.it)
     if stream is None:
