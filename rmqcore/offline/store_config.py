@@ -1,0 +1,83 @@
+"""The configuration of a store whose ``broker.conf`` is not at hand: sizes found from its files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.index_file import index_file_size, is_index_file_name, read_header
+from rmqcore.engine.paths import StorePaths, parse_file_name
+from rmqcore.offline.files import list_log_files, mapped_file_size
+from rmqcore.offline.index_geometry import find_slot_count
+
+SAMPLED_QUEUES = 100
+
+
+def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
+    """Give a configuration with the file sizes that a store has.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig, optional
+        What else is wanted, and the sizes of kinds of files that the store has none of.
+
+    Raises
+    ------
+    OSError
+        A directory cannot be read.
+    """
+    settings = MessageStoreConfig() if config is None else config
+    found: dict[str, Any] = {}
+    log_files = list_log_files(paths)
+    if log_files:
+        found["mapped_file_size_commit_log"] = mapped_file_size(log_files)
+    sizes = Counter(_queue_file_sizes(paths.consumequeue))
+    whole = {size: count for size, count in sizes.items() if size % CQ_STORE_UNIT_SIZE == 0}
+    if whole:
+        found["mapped_file_size_consume_queue"] = max(whole, key=lambda size: (whole[size], size))
+    geometry = _index_geometry(paths.index, settings)
+    if geometry is not None:
+        found["max_hash_slot_num"], found["max_index_num"] = geometry
+    return replace(settings, **found)
+
+
+def _queue_file_sizes(folder: Path) -> Iterator[int]:
+    """Sizes of the queue files of some queues."""
+    queues = (queue for topic in _folders(folder) for queue in _folders(topic))
+    for _, queue in zip(range(SAMPLED_QUEUES), queues, strict=False):
+        for entry in os.scandir(queue):
+            if parse_file_name(entry.name) is not None and entry.is_file():
+                size = entry.stat().st_size
+                if size:
+                    yield size
+
+
+def _folders(folder: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+    return []
+
+
+def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int] | None:
+    """Slots and entries of the newest index file that tells; None when it is as configured, or none tells."""
+    try:
+        names = sorted(filter(is_index_file_name, os.listdir(folder)), reverse=True)
+    except FileNotFoundError:
+        return None
+    for name in names:
+        path = folder / name
+        size = path.stat().st_size
+        if size == config.index_file_size:
+            return None
+        slots = find_slot_count(path, size, read_header(path))
+        if slots is not None:
+            return slots, (size - index_file_size(slots, 0)) // 20
+    return None
