@@ -17,7 +17,7 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import StoreError
 
 PARTS = ("consumequeue", "index")
-OLD = ".old-"
+OLD, TRASH = ".old-", ".trash-"
 
 
 def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
@@ -44,54 +44,50 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
             raise StoreError(
                 f"{built / part} is on another file system than {paths.root}: it can be copied there, not swapped in"
             )
-    old = []
     for part in parts:
         place = paths.root / part
         if place.exists():
-            aside = _old_name(place)
-            place.rename(aside)
+            place.rename(_free_name(place, OLD))
             sync_directory(paths.root)
-            old.append(aside)
         (built / part).rename(place)
         sync_directory(paths.root)
-    for aside in old:
-        shutil.rmtree(aside)
-    sync_directory(paths.root)
+    finish_swaps(paths)
 
 
 def finish_swaps(paths: StorePaths) -> list[str]:
-    """Put folders back that a killed swap left under another name; answers their names.
+    """Bring swaps that were killed to an end; the store's lock is held.
 
-    The store's lock is held. Old folders whose successors are in place are left alone: `remove_old` deletes them.
+    A folder that has no successor yet goes back to its place; one that has is deleted, first under a name that says so: nothing
+    of it may come back when somebody deletes the successor.
+
+    Returns
+    -------
+    list of str
+        The parts that were put back.
     """
     back = []
     for part in PARTS:
         place = paths.root / part
-        waiting = _old_folders(paths.root, part)
+        waiting = _folders(paths.root, part + OLD)
         if waiting and not place.exists():
-            waiting[-1].rename(place)
-            sync_directory(paths.root)
+            waiting.pop().rename(place)
             back.append(part)
+        for folder in waiting:
+            folder.rename(_free_name(place, TRASH))
+        if waiting or back:
+            sync_directory(paths.root)
+        for folder in _folders(paths.root, part + TRASH):
+            shutil.rmtree(folder)
     return back
 
 
-def remove_old(paths: StorePaths) -> None:
-    """Delete old folders that a killed swap left beside their successors. The store's lock is held."""
-    for part in PARTS:
-        if (paths.root / part).exists():
-            for folder in _old_folders(paths.root, part):
-                shutil.rmtree(folder)
-
-
-def _old_name(place: Path) -> Path:
+def _free_name(place: Path, kind: str) -> Path:
     number = 1
-    while (name := place.with_name(f"{place.name}{OLD}{number:06d}")).exists():
+    while (name := place.with_name(f"{place.name}{kind}{number:06d}")).exists():
         number += 1
     return name
 
 
-def _old_folders(root: Path, part: str) -> list[Path]:
-    """The old folders of a part, oldest first."""
-    return sorted(
-        Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(part + OLD)
-    )
+def _folders(root: Path, prefix: str) -> list[Path]:
+    """Folders whose names begin so, oldest first."""
+    return sorted(Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(prefix))

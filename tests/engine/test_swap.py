@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from rmqcore.engine import swap
 from rmqcore.engine.paths import StorePaths
-from rmqcore.engine.swap import finish_swaps, remove_old, swap_in
+from rmqcore.engine.swap import finish_swaps, swap_in
 
 PARTS = ("consumequeue", "index")
 
@@ -42,7 +42,7 @@ def test_one_and_a_part_that_was_not_there(store: StorePaths) -> None:
     assert [text(store, part) for part in PARTS] == ["old", "new"]
 
 
-@pytest.mark.parametrize("steps", range(1, 8))
+@pytest.mark.parametrize("steps", range(1, 10))
 def test_killed_between_any_two_steps(
     store: StorePaths, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
@@ -57,7 +57,7 @@ def test_killed_between_any_two_steps(
         if left == 0:
             raise Killed
 
-    rename, rmtree = Path.rename, swap.shutil.rmtree
+    rename, rmtree = Path.rename, shutil.rmtree
 
     def renaming(self: Path, target: Path) -> Path:
         count()
@@ -69,7 +69,7 @@ def test_killed_between_any_two_steps(
 
     with monkeypatch.context() as patch, suppress(Killed):
         patch.setattr(Path, "rename", renaming)
-        patch.setattr(swap.shutil, "rmtree", removing)
+        patch.setattr(shutil, "rmtree", removing)
         swap_in(store, store.root / "built", PARTS)
     before = {part: (store.root / part).exists() for part in PARTS}
     back = finish_swaps(store)
@@ -77,7 +77,17 @@ def test_killed_between_any_two_steps(
     for part in PARTS:
         assert text(store, part) == ("old" if part in back else text(store, part))
         assert text(store, part) in ("old", "new")
-    remove_old(store)
-    assert not [path for path in store.root.iterdir() if ".old-" in path.name]
+    assert {path.name for path in store.root.iterdir()} == {"built", *PARTS}
     assert finish_swaps(store) == []
     assert all(text(store, part) in ("old", "new") for part in PARTS)
+
+
+def test_what_has_a_successor_never_comes_back(store: StorePaths) -> None:
+    """Somebody deletes consumequeue/ to have it made anew: an old one that a killed swap left must not take its place."""
+    (store.root / "consumequeue").rename(store.root / "consumequeue.old-000001")
+    (store.root / "built" / "consumequeue").rename(store.root / "consumequeue")
+    assert finish_swaps(store) == []
+    assert text(store, "consumequeue") == "new"
+    shutil.rmtree(store.root / "consumequeue")
+    assert finish_swaps(store) == []
+    assert not (store.root / "consumequeue").exists()
