@@ -145,7 +145,7 @@ def rebuild(
     settings = found_config(paths, config)
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    if any(entry.name != WORKING for entry in os.scandir(out)):
+    if set(os.listdir(out)) - {WORKING}:
         raise TargetNotEmptyError(f"{out} is not empty")
     working = out / WORKING
     shutil.rmtree(working, ignore_errors=True)  # of an attempt that was killed
