@@ -148,8 +148,8 @@ class CommitLog:
             return False
         return True
 
-    def prepare_space(self) -> int:
-        """Allocate and populate ahead of the writer; answer the end of the log at which to come again.
+    def prepare_space(self) -> bool:
+        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
 
         An OSError is told to `on_failure` and raised: without room ahead the next put would fail the same way.
         """
@@ -159,6 +159,10 @@ class CommitLog:
         except OSError as error:
             self._on_failure(error)
             raise
+
+    def on_low_space(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, when `prepare_space` has something to do."""
+        self.appender.arm_low_space(ring, self._space.alarm)
 
     def flush(self, least_pages: int = 0) -> int:
         """Bring what was appended to disk; answer `flushed_offset`.

@@ -16,6 +16,7 @@ from rmqcore.engine.files import create_mapped_file, make_directory
 
 BLANK_SIZE = 8
 LEAST_AHEAD = 4 << 20
+STEP = 64 << 20  # of one call of prepare: a put that needs room waits for the call that runs
 # Populated pages are dirty from the start; more than this share of the memory would start write-back at once.
 MEMORY_SHARE = 16
 
@@ -63,6 +64,8 @@ class LogSpace:
         self.files = files
         self.appender = appender
         self.file_size = files.file_size
+        self.alarm = 0
+        """End of the log at which `prepare` has something to do again."""
         self._began = 0
         self._current: _Part | None = None
         self._next: _Part | None = None
@@ -106,20 +109,29 @@ class LogSpace:
         assert self._next is not None
         self._extend(self._next, self._next.file.file_from_offset + needed + ahead)
 
-    def prepare(self) -> int:
-        """Keep room ahead of the writer; answer the end of the log at which to come again."""
+    def prepare(self) -> bool:
+        """Make one more step of room ahead of the writer; answer whether more is wanted now.
+
+        Raises
+        ------
+        OSError
+            There is none.
+        """
         self._roll()
         wrote = self.appender.max_phy_offset
-        ahead = self._ahead(wrote)
         if self._current is None:
-            return wrote + 1
-        self._extend(self._current, wrote + ahead)
-        over = wrote + ahead - self._current.end
-        if over > 0:
+            self.alarm = wrote + 1
+            return False
+        target = wrote + self._ahead(wrote)
+        self.alarm = wrote + max(1, (target - wrote) // 2)
+        part = self._current
+        if part.allocated == part.end and target > part.end:
             self._make_next()
             assert self._next is not None
-            self._extend(self._next, self._next.file.file_from_offset + over)
-        return wrote + max(1, ahead // 2)
+            part = self._next
+        self._extend(part, min(target, part.allocated + STEP))
+        more_files = part is self._current and target > part.end
+        return more_files or part.allocated < min(target, part.end)
 
     def _extend(self, part: _Part, offset: int) -> None:
         before = part.allocated

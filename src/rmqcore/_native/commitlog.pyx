@@ -232,6 +232,18 @@ cdef int check(const rmq_log *log, rmq_put *put, int seen) except -1:
     return 0
 
 
+def encoded_size(Message message not None):
+    """Bytes of the record that a message makes; 0 when its topic or properties have no room in one."""
+    cdef rmq_put put
+    cdef uint8_t props[PROPS_ROOM]
+    cdef int seen = 0
+    cdef object topic = message.topic
+    fill(message, &put, False, props, PROPS_ROOM, &seen)
+    put.msg.body_len = len(message.body) if message.body is not None else 0
+    put.msg.append_prop_crc = False
+    return max(rmq_record_encoded_size(&put.msg), 0)
+
+
 # ---- the appender -----------------------------------------------------------------------------------
 
 
@@ -618,11 +630,12 @@ cdef class Appender:
         Returns
         -------
         tuple
-            Arrays of int8 status codes (indexes of `STATUSES`), int64 phy offsets and queue offsets (-1: not stored), and int64
-            store timestamps.
+            Arrays of int8 status codes (indexes of `STATUSES`), int64 phy offsets and queue offsets (-1: not stored), int64 store
+            timestamps; and where the last record ends, 0 when nothing was stored.
         """
         cdef Py_ssize_t count = len(messages), at = 0, i, place = 0
         cdef size_t settled
+        cdef int64_t end_offset = 0
         if self.refused is not None:
             self.refuse()
         codes = np.full(count, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, np.int8)
@@ -652,10 +665,11 @@ cdef class Appender:
                     phy_offset_of[place + i] = chunk.puts[i].msg.phy_offset
                     queue_offset_of[place + i] = chunk.puts[i].msg.queue_offset
                     timestamp_of[place + i] = chunk.puts[i].msg.store_timestamp
+                    end_offset = chunk.puts[i].msg.phy_offset + chunk.puts[i].msg_size
             if settled < <size_t> chunk.count or at >= len(messages):
                 break
             chunk.clear()
-        return codes, phy_offsets, queue_offsets, timestamps
+        return codes, phy_offsets, queue_offsets, timestamps, end_offset
 
     cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0:
         cdef size_t done = 0
