@@ -1,0 +1,127 @@
+"""Opening a store: lock, load, recover, and the parts put together; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.abort import AbortFile
+from rmqcore.engine.checkpoint import CheckpointFile
+from rmqcore.engine.commitlog import CommitLog
+from rmqcore.engine.consume_queues import ConsumeQueues
+from rmqcore.engine.dispatch import Dispatcher
+from rmqcore.engine.files import make_directory
+from rmqcore.engine.index_service import IndexService
+from rmqcore.engine.lock import StoreLock
+from rmqcore.engine.paths import StorePaths
+from rmqcore.engine.recovery import apply_recovery
+from rmqcore.engine.recovery_plan import plan_recovery
+from rmqcore.engine.recovery_report import RecoveryReport
+from rmqcore.errors import NotAStoreError
+
+
+class StoreParts:
+    """The parts of one open store. The lock is taken first and let go of last.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+    create : bool
+    clock : callable, optional
+    on_failure : callable
+        Told an OSError after which nothing may be written.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 DefaultMessageStore#load, #start (which takes the lock only after recovery), #shutdown.
+    """
+
+    recovery: RecoveryReport
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig,
+        *,
+        create: bool,
+        clock: Callable[[], int] | None,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.paths = paths
+        self.config = config
+        if create:
+            make_directory(paths.root)
+        elif not paths.commitlog.is_dir():
+            raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
+        self.lock = StoreLock(paths.lock).acquire()
+        try:
+            self._open(clock, on_failure)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def _open(
+        self, clock: Callable[[], int] | None, on_failure: Callable[[BaseException], None]
+    ) -> None:
+        self.abort = AbortFile(self.paths.abort)
+        self.checkpoint = CheckpointFile(self.paths.checkpoint)
+        self.commitlog = CommitLog(self.paths, self.config, clock=clock, on_failure=on_failure)
+        self.queues = ConsumeQueues(self.paths, self.config)
+        self.index = IndexService(self.paths, self.config, on_full=self._index_file_full)
+        clean_exit = not self.abort.exists
+        self.commitlog.load()
+        self.queues.load()
+        self.queues.recover()
+        # From here on an unfinished open is one more crash. A clean exit that is not yet read must not be forgotten either, so
+        # the plan is made first.
+        values = self.checkpoint.values
+        plan = plan_recovery(
+            self.commitlog, self.queues, values, self.config, clean_exit=clean_exit
+        )
+        self.recovery = apply_recovery(plan, self.commitlog, self.queues, self.paths, self.config)
+        end_offset = plan.end_phy_offset
+        self.index.load(clean=clean_exit, index_msg_timestamp_ms=values.index_msg_timestamp_ms)
+        self.index.trim(end_offset)
+        self.commitlog.begin(end_offset)
+        self.dispatcher = Dispatcher(self.commitlog, self.queues, self.index, self.config)
+        self.dispatcher.begin(cq_from=end_offset, index_from=self.index.resume_offset)
+        self.abort.create()
+
+    def _index_file_full(self, end_timestamp_ms: int) -> None:
+        self.checkpoint.update(index_msg_timestamp_ms=end_timestamp_ms)
+        self.checkpoint.flush()
+
+    def note_log_flushed(self) -> None:
+        """Let the checkpoint say how far the log is on disk."""
+        if self.commitlog.flushed_timestamp_ms:
+            self.checkpoint.update(physic_msg_timestamp_ms=self.commitlog.flushed_timestamp_ms)
+
+    def flush_queues(self, least_pages: int) -> None:
+        """Bring queue entries to disk; with 0 pages all of them, which the checkpoint then says."""
+        phy_offset, timestamp_ms = self.dispatcher.last_dispatched
+        self.queues.flush(least_pages)
+        if least_pages == 0 and timestamp_ms:
+            self.checkpoint.update(
+                logics_msg_timestamp_ms=timestamp_ms, logics_physical_offset=phy_offset
+            )
+
+    def finish(self) -> None:
+        """Bring everything to disk and say that the exit is clean; the log is flushed and dispatched."""
+        self.flush_queues(0)
+        self.index.flush()
+        if self.config.message_index_enable:
+            # An index folder says that everything in the log was looked at, also when nothing had a key.
+            make_directory(self.paths.index)
+        self.commitlog.close()
+        self.checkpoint.flush()
+        self.abort.remove()
+
+    def release(self) -> None:
+        """Let go of files and lock, whatever happened before."""
+        try:
+            self.index.close()
+            self.queues.close()
+        finally:
+            self.commitlog.files.replace(())
+            self.lock.release()
