@@ -191,6 +191,8 @@ class CommitLog:
                     start = file.file_from_offset
                     if start < wrote and start + file.file_size > flushed:
                         file.flush(max(flushed - start, 0), min(wrote - start, file.file_size))
+                        if start + file.file_size <= self.appender.file_from_offset:
+                            file.seal()
             except OSError as error:
                 self._on_failure(error)
                 raise

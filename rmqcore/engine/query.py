@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rmqcore._native.codec import MessageView
 from rmqcore.engine.index_service import IndexService
 
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
     """The answer of a query.

@@ -145,7 +145,13 @@ class StoreGet(StoreState):
             return 0
         log = self._log
         return offset_by_time(
-            queue, queue.min_offset, queue.max_offset, log.min_offset, timestamp_ms, side, log.store_time
+            queue,
+            queue.min_offset,
+            queue.max_offset,
+            log.min_offset,
+            timestamp_ms,
+            side,
+            log.store_time,
         )
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:

@@ -157,7 +157,12 @@ def test_every_limit_has_its_status(tmp_path: Path, message: Message, status: St
         assert (phy_offset[0], queue_offset[0]) == (result.msg_size, 1)
         result.raise_for_status()
         return
-    assert (result.phy_offset, result.queue_offset, result.count, result.msg_id) == (-1, -1, 0, None)
+    assert (result.phy_offset, result.queue_offset, result.count, result.msg_id) == (
+        -1,
+        -1,
+        0,
+        None,
+    )
     assert (phy_offset[0], queue_offset[0], log.files) == (-1, -1, [])
     with pytest.raises(PutFailedError, match=f"{status.name}, nothing was stored"):
         result.raise_for_status()
@@ -232,7 +237,9 @@ def test_a_batch_is_in_one_file_whole_or_not_at_all(
     assert result.phy_offset == (1024 if rolled and start else start)
     assert (result.msg_size, result.count, result.queue_offset) == (size * count, count, 0)
     ids = (result.msg_id or "").split(",")
-    assert [int(text[16:], 16) for text in ids] == [result.phy_offset + i * size for i in range(count)]
+    assert [int(text[16:], 16) for text in ids] == [
+        result.phy_offset + i * size for i in range(count)
+    ]
     data = log.bytes()[result.phy_offset :]
     found = oracle.scan(data, result.phy_offset, check_crc=True).records
     assert [(r.queue_offset, r.body) for r in found] == [(i, m.body) for i, m in enumerate(batch)]
@@ -256,7 +263,11 @@ def test_a_clock_that_fails_lets_the_lock_go(tmp_path: Path) -> None:
         return NOW
 
     log = Log(tmp_path, clock=clock)
-    for put in (log.appender.put, lambda m: log.appender.put_many([m]), lambda m: log.appender.put_batch([m])):
+    for put in (
+        log.appender.put,
+        lambda m: log.appender.put_many([m]),
+        lambda m: log.appender.put_batch([m]),
+    ):
         with pytest.raises(ZeroDivisionError):
             put(Message("t", b""))
     broken[0] = False
@@ -274,7 +285,11 @@ def test_a_stopped_appender_appends_nothing_and_says_why(tmp_path: Path) -> None
     log.appender.put(Message("t", b"")).raise_for_status()
     end = log.appender.max_phy_offset
     log.appender.stop(refuse)  # type: ignore[arg-type]
-    for put in (log.appender.put, lambda m: log.appender.put_many([m]), lambda m: log.appender.put_batch([m])):
+    for put in (
+        log.appender.put,
+        lambda m: log.appender.put_many([m]),
+        lambda m: log.appender.put_batch([m]),
+    ):
         with pytest.raises(GoneError):
             put(Message("t", b""))
     assert log.appender.max_phy_offset == end

@@ -153,6 +153,14 @@ cdef class MappedFile:
             code = rmq_sync(self.fd)
         raise_for(code, self.path, "sync")
 
+    def seal(self):
+        """Close the descriptor of a file that is full and on disk; its mapping stays, for readers."""
+        cdef int fd = self.fd
+        self.fd = -1
+        self.writable = False
+        if fd >= 0:
+            rmq_close(fd)
+
     def __repr__(self):
         return f"<MappedFile {self.path!r} of {self.file_size} bytes>"
 
