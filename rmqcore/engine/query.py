@@ -40,8 +40,8 @@ def query_messages(
 
     Entries whose records are gone are left out.
 
-    Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round ask the same again, because they go on before
-    the store time of a record that is not there.
+    Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round ask the same again, because they go on
+    before the store time of a record that is not there.
     """
     found = index.query_offsets(topic, key, max_messages, begin_ms, end_ms, index_type)
     if not found.phy_offsets:

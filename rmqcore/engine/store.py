@@ -212,8 +212,8 @@ class MessageStore(StorePut, StoreGet):
     def close(self) -> None:
         """Write everything, say that the exit is clean, and let go of the directory. May be repeated.
 
-        Messages that are not yet dispatched are. Views that somebody holds stay good. After a failure nothing is written: the next
-        open recovers.
+        Messages that are not yet dispatched are. Views that somebody holds stay good. After a failure nothing is written: the
+        next open recovers.
 
         Raises
         ------

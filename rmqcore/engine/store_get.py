@@ -16,7 +16,7 @@ MAX_BYTES = 128 << 20
 
 
 class StoreGet(StoreState):
-    """Reads; see MessageStore. They go on after a failure, and see what the queues and the index have, not what waits for them."""
+    """Reads; see MessageStore. They go on after a failure, and see what queues and index have, not what waits for them."""
 
     def get(
         self,

@@ -78,8 +78,8 @@ class StorePut(StoreState):
         Returns
         -------
         PutResult
-            `msg_size` is the total, `msg_id` has all ids with commas between them. MESSAGE_ILLEGAL when one breaks a limit, with a
-            transaction type, with a DELAY, or when the batch is over `max_message_size`.
+            `msg_size` is the total, `msg_id` has all ids with commas between them. MESSAGE_ILLEGAL when one breaks a limit,
+            with a transaction type, with a DELAY, or when the batch is over `max_message_size`.
 
         Raises
         ------
@@ -102,8 +102,8 @@ class StorePut(StoreState):
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append any messages in order, each for itself, in one native call.
 
-        A message that cannot be stored has its status in the answer and keeps none of the others from it. With SYNC_FLUSH the disk
-        is waited for once.
+        A message that cannot be stored has its status in the answer and keeps none of the others from it. With SYNC_FLUSH the
+        disk is waited for once.
 
         Raises
         ------

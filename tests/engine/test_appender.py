@@ -181,7 +181,7 @@ def test_text_that_would_not_read_back_is_an_error_and_stores_nothing(
     tmp_path: Path, message: Message
 ) -> None:
     log = Log(tmp_path)
-    with pytest.raises(ValueError, match="separator|surrogates"):
+    with pytest.raises(ValueError, match=r"separator|surrogates"):
         log.appender.put(message)
     codes, *_ = log.appender.put_many([Message("t", b"1"), message, Message("t", b"2")])
     assert [STATUSES[code] for code in codes] == [
