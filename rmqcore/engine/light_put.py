@@ -15,24 +15,14 @@ from rmqcore._native.commitlog import PutResult, encoded_size, refused_result
 from rmqcore._native.message import Message
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.commitlog import CommitLog
+from rmqcore.engine.multi_dispatch import LMQ_PREFIX, SCHEDULE_TOPIC, WITHOUT
 from rmqcore.status import PutMessageStatus
 
-LMQ_PREFIX = "%LMQ%"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-NOT_DISPATCHED = ("%RETRY%", "%DLQ%", "rmq_sys_")
 
 
-def is_multi_dispatch_topic(topic: str) -> bool:
-    """Tell whether messages of a topic may go to light queues too: not retries, dead letters, or the system's own.
-
-    Source: RocketMQ 5.5.0 MultiDispatchUtils#isNeedHandleMultiDispatch.
-    """
-    return topic != SCHEDULE_TOPIC and not topic.startswith(NOT_DISPATCHED)
-
-
-class MultiDispatch:
+class LightPut:
     """Puts messages that go to light queues too.
 
     Parameters
@@ -62,7 +52,8 @@ class MultiDispatch:
     def concerns(self, message: Message) -> bool:
         """Tell whether a message names light queues."""
         names = message.properties.get(INNER_MULTI_DISPATCH)
-        return bool(names and names.strip()) and is_multi_dispatch_topic(message.topic)
+        allowed = message.topic != SCHEDULE_TOPIC and not message.topic.startswith(WITHOUT)
+        return allowed and bool(names and names.strip())
 
     def put(self, message: Message) -> PutResult:
         """Append a message with the offsets it has in its light queues."""

@@ -14,8 +14,7 @@ from rmqcore.engine.files import make_directory
 from rmqcore.engine.index_service import IndexService
 from rmqcore.engine.lock import StoreLock
 from rmqcore.engine.paths import StorePaths
-from rmqcore.engine.recovery import apply_recovery
-from rmqcore.engine.recovery_plan import plan_recovery
+from rmqcore.engine.recovery import recover
 from rmqcore.engine.recovery_report import RecoveryReport
 from rmqcore.errors import NotAStoreError
 
@@ -73,20 +72,28 @@ class StoreParts:
         self.commitlog.load()
         self.queues.load()
         self.queues.recover()
-        # From here on an unfinished open is one more crash. A clean exit that is not yet read must not be forgotten either, so
-        # the plan is made first.
-        values = self.checkpoint.values
-        plan = plan_recovery(
-            self.commitlog, self.queues, values, self.config, clean_exit=clean_exit
+        self.recovery = recover(
+            self.paths,
+            self.config,
+            self.commitlog,
+            self.queues,
+            self.checkpoint,
+            clean_exit=clean_exit,
         )
-        self.recovery = apply_recovery(plan, self.commitlog, self.queues, self.paths, self.config)
-        end_offset = plan.end_phy_offset
-        self.index.load(clean=clean_exit, index_msg_timestamp_ms=values.index_msg_timestamp_ms)
+        # From here on an open that does not come to its end is one more crash: what the index loses now is put again then.
+        self.abort.create()
+        end_offset = self.recovery.end_phy_offset
+        self.index.load(
+            clean=clean_exit, index_msg_timestamp_ms=self.checkpoint.values.index_msg_timestamp_ms
+        )
         self.index.trim(end_offset)
         self.commitlog.begin(end_offset)
         self.dispatcher = Dispatcher(self.commitlog, self.queues, self.index, self.config)
-        self.dispatcher.begin(cq_from=end_offset, index_from=self.index.resume_offset)
-        self.abort.create()
+        self.dispatcher.cq_from = end_offset
+        resume = self.index.resume_offset
+        self.dispatcher.index_from = (
+            end_offset if resume is None else max(resume, self.commitlog.min_offset)
+        )
 
     def _index_file_full(self, end_timestamp_ms: int) -> None:
         self.checkpoint.update(index_msg_timestamp_ms=end_timestamp_ms)
@@ -99,9 +106,10 @@ class StoreParts:
 
     def flush_queues(self, least_pages: int) -> None:
         """Bring queue entries to disk; with 0 pages all of them, which the checkpoint then says."""
-        phy_offset, timestamp_ms = self.dispatcher.last_dispatched
+        dispatcher = self.dispatcher
+        phy_offset, timestamp_ms = dispatcher.last_phy_offset, dispatcher.last_store_timestamp_ms
         self.queues.flush(least_pages)
-        if least_pages == 0 and timestamp_ms:
+        if least_pages == 0 and phy_offset >= 0:
             self.checkpoint.update(
                 logics_msg_timestamp_ms=timestamp_ms, logics_physical_offset=phy_offset
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from rmqcore._native.commitlog import PutResult, refused_result
 from rmqcore._native.message import Message
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.multi_dispatch import MultiDispatch
+from rmqcore.engine.light_put import LightPut
 from rmqcore.engine.paths import StorePaths
 from rmqcore.engine.put_many_result import PutManyResult
 from rmqcore.engine.store_state import StoreState
@@ -33,10 +33,10 @@ class StorePut(StoreState):
     ) -> None:
         super().__init__(paths, config, create=create, clock=clock)
         self._is_slave = config.broker_role == "SLAVE" and not config.duplication_enable
-        self._multi_dispatch: MultiDispatch | None = None
+        self._light_put: LightPut | None = None
         if config.enable_lmq and config.enable_multi_dispatch:
-            self._multi_dispatch = MultiDispatch(self._log, config, self._appender.put)
-        plain = self._multi_dispatch is None and not self._is_slave
+            self._light_put = LightPut(self._log, config, self._appender.put)
+        plain = self._light_put is None and not self._is_slave
         # One attribute, chosen once: a put should not ask each time what kind of store this is.
         self._append = self._appender.put if plain else self._append_specially
 
@@ -127,9 +127,9 @@ class StorePut(StoreState):
         if self._is_slave:
             self.raise_if_closed()
             return refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        assert self._multi_dispatch is not None
-        if self._multi_dispatch.concerns(message):
-            return self._multi_dispatch.put(message)
+        assert self._light_put is not None
+        if self._light_put.concerns(message):
+            return self._light_put.put(message)
         return self._appender.put(message)
 
     def _confirm(self, result: PutResult, message: Message) -> PutResult:
