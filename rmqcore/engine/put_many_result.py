@@ -35,7 +35,9 @@ class PutManyResult:
     queue_offsets: NDArray[np.int64]
     store_timestamps_ms: NDArray[np.int64]
     end_offset: int = 0
-    """Where the last record ends in the CommitLog; 0: nothing was stored."""
+    """At or behind the end of the last record in the CommitLog; 0: nothing was stored."""
+    refusal: str | None = None
+    """What is wrong with the first Arrow row that makes no message."""
 
     @classmethod
     def of_results(cls, results: list[PutResult]) -> PutManyResult:
@@ -56,10 +58,11 @@ class PutManyResult:
         queue_offsets: NDArray[np.int64],
         store_timestamps_ms: NDArray[np.int64],
         end_offset: int,
+        refusal: str | None = None,
     ) -> PutManyResult:
         """Make one of what the native append answers."""
         statuses = _STATUS_OF_CODE[codes]
-        return cls(statuses, phy_offsets, queue_offsets, store_timestamps_ms, end_offset)
+        return cls(statuses, phy_offsets, queue_offsets, store_timestamps_ms, end_offset, refusal)
 
     def with_status(self, status: PutMessageStatus) -> PutManyResult:
         """The same with another status of all that were stored."""

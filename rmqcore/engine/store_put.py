@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from rmqcore._native.arrow_put import put_arrow
 from rmqcore._native.commitlog import PutResult, refused_result
 from rmqcore._native.message import Message
 from rmqcore.config import MessageStoreConfig
@@ -119,6 +120,38 @@ class StorePut(StoreState):
             result = PutManyResult.of_results([self._append(message) for message in every])
         else:
             result = PutManyResult.of_codes(*self._appender.put_many(every))
+        return self._confirm_many(result)
+
+    def put_arrow(self, data: object) -> PutManyResult:
+        """Append the rows of Arrow data in order, without a Python object for any of them.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            pyarrow, Polars, DuckDB... Columns ``topic``, ``body``, ``queue_id``, ``tags``, ``keys`` (a list of words), and the
+            other arguments of Message, all but the first two optional.
+
+        Raises
+        ------
+        TypeError
+            No Arrow data, or a column of a type that it cannot have.
+        ValueError
+            An unknown, missing or repeated column.
+        OSError
+            The stream itself failed; rows of the batches before are stored.
+        PutFailedError
+            The store is a slave.
+
+        Notes
+        -----
+        Statuses and other errors as `put_many`. A row with INNER_MULTI_DISPATCH goes to its own queue only.
+        """
+        if self._is_slave:
+            self._append_specially(Message("", b"")).raise_for_status()
+        codes, phy_offsets, queue_offsets, times, refusal = put_arrow(self._appender, data)
+        result = PutManyResult.of_codes(
+            codes, phy_offsets, queue_offsets, times, self._appender.max_phy_offset, refusal
+        )
         return self._confirm_many(result)
 
     # ---- how
