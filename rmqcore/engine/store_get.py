@@ -105,7 +105,7 @@ class StoreGet(StoreState):
             raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
         last_ms = MAX_OFFSET if end_ms is None else end_ms
         return query_messages(
-            self._index, self._log.view_at, topic, key, max_messages, begin_ms, last_ms, index_type
+            self._index, self._log, topic, key, max_messages, begin_ms, last_ms, index_type
         )
 
     def lookup(self, phy_offset: int) -> MessageView | None:

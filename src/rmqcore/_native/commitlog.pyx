@@ -722,6 +722,13 @@ def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, 
     return new_view(file, &rec, levels)
 
 
+def views_at(MappedFiles files not None, list phy_offsets not None, int64_t end_offset, DelayLevels levels not None):
+    """The messages at offsets, in the order given; what is not there is left out."""
+    return [
+        view for phy_offset in phy_offsets if (view := view_at(files, phy_offset, end_offset, levels)) is not None
+    ]
+
+
 def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
     """The store timestamp of that message without a view; -1: there is none."""
     cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
