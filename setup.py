@@ -37,6 +37,8 @@ EXTENSIONS = {
         "arrow_import.c",
         "arrow_rows.c",
     ],
+    "queues": ["cq_table.c", "cq_fds.c", "batch.c", "arrow_export.c"],
+    "get": RECORD,
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
     "mapped_index": [
         "index_put.c",

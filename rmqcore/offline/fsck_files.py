@@ -14,7 +14,7 @@ from rmqcore.engine.paths import StorePaths, parse_file_name
 from rmqcore.errors import CorruptionError
 from rmqcore.offline.files import LogFile, mapped_file_size
 from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
-from rmqcore.offline.ranges import entries_of
+from rmqcore.engine.ranges import entries_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rmqcore._native.index import (
     INDEX_SLOT_SIZE,
 )
 from rmqcore.offline.index_files import IndexFileReader
-from rmqcore.offline.ranges import read_range
+from rmqcore.engine.ranges import read_range
 
 CHUNK_ENTRIES = 1 << 18
 LAST_LOOK = 64

@@ -21,7 +21,7 @@ from rmqcore.offline.findings import ERROR, Findings
 from rmqcore.offline.fsck_batch import BATCH_BYTES, BATCH_ROWS, COLUMNS, LogBatch, as_log_batch
 from rmqcore.offline.fsck_damage import DamageAudit
 from rmqcore.offline.fsck_prop_crc import CheckedScan
-from rmqcore.offline.ranges import read_range
+from rmqcore.engine.ranges import read_range
 from rmqcore.offline.walk import Blank, LogWalk, Progress
 from rmqcore.offline.window import record_at
 

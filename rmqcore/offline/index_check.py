@@ -15,7 +15,7 @@ from rmqcore._native.index import (
     IndexFinding,
     IndexHeader,
 )
-from rmqcore.offline.ranges import read_range
+from rmqcore.engine.ranges import read_range
 
 CHECK_BYTES = 4 * 1024 * 1024
 MAX_FINDINGS = 1_000

@@ -14,7 +14,7 @@ from rmqcore._native.index import (
     INDEX_SLOT_SIZE,
     IndexHeader,
 )
-from rmqcore.offline.ranges import read_range
+from rmqcore.engine.ranges import read_range
 
 CHUNK_ENTRIES = 200_000
 MAX_CANDIDATES = 1_000

@@ -9,14 +9,15 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
 from rmqcore.engine.msg_id import phy_offset_of_msg_id
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
+from rmqcore.engine.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
+from rmqcore.engine.time_search import Boundary
+from rmqcore.engine.time_search import offset_by_time as search_time
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.queue_files import QueueFiles
-from rmqcore.offline.queue_get import LEAST_BYTES, MAX_BYTES, OfflineGetResult, QueueGet, TagFilter
+from rmqcore.offline.queue_get import OfflineGetResult, QueueGet
 from rmqcore.offline.queues import max_offset, min_offset
-from rmqcore.offline.time_search import Boundary
-from rmqcore.offline.time_search import offset_by_time as search_time
 
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
 

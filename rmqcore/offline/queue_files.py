@@ -4,43 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rmqcore._native.cq import CQ_DTYPE, CQ_STORE_UNIT_SIZE, unpack_cq
 from rmqcore.engine.paths import parse_file_name
-from rmqcore.offline.ranges import entries_of, read_range
-
-Entries = npt.NDArray[np.void]
+from rmqcore.engine.queue_files import Entries, QueueFile
+from rmqcore.engine.ranges import entries_of
 
 DEFAULT_FILE_SIZE = 6_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFile:
-    """One file of a queue.
-
-    Its name says the logical byte that it starts at; `entry_count` is the number of whole entries that are its own.
-    """
-
-    path: Path
-    file_from_offset: int
-    size: int
-    entry_count: int
-
-    @property
-    def first_offset(self) -> int:
-        """Queue offset of the first entry."""
-        return self.file_from_offset // CQ_STORE_UNIT_SIZE
-
-    def read(self, start: int, count: int) -> bytes:
-        """Whole entries from the file's `start`-th on, at most `count` of them."""
-        count = min(count, self.entry_count - start)
-        data = read_range(self.path, start * CQ_STORE_UNIT_SIZE, count * CQ_STORE_UNIT_SIZE)
-        return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
 
 
 class QueueFiles:
@@ -91,7 +64,7 @@ class QueueFiles:
                 continue
             self.disk_bytes += status.st_blocks * 512
             if status.st_size >= CQ_STORE_UNIT_SIZE:
-                found.append((start, status.st_size, Path(entry.path)))
+                found.append((start, status.st_size, entry.path))
         next_starts = [*(start for start, _, _ in found), 1 << 63][1:]
         self.files = [
             QueueFile(path, start, size, min(size, following - start) // CQ_STORE_UNIT_SIZE)
@@ -129,3 +102,12 @@ class QueueFiles:
             start += len(data) // CQ_STORE_UNIT_SIZE
             count -= len(data) // CQ_STORE_UNIT_SIZE
         return unpack_cq(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
+
+    def phy_offset(self, queue_offset: int) -> int:
+        """Give the CommitLog offset that an entry holds; -1 where there is none."""
+        entry = self.entries(queue_offset, 1)
+        return int(entry["phy_offset"][0]) if len(entry) else -1
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Queue offset of each file's first entry, and how many the file has."""
+        return [(file.first_offset, file.entry_count) for file in self.files]

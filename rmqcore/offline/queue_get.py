@@ -6,17 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rmqcore._native.codec import MessageView, java_hash
+from rmqcore._native.codec import MessageView
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.tag_filter import LAST_EXT_ADDRESS, TagFilter
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.queue_files import QueueFiles
 from rmqcore.status import GetMessageStatus
-
-MAX_BYTES = 128 * 1024 * 1024
-LEAST_BYTES = 100
-# A tags code at or below this is the address of a ConsumeQueueExt record.
-LAST_EXT_ADDRESS = -2147483649
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +37,6 @@ class OfflineGetResult:
     max_offset: int
     buffer_total_size: int = 0
     messages: list[MessageView] = field(default_factory=list)
-
-
-class TagFilter:
-    """A tag expression: ``*``, one tag, or several with ``||`` between them. It compares hashes, as a broker does.
-
-    Raises
-    ------
-    ValueError
-        No tag in the expression.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, ExpressionMessageFilter#isMatchedByConsumeQueue.
-    """
-
-    def __init__(self, expression: str | None) -> None:
-        self.codes: frozenset[int] | None = None
-        if expression in (None, "", "*"):
-            return
-        tags = [tag.strip() for tag in str(expression).split("||")]
-        self.codes = frozenset(java_hash(tag) for tag in tags if tag)
-        if not self.codes:
-            raise ValueError(f"tags {expression!r}: no tag in it")
-
-    def matches(self, tags_code: int) -> bool:
-        """Compare the low 32 bits of a tags code."""
-        return self.codes is None or ((tags_code + (1 << 31)) % (1 << 32)) - (1 << 31) in self.codes
 
 
 class QueueGet:

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rmqcore._native.cq import prefix_below, unpack_cq, valid_prefix
 from rmqcore.engine.paths import StorePaths
-from rmqcore.offline.queue_files import Entries, QueueFile, QueueFiles
-from rmqcore.offline.ranges import entries_of
+from rmqcore.engine.queue_file_ends import (
+    corrected_min,
+    newest_entry,
+    recovered_end,
+    truncated_end,
+)
+from rmqcore.engine.queue_files import Entries, QueueFile, queue_directories
+from rmqcore.offline.queue_files import QueueFiles
 
 __all__ = [
     "Entries",
@@ -28,11 +31,6 @@ __all__ = [
     "min_offset",
     "queue_info",
 ]
-
-# Java's recovery of a queue starts at the third file from the end.
-RECOVERED_FILES = 3
-CHUNK_ENTRIES = 50_000
-MAX_QUEUE_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,75 +70,19 @@ def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
     Entries count up to the first invalid one, from the third file from the end on; those of messages at or
     after `log_end` (the phy offset after the CommitLog's last message) do not. A second call goes on where the
     first one stopped.
-
-    Source: RocketMQ 5.5.0 ConsumeQueue#recover, #truncateDirtyLogicFiles.
     """
-    at, valid = _recovered_end(queue)
+    at, valid = recovered_end(queue.files, queue.known_end)
     if at < 0:
         return 0
-    newest = _newest(queue, at, valid)
-    if log_end is None or newest is None or int(newest["phy_offset"]) < log_end:
-        return queue.files[at].first_offset + valid
-    return _truncated_end(queue, at, valid, log_end)
-
-
-def _recovered_end(queue: QueueFiles) -> tuple[int, int]:
-    """The place in the list of the file in which recovery stops, and the valid entries there; (-1, 0) without files."""
-    files = queue.files
-    if not files:
-        return -1, 0
-    at = max(0, len(files) - RECOVERED_FILES)
-    valid = 0
-    # Entries once seen stay: go on where the last call stopped.
-    for place in range(at, len(files)):
-        if files[place].first_offset == queue.known_end[0]:
-            at, valid = place, queue.known_end[1]
-    while True:
-        valid = _count(files[at], valid, None)
-        if valid < files[at].entry_count or at == len(files) - 1:
-            break
-        at, valid = at + 1, 0
-    queue.known_end = (files[at].first_offset, valid)
-    return at, valid
-
-
-def _count(file: QueueFile, known: int, log_end: int | None) -> int:
-    """Entries of a file before the first that is invalid or beyond `log_end`; `known` of them need no look."""
-    while known < file.entry_count:
-        data = file.read(known, CHUNK_ENTRIES)
-        good = valid_prefix(data) if log_end is None else prefix_below(data, log_end)
-        known += good
-        if good < CHUNK_ENTRIES:
-            break
-    return known
-
-
-def _newest(queue: QueueFiles, at: int, valid: int) -> np.void | None:
-    """The last valid entry of a file, or of the one before when it has none."""
-    if valid == 0:
-        if at == 0:
-            return None
-        at, valid = at - 1, queue.files[at - 1].entry_count
-    entry = unpack_cq(queue.files[at].read(valid - 1, 1))
-    return entry[0] if len(entry) else None
-
-
-def _truncated_end(queue: QueueFiles, at: int, valid: int, log_end: int) -> int:
-    """The end after entries of messages at or after `log_end` are gone: a file that begins with one goes as a whole."""
-    for file in reversed(queue.files[: at + 1]):
-        kept = _count(file, 0, log_end)
-        if file is queue.files[at]:
-            kept = min(kept, valid)
-        if kept > 0:
-            return file.first_offset + kept
-    return 0
+    queue.known_end = (queue.files[at].first_offset, valid)
+    newest = newest_entry(queue.files, at, valid)
+    if log_end is not None and newest is not None and int(newest["phy_offset"]) >= log_end:
+        at, valid = truncated_end(queue.files, at, valid, log_end)
+    return queue.files[at].first_offset + valid if at >= 0 else 0
 
 
 def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
     """Find the queue offset of the first entry whose message the CommitLog still holds, as Java does at load.
-
-    Only the first file is searched, so the answer can be 0 although that whole file has expired; in a rebuilt
-    queue that begins in mid-file it can be one of the fillers there.
 
     Parameters
     ----------
@@ -149,38 +91,13 @@ def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
         Phy offset of the CommitLog's first byte.
     end : int
         What `max_offset` answered.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 ConsumeQueue#correctMinOffset.
     """
     if end <= 0 or not queue.files:
         return 0
-    newest = queue.entries(end - 1, 1)
-    if len(newest) and int(newest["phy_offset"][0]) < log_min:
-        return end
     first = queue.files[0]
-
-    def phy_offset(place: int) -> int:
-        entry = unpack_cq(first.read(place, 1))
-        return int(entry["phy_offset"][0]) if len(entry) else -1
-
-    low, high = 0, min(first.entry_count, end - first.first_offset) - 1
-    if high < 0 or (first.file_from_offset == 0 and phy_offset(0) >= log_min):
-        return 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = phy_offset(middle)
-        if found == log_min:
-            low = high = middle
-        elif found > log_min:
-            high = middle
-        else:
-            low = middle
-    for place in range(low, high + 1):
-        if phy_offset(place) >= log_min:
-            return first.first_offset + place
-    return 0
+    count = min(first.entry_count, end - first.first_offset)
+    newest = queue.phy_offset(end - 1)
+    return corrected_min(0, end, first.first_offset, count, log_min, newest, queue.phy_offset)
 
 
 def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> QueueInfo:
@@ -206,19 +123,10 @@ def find_queues(paths: StorePaths) -> list[QueueFiles]:
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
     """
-    found = []
-    for topic in entries_of(paths.consumequeue):
-        if not topic.is_dir():
-            continue
-        ids = [entry.name for entry in entries_of(Path(topic.path)) if entry.is_dir()]
-        numbers = sorted(int(name) for name in ids if name.isascii() and name.isdigit())
-        # Java reads the name as an int and finds the directory by that int again.
-        found += [
-            QueueFiles(topic.name, number, Path(topic.path) / str(number))
-            for number in numbers
-            if number <= MAX_QUEUE_ID and str(number) in ids
-        ]
-    return found
+    return [
+        QueueFiles(topic, queue_id, Path(directory))
+        for topic, queue_id, directory in queue_directories(paths)
+    ]
 
 
 def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> list[QueueInfo]:

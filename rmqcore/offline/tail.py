@@ -10,7 +10,7 @@ from rmqcore._native.scan import Batch, ColumnScan, Filter, ViewScan
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.info import log_end
-from rmqcore.offline.ranges import read_range
+from rmqcore.engine.ranges import read_range
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.walk import Blank, LogWalk
 

@@ -372,13 +372,13 @@ cdef class ColumnScan(_Scan):
             raise MemoryError
         return taken
 
-    def topics(self):
-        """Names of the topics by topic_id, as far as seen."""
+    def topics(self, int32_t first=0):
+        """Names of the topics by topic_id, from `first` on, as far as seen."""
         if self.topic_table == NULL:
             raise ValueError("topics are numbered only with the column topic_id or key_hashes")
         cdef const rmq_topic *topic
         names = []
-        for i in range(rmq_topics_count(self.topic_table)):
+        for i in range(max(first, 0), rmq_topics_count(self.topic_table)):
             topic = rmq_topics_get(self.topic_table, i)
             names.append(text_of(topic.name.p, topic.name.len))
         return names

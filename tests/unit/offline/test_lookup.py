@@ -13,9 +13,9 @@ import rmqcore
 from rmqcore.codec import java_hash
 from rmqcore.engine.paths import file_name
 from rmqcore.offline.lookup import StoreLookup
+from rmqcore.engine.tag_filter import TagFilter
+from rmqcore.engine.time_search import Boundary, offset_by_time
 from rmqcore.offline.queue_files import QueueFiles
-from rmqcore.offline.queue_get import TagFilter
-from rmqcore.offline.time_search import Boundary, offset_by_time
 
 NAMES = ("status", "next_begin_offset", "min_offset", "max_offset")
 

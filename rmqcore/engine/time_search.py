@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-
-from rmqcore.offline.queue_files import QueueFile, QueueFiles
+from typing import Protocol
 
 StoreTime = Callable[[int], int]
 """Store timestamp in milliseconds of the message at a phy offset; -1 when there is none."""
+
+
+class QueueEntries(Protocol):
+    """What a search needs of a queue."""
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Queue offset of each file's first entry, oldest first, and how many entries the file has."""
+
+    def phy_offset(self, queue_offset: int) -> int:
+        """Give the CommitLog offset that an entry holds; -1 where there is none."""
 
 
 class Boundary(Enum):
@@ -21,7 +30,7 @@ class Boundary(Enum):
 
 
 def offset_by_time(
-    queue: QueueFiles,
+    queue: QueueEntries,
     start: int,
     end: int,
     log_min: int,
@@ -40,7 +49,7 @@ def offset_by_time(
 class _Search:
     def __init__(
         self,
-        queue: QueueFiles,
+        queue: QueueEntries,
         start: int,
         end: int,
         log_min: int,
@@ -57,48 +66,45 @@ class _Search:
         self.store_time = store_time
 
     def run(self) -> int:
-        file = self._file()
-        if file is None:
+        span = self._span()
+        if span is None:
             return 0
-        floor = max(file.first_offset, self.start)
-        ceiling = min(file.first_offset + file.entry_count, self.end) - 1
+        first, count = span
+        floor = max(first, self.start)
+        ceiling = min(first + count, self.end) - 1
         if ceiling < floor:
             return 0
         if self._time(ceiling) < self.timestamp_ms:
             return ceiling + 1 if self.lower else ceiling
         if self._time(floor) > self.timestamp_ms:
-            return file.first_offset if self.lower else 0
-        return self._binary_search(file, floor, ceiling)
-
-    def _phy_offset(self, queue_offset: int) -> int:
-        entry = self.queue.entries(queue_offset, 1)
-        return int(entry["phy_offset"][0]) if len(entry) else -1
+            return first if self.lower else 0
+        return self._binary_search(first, floor, ceiling)
 
     def _time(self, queue_offset: int) -> int:
-        return self.store_time(self._phy_offset(queue_offset))
+        return self.store_time(self.queue.phy_offset(queue_offset))
 
-    def _file(self) -> QueueFile | None:
+    def _span(self) -> tuple[int, int] | None:
         """The oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
-        files = [file for file in self.queue.files if file.first_offset < self.end]
-        if not files:
+        spans = [span for span in self.queue.spans() if span[0] < self.end]
+        if not spans:
             return None
         if self.lower:
-            for file in files[:-1]:
-                if self._time(file.first_offset + file.entry_count - 1) >= self.timestamp_ms:
-                    return file
-            return files[-1]
-        for file in reversed(files):
-            if self._time(file.first_offset) <= self.timestamp_ms:
-                return file
+            for first, count in spans[:-1]:
+                if self._time(first + count - 1) >= self.timestamp_ms:
+                    return first, count
+            return spans[-1]
+        for first, count in reversed(spans):
+            if self._time(first) <= self.timestamp_ms:
+                return first, count
         return None
 
-    def _binary_search(self, file: QueueFile, floor: int, ceiling: int) -> int:
+    def _binary_search(self, first: int, floor: int, ceiling: int) -> int:
         low, high = floor, ceiling
         # Java's "nothing found on this side": the byte before the file, so the entry before it.
-        left = right = max(file.first_offset - 1, 0)
+        left = right = max(first - 1, 0)
         while low <= high:
             middle = (low + high) // 2
-            phy_offset = self._phy_offset(middle)
+            phy_offset = self.queue.phy_offset(middle)
             if phy_offset < self.log_min:
                 low = middle + 1
                 left = middle

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def read_range(path: Path, pos: int, count: int) -> bytes:
+def read_range(path: str | Path, pos: int, count: int) -> bytes:
     """Read `count` bytes at `pos`; fewer at the end of the file, none when it is gone or `pos` lies outside.
 
     The file is opened for the call alone.
@@ -36,7 +36,7 @@ def read_range(path: Path, pos: int, count: int) -> bytes:
         os.close(fd)
 
 
-def entries_of(directory: Path) -> list[os.DirEntry[str]]:
+def entries_of(directory: str | Path) -> list[os.DirEntry[str]]:
     """Entries of a directory in name order; none when there is no such directory."""
     try:
         with os.scandir(directory) as found:
