@@ -1,6 +1,7 @@
 """Apache RocketMQ's storage engine for Python.
 
-``rmqcore.read(path)`` reads any store directory, `rmqcore.codec` is the record codec alone.
+``rmqcore.open(path)`` opens a store for writing, ``rmqcore.read(path)`` reads any store directory, `rmqcore.codec` is the record
+codec alone.
 """
 
 from __future__ import annotations
@@ -12,15 +13,28 @@ from rmqcore.message import Message, MessageView
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
+    from rmqcore.engine.store import MessageStore
     from rmqcore.offline.reader import StoreReader, read
+    from rmqcore.opening import open  # noqa: A004
 
-__all__ = ["Message", "MessageStoreConfig", "MessageView", "StoreReader", "codec", "read"]
+__all__ = [
+    "Message",
+    "MessageStore",
+    "MessageStoreConfig",
+    "MessageView",
+    "StoreReader",
+    "codec",
+    "open",
+    "read",
+]
 __version__ = "0.1.0"
 
 # The codec alone must not pay for the rest at import.
 _LATER = {
+    "MessageStore": "rmqcore.engine.store",
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
+    "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",
 }
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues import QueueTable
@@ -340,13 +341,16 @@ class ConsumeQueues:
 
     def _clear_behind(self) -> None:
         """Take out what lies behind the ends: with new entries before it, it could be met by a later recovery."""
+        parts: dict[str, _Behind] = {}
+        for part in self._behind:
+            parts[part.path] = part.joined(parts.get(part.path, part))
         directories = set()
-        for part in sorted(self._behind, key=lambda part: part.path, reverse=True):
-            if part.begin is None:
-                os.unlink(part.path)
-                directories.add(os.path.dirname(part.path))
+        for path in sorted(parts, reverse=True):  # newest first: what is left always begins the sequence
+            if parts[path].begin is None:
+                Path(path).unlink(missing_ok=True)
+                directories.add(os.path.dirname(path))
             else:
-                part.overwrite()
+                parts[path].overwrite()
         for directory in directories:
             sync_directory(directory)
         self._behind = []
@@ -359,6 +363,12 @@ class _Behind:
     path: str
     begin: int | None
     end: int
+
+    def joined(self, other: _Behind) -> _Behind:
+        """Both parts of one file."""
+        if self.begin is None or other.begin is None:
+            return _Behind(self.path, None, 0)
+        return _Behind(self.path, min(self.begin, other.begin), max(self.end, other.end))
 
     def overwrite(self) -> None:
         """Write zeros over the bytes and wait until they are on disk."""

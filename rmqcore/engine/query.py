@@ -50,11 +50,7 @@ def query_messages(
     Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round ask the same again, because they go on
     before the store time of a record that is not there.
     """
-    offsets, timestamp_ms, phy_offset = index.query_offsets(
-        topic, key, max_messages, begin_ms, end_ms, index_type
-    )
-    if not offsets:
-        return QueryResult([], 0, 0)
+    found = index.query_offsets(topic, key, max_messages, begin_ms, end_ms, index_type)
     log = commitlog
-    views = views_at(log.files, offsets, log.max_offset, log.delay_levels)
-    return QueryResult(views, timestamp_ms, phy_offset)
+    views = views_at(log.files, found.phy_offsets, log.max_offset, log.delay_levels)
+    return QueryResult(views, found.last_update_timestamp_ms, found.last_update_phy_offset)

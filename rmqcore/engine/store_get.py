@@ -139,7 +139,9 @@ class StoreGet(StoreState):
         Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
         """
         self.raise_if_closed()
-        side = Boundary.parse(boundary)
+        names = [side.value for side in Boundary]
+        if boundary not in names:
+            raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0
@@ -150,7 +152,7 @@ class StoreGet(StoreState):
             queue.max_offset,
             log.min_offset,
             timestamp_ms,
-            side,
+            Boundary(boundary),
             log.store_time,
         )
 
