@@ -1,5 +1,7 @@
 # Every target does its own set-up in $(VENV): it needs Python >= 3.11 with venv and headers, a C compiler, and PyPI.
 # (Debian: apt-get install python3 python3-venv python3-dev gcc make; `make fuzz` also clang and its libclang-rt.)
+# `make test` runs the real RocketMQ too: a JDK 17 or later, Maven, and Maven Central on first use
+# (openjdk-17-jdk-headless maven).
 PYTHON ?= python3
 VENV ?= .venv
 SECONDS_PER_TARGET ?= 60
@@ -11,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(wildcard src/rmqcore/_native/*.c src/rmqcore/_native/*.h src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
 C_FILES = $(shell git ls-files '*.c' '*.h')
 PYX_FILES := $(wildcard src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
+JAVA := $(shell find tests/interop/java -type f)
 KERNELS := $(wildcard src/rmqcore/_native/*.c)
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
@@ -25,7 +28,7 @@ help: ## this list
 demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store: info, fsck, Parquet, SQL through Arrow
 	@$(BIN)/python examples/demo.py
 
-test: $(DONE)/package $(DONE)/test $(DONE)/demo ## all tests
+test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/java ## all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling
@@ -92,6 +95,11 @@ $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(
 $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 	$(PIP) install 'numpy>=1.26'
 	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+# The jars stay in Maven's own cache, what is compiled in build/java.
+$(DONE)/java: $(DONE)/venv $(JAVA)
+	$(BIN)/python tests/interop/java_build.py interop >/dev/null
 	@touch $@
 
 $(DONE)/package: $(DONE)/native pyproject.toml

@@ -1,0 +1,40 @@
+"""One JVM for all tests of a session, and stores that it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from interop.java_process import JavaProcess
+from interop.java_store import JavaStore
+
+
+class OpenJava(Protocol):
+    """Opens a directory with RocketMQ; closed after the test at the latest."""
+
+    def __call__(
+        self, path: Path, config: Mapping[str, Any], *, load_only: bool = False
+    ) -> JavaStore: ...
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
+    """The JVM that the tests share. Without Java or Maven this fails: a skipped test would look like a passed one."""
+    with JavaProcess(tmp_path_factory.mktemp("java")) as process:
+        yield process
+
+
+@pytest.fixture
+def java_open(java: JavaProcess) -> Iterator[OpenJava]:
+    """Opens stores in the shared JVM."""
+    opened: list[JavaStore] = []
+
+    def open_store(path: Path, config: Mapping[str, Any], *, load_only: bool = False) -> JavaStore:
+        opened.append(JavaStore(java, path, config, load_only=load_only))
+        return opened[-1]
+
+    yield open_store
+    for store in opened:
+        store.close()

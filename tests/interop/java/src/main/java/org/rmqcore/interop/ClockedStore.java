@@ -1,0 +1,122 @@
+package org.rmqcore.interop;
+
+import com.alibaba.fastjson2.JSONObject;
+import java.io.IOException;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MixAll;
+import org.apache.rocketmq.common.SystemClock;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.stats.BrokerStatsManager;
+
+/** RocketMQ's own store with a clock that can be set, so that two stores can be written at the same times. */
+final class ClockedStore extends DefaultMessageStore {
+    private static final String NAME = "interop";
+    private static final int WAIT_MS = 60_000;
+
+    private final SettableClock clock = new SettableClock();
+    private boolean started;
+
+    private ClockedStore(MessageStoreConfig config) throws IOException {
+        super(config, new BrokerStatsManager(NAME, true),
+            (topic, queueId, queueOffset, tagsCode, storeTime, bitMap, properties) -> { },
+            brokerConfig(), new ConcurrentHashMap<>());
+    }
+
+    /** Opens a directory: load and recovery, and unless {@code loadOnly} the services, until dispatch has caught up. */
+    static ClockedStore open(String dir, JSONObject settings, boolean loadOnly) throws Exception {
+        MessageStoreConfig config = new MessageStoreConfig();
+        config.setStorePathRootDir(dir);
+        config.setStorePathCommitLog(dir + "/commitlog");
+        config.setHaListenPort(0);
+        Properties properties = new Properties();
+        for (Map.Entry<String, Object> setting : settings.entrySet()) {
+            properties.setProperty(setting.getKey(), String.valueOf(setting.getValue()));
+        }
+        MixAll.properties2Object(properties, config);
+        ClockedStore store = new ClockedStore(config);
+        if (!store.load()) {
+            throw new IllegalStateException("load() of " + dir + " answered false");
+        }
+        if (!loadOnly) {
+            store.start();
+            store.awaitDispatch();
+        }
+        return store;
+    }
+
+    @Override
+    public void start() throws Exception {
+        started = true;
+        super.start();
+    }
+
+    private static BrokerConfig brokerConfig() {
+        BrokerConfig config = new BrokerConfig();
+        config.setBrokerName(NAME);
+        return config;
+    }
+
+    /** Sets the time that messages are stored at, in milliseconds; 0 lets it run. */
+    void setNow(long nowMs) {
+        clock.nowMs = nowMs;
+    }
+
+    @Override
+    public SystemClock getSystemClock() {
+        return clock == null ? new SystemClock() : clock; // null while the constructor of the class above runs
+    }
+
+    /** Waits until queues and index hold everything. */
+    void awaitDispatch() throws InterruptedException {
+        long deadline = System.currentTimeMillis() + WAIT_MS;
+        while (dispatchBehindBytes() > 0) {
+            if (System.currentTimeMillis() > deadline) {
+                throw new IllegalStateException(dispatchBehindBytes() + " bytes behind after " + WAIT_MS + " ms");
+            }
+            Thread.sleep(1);
+        }
+        Thread.sleep(20); // the last record counts as dispatched a moment before it is in the index
+    }
+
+    /**
+     * A clean shutdown, without the three seconds that it sleeps for puts that may still be running: here are none,
+     * so the sleeper is woken, which it logs and then goes on.
+     */
+    void close() throws Exception {
+        if (!started) {
+            start(); // a store that was only loaded does not shut down: it waits for threads that never ran
+        }
+        Thread closing = new Thread(this::shutdown, "closing");
+        closing.start();
+        while (closing.isAlive()) {
+            if (sleepsInShutdown(closing.getStackTrace())) {
+                closing.interrupt();
+            }
+            closing.join(5);
+        }
+    }
+
+    private static boolean sleepsInShutdown(StackTraceElement[] stack) {
+        for (int i = 1; i < stack.length; i++) {
+            if (stack[i - 1].getMethodName().startsWith("sleep")
+                && stack[i].getClassName().equals(DefaultMessageStore.class.getName())
+                && stack[i].getMethodName().equals("shutdown")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static final class SettableClock extends SystemClock {
+        private volatile long nowMs;
+
+        @Override
+        public long now() {
+            return nowMs == 0 ? System.currentTimeMillis() : nowMs;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+"""Finds Java and Maven, and builds our Java projects when their sources are newer than what was built.
+
+``python tests/interop/java_build.py NAME`` builds one and prints its class path: the benches and make do it so.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROJECTS = {"interop": ROOT / "tests" / "interop" / "java", "bench": ROOT / "bench" / "java"}
+BUILD = ROOT / "build" / "java"
+BUILD_TIMEOUT_S = 600  # the first build of a machine fetches about a hundred jars
+OPENED = (  # what RocketMQ reaches into, as its own start scripts open it
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+
+
+class JavaBuildError(Exception):
+    """A tool that these tests need is not installed, or the build failed."""
+
+
+def tool(name: str) -> str:
+    """Path of a program of the JDK, or of Maven: in JAVA_HOME, else on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and name != "mvn" and (Path(home) / "bin" / name).exists():
+        return str(Path(home) / "bin" / name)
+    found = shutil.which(name)
+    if found is None:
+        raise JavaBuildError(
+            f"no {name} on PATH{'' if name == 'mvn' else ' and none in JAVA_HOME'}: the tests in tests/interop run the real"
+            " RocketMQ, with a JDK 17 or later and Maven (Debian: apt-get install openjdk-17-jdk-headless maven); leave"
+            " them out with --ignore=tests/interop"
+        )
+    return found
+
+
+@functools.cache
+def class_path(project: str) -> str:
+    """Class path of a project: its classes and the jars of RocketMQ in Maven's own cache. Built first where needed."""
+    folder, built = PROJECTS[project], BUILD / project
+    jars = built / "classpath"
+    newest = max(path.stat().st_mtime for path in folder.rglob("*") if path.is_file())
+    if not jars.exists() or jars.stat().st_mtime < newest:
+        tool("javac")  # Maven's own message for a JRE without a compiler helps nobody
+        done = subprocess.run(
+            [tool("mvn"), "-q", "-B", "-f", str(folder / "pom.xml"), "compile"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode:
+            raise JavaBuildError(f"Maven answered {done.returncode}:\n{done.stdout}")
+        jars.touch()  # Maven leaves it as it is when no jar changed
+    return os.pathsep.join([str(built / "classes"), jars.read_text().strip()])
+
+
+def command(home: Path, main: str, *options: str) -> list[str]:
+    """Command line of a JVM with RocketMQ, whose files all go into `home`."""
+    home.mkdir(parents=True, exist_ok=True)
+    path = class_path("interop")
+    return [
+        tool("java"),
+        *OPENED,
+        f"-Duser.home={home}",
+        f"-Djava.io.tmpdir={home}",
+        f"-Drocketmq.client.logRoot={home}",
+        f"-Drmq.logback.configurationFile={BUILD / 'interop' / 'classes' / 'interop-logback.xml'}",
+        "-Dfile.encoding=UTF-8",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",  # short lives: the better compiler would cost more than it gains
+        *options,
+        "-cp",
+        path,
+        main,
+    ]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(class_path(sys.argv[1]) + "\n")
+    except JavaBuildError as error:
+        sys.exit(str(error))
