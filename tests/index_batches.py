@@ -183,7 +183,7 @@ def logs(draw: st.DrawFn, most: int = 30, *, rising: bool = False) -> list[oracl
     """Records with none to many keys, of all transaction types, with a clock that may stand still or go back."""
     records = []
     now = START_MS if rising else draw(st.sampled_from([START_MS, 0, 999, -5000, (1 << 62)]))
-    steps = st.sampled_from(RISING_MS if rising else [*RISING_MS, 0, -1, -1500, 1 << 41])
+    steps = st.sampled_from(RISING_MS if rising else [*RISING_MS, 0, -1, -1500, -200_000, 1 << 41])
     for _ in range(draw(st.integers(0, most))):
         now += draw(steps)
         words = draw(st.lists(st.sampled_from(WORDS), max_size=4))

@@ -170,6 +170,59 @@ def test_damage_neither_hangs_nor_crashes(
                 assert opened.find("T", oracle.index_keys(record)[0])[-1:] == [record.phy_offset]
 
 
+def test_a_search_stops_at_the_file_that_begins_before_the_time_asked_for(tmp_path: Path) -> None:
+    """Java takes files to be in the order of their times: behind a clock that was set back it finds less."""
+    times = [50_000, 51_000, 52_000, 53_000, 0, 1000, 2000, 60_000]
+    records = lay_out(make_record(keys="k", store_timestamp_ms=START_MS + time) for time in times)
+    opened = Opened(tmp_path).put(records)
+    answer = opened.service.query_offsets("T", "k", 9, START_MS + 1500, START_MS + 55_000)
+    expected = oracle.build_index(records, SLOTS, CAPACITY)
+    wanted = java_answer(expected, "T", "k", 9, START_MS + 1500, START_MS + 55_000)
+    assert parts(answer) == wanted
+    assert len(answer.phy_offsets) == 1
+    assert len(opened.find("T", "k")) == 8
+
+
+def slot_of(path: Path, slot: int, value: int | None = None) -> int:
+    """Read a slot, after writing it."""
+    data = bytearray(path.read_bytes())
+    if value is not None:
+        struct.pack_into(">i", data, 40 + 4 * slot, value)
+        path.write_bytes(data)
+    return int.from_bytes(data[40 + 4 * slot : 44 + 4 * slot], "big", signed=True)
+
+
+@pytest.mark.parametrize("value", [-1, -(1 << 31), 4, 5, (1 << 31) - 1])
+def test_a_slot_with_a_wild_value_counts_as_empty(tmp_path: Path, value: int) -> None:
+    """As in Java; only the number of the next entry itself, 3, does not."""
+    records = lay_out(make_record(keys="k") for _ in range(3))
+    Opened(tmp_path).put(records[:2]).service.close()
+    (path,) = (tmp_path / "index").iterdir()
+    slot = oracle.index_key_hash("T", "k") % SLOTS
+    assert slot_of(path, slot) == 2
+    slot_of(path, slot, value)
+    opened = Opened(tmp_path)
+    assert opened.find("T", "k") == []
+    opened.put(records[2:])
+    assert opened.find("T", "k") == [records[2].phy_offset]
+    opened.service.close()
+    data = path.read_bytes()
+    assert slot_of(path, slot) == 3
+    assert oracle.INDEX_ENTRY.unpack_from(data, 40 + 4 * SLOTS + 60)[3] == 0
+    assert oracle.INDEX_HEADER.unpack_from(data)[4] == 2
+
+
+def test_an_empty_file_answers_nothing_whatever_its_slots_say(tmp_path: Path) -> None:
+    Opened(tmp_path).put(lay_out([make_record()])).service.close()
+    (path,) = (tmp_path / "index").iterdir()
+    for slot in range(SLOTS):
+        slot_of(path, slot, 1)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, 40 + 4 * SLOTS + 20, oracle.index_key_hash("T", "k"))
+    path.write_bytes(data)
+    assert Opened(tmp_path).find("T", "k") == []
+
+
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     records = lay_out(make_record(keys="k") for _ in range(4))
     Opened(tmp_path, 1, 5).put(records).service.close()

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-targets=${*:-record scan properties cq index checkpoint arrow}
+targets=${*:-record scan properties cq index index_put checkpoint arrow}
 cc=${FUZZ_CC:-clang}
 native=src/rmqcore/_native
 out=build/fuzz
@@ -20,6 +20,7 @@ sources() {
         properties) echo "properties.c utf8.c jhash.c" ;;
         cq) echo "cq_bulk.c" ;;
         index) echo "index_file.c jhash.c utf8.c" ;;
+        index_put) echo "index_put.c index_file.c jhash.c utf8.c" ;;
         checkpoint) echo "checkpoint.c" ;;
         arrow) echo "$record filter.c queue_offsets.c append.c arrow_import.c arrow_rows.c" ;;
         *) echo "fuzz: there is no target $1" >&2; exit 64 ;;

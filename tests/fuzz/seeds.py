@@ -110,6 +110,19 @@ def indexes() -> list[bytes]:
     return found
 
 
+def index_puts() -> list[bytes]:
+    """The same files, and what is put into them: rows, keys of each, room, times, hashes."""
+    puts = [
+        bytes([24, 0b0110_1011, 200, 0, 101, 3, 7, 40, 2, 1, 3]),
+        bytes([9, 0xFF, 3, 1, 90, 200, 0, 1, 0, 3, 0]),
+        bytes([1, 4, 0, 2, 0, 0, 255, 255, 11, 0, 1]),
+    ]
+    return [
+        data[:1] + puts[number % len(puts)] + bytes(4) + data[12:]
+        for number, data in enumerate(indexes())
+    ]
+
+
 def checkpoints() -> list[bytes]:
     values = dict.fromkeys(oracle.CHECKPOINT_FIELDS, 1_700_000_000_000)
     return [oracle.encode_checkpoint(values)[:60], bytes(48), b"\xff" * 47]
@@ -132,6 +145,7 @@ SEEDS = {
     "properties": properties,
     "cq": queues,
     "index": indexes,
+    "index_put": index_puts,
     "checkpoint": checkpoints,
     "arrow": arrows,
 }

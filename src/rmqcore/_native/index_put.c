@@ -80,7 +80,6 @@ INLINE int put_rows(rmq_index_map *map, const rmq_index_rows *rows, rmq_index_pl
             code = RMQ_PUT_FULL;
             break;
         }
-        if (at->key == 0 && phy_offset < h.end_phy_offset) continue;
         int32_t diff = time_diff(store_timestamp, h.begin_timestamp);
         for (int64_t k = rows->offsets[at->row] + at->key; k < row_end; k++) {
             if (h.index_count >= end) {

@@ -41,8 +41,8 @@ enum {
     RMQ_PUT_ROOM = 2, /* no ready entry: raise `ready`, then go on from *at */
 };
 
-/* Puts keys from *at on, as IndexService#buildIndex and IndexFile#putKey do: a message before the file's end_phy_offset is
- * skipped (it is in already), and any next message finds a full file full, also one without keys. */
+/* Puts keys from *at on, as IndexService#buildIndex and IndexFile#putKey do: any next message finds a full file full, also one
+ * without keys. The caller leaves out what is in already. */
 int rmq_index_put(rmq_index_map *map, const rmq_index_rows *rows, rmq_index_place *at);
 
 /* Lets entries below `ready` be stored to. Any thread: the writer sees it at its next put. */
