@@ -49,6 +49,9 @@ CRASHED_READ_ONLY = [
 JUDGED = [
     *(("read", case) for case in [*CLEAN, *CRASHED, *CRASHED_READ_ONLY]),
     *(("fsck", case) for case in [*CLEAN, *CRASHED]),
+    *(("engine", case) for case in CLEAN),
+    *(("recover", case) for case in [*CRASHED, *CRASHED_READ_ONLY]),
+    *(("replay", case) for case in CLEAN if case != "lmq"),
 ]
 
 

@@ -10,7 +10,8 @@ import oracle
 import pytest
 from built_store import ENTRIES_POS, INDEX_ENTRIES, SLOTS, BuiltStore, patch
 
-from rmqcore.offline import fsck_index, fsck_index_stream, ranges
+from rmqcore.engine import ranges
+from rmqcore.offline import fsck_index, fsck_index_stream
 from rmqcore.offline.findings import Finding
 from rmqcore.offline.fsck import FsckReport, fsck
 
