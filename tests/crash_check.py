@@ -119,7 +119,7 @@ def check_store(store: MessageStore, acked: Iterable[Acked]) -> None:
     for one in acked:
         place = one.topic, one.queue_id, one.queue_offset, one.phy_offset
         assert seen.get(one.number) == place, f"acknowledged {one}, found {seen.get(one.number)}"
-        view = store.lookup(one.phy_offset)
-        assert view is not None and view.body == one.body
+        found = store.lookup(one.phy_offset)
+        assert found is not None and found.body == one.body
         hits = store.query(one.topic, one.key, 64)
         assert [hit.phy_offset for hit in hits.messages].count(one.phy_offset) == 1, one

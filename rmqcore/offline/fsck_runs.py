@@ -131,7 +131,7 @@ class EntryRoom:
         return room.view(CQ_DTYPE)
 
 
-def read_into(path: Path, out: memoryview, pos: int) -> None:
+def read_into(path: str | Path, out: memoryview, pos: int) -> None:
     """Fill `out` from byte `pos` of a file; at the file's end what is not there is left as it is."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
