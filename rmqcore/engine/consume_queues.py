@@ -126,7 +126,7 @@ class ConsumeQueues:
         listed, _ = load_queue_files(self._directory(queue), self._file_size)
         files = [file for file in listed if file.file_from_offset <= queue.last_file]
         if queue.last_file < 0 or not files:
-            queue.set_files(-1, -1, 0, phy_offset)
+            queue.set_files(-1, -1, 0, -1)
             return 0
         at = len(files) - 1
         valid = queue.max_offset - files[at].first_offset
@@ -136,7 +136,7 @@ class ConsumeQueues:
         if new_at < 0:
             self._behind += [_Behind(file.path, None, 0) for file in files]
             cut = queue.max_offset - files[0].first_offset
-            queue.set_files(-1, -1, 0, phy_offset)
+            queue.set_files(-1, -1, 0, -1)
             return cut
         max_phy = end_of_message(newest_entry(files, new_at, kept))
         cut = queue.max_offset - files[new_at].first_offset - kept

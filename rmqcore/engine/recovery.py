@@ -2,8 +2,9 @@
 
 `plan_recovery` (recovery_plan.py) finds by reading what has to be done; `apply_recovery` does it, in this order:
 
-1. Records from the start of the scan on, or behind the last one that the queues know, are given to the queues again.
-2. Queue entries of messages behind the end of the log are taken away.
+1. Queue entries of messages behind the end of the log are taken away. Java does that second; but a queue whose last entry is
+   damage would refuse the messages that it is given.
+2. Records from the start of the scan on, or behind the last one that the queues know, are given to the queues again.
 3. Log and queues are synced.
 4. The checkpoint is set to what is now on disk, and synced.
 5. What is behind the end of the log is copied or moved to ``cut/``, the tail of the last file is overwritten with zeros, later
@@ -101,10 +102,15 @@ def apply_recovery(
     if plan.destroys_queues:
         queues.destroy_all()
     end = plan.end_phy_offset
-    _dispatch_again(plan, config, commitlog, queues)
     truncated = 0
-    if plan.scan is not None and queues.max_phy_offset >= end:
+    if plan.scan is not None:
         truncated = queues.truncate(end)
+        _dispatch_again(plan, config, commitlog, queues)
+        # Java looks through all queues once the newest entry reaches the end, which it may do only now.
+        late = queues.truncate(end) if plan.redispatch_count else 0
+        if late:
+            truncated += late
+            _dispatch_again(plan, config, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
     cut_folder = paths.root / "cut"

@@ -153,9 +153,11 @@ def plan_recovery(
     if not files:
         return _plan_without_log(queues, dispatch_from, config, clean_exit, began)
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
-    counted = _Redispatch(dispatch_from if clean_exit else None)
+    counted = _Redispatch(dispatch_from)
     found = RecoveryScan(files, file_size, config, COLUMNS, counted.add, progress).run(start.number)
     end = found.end_phy_offset
+    if not clean_exit or dispatch_from > end:
+        counted.take_all(found.start_phy_offset)
     return RecoveryPlan(
         clean_exit=clean_exit,
         start=start,
@@ -203,26 +205,34 @@ def _plan_without_log(
 
 
 class _Redispatch:
-    """Counts the records that the queues are given again: all, or those behind `after`."""
+    """Counts the records that the queues are given again: those behind `after`, or all.
 
-    def __init__(self, after: int | None) -> None:
+    All after a crash, as in Java. Also when the queues know messages behind the end of the log: such an entry may be damage, and
+    the queue that it is taken from lack more than it.
+    """
+
+    def __init__(self, after: int) -> None:
         self._after = after
         self.first = -1
         self.count = 0
+        self._all = 0
 
     def add(self, batch: Batch, begin: int) -> None:
         """Look at a batch whose first record lies at CommitLog offset `begin`."""
         phy_offset = np.frombuffer(batch.buffer("phy_offset"), np.int64)
         sys_flag = np.frombuffer(batch.buffer("sys_flag"), np.int32)
-        wanted = np.ones(len(batch), bool) if self._after is None else phy_offset > self._after
-        if not wanted.any():
-            return
-        if self.first < 0:
-            sizes = np.frombuffer(batch.buffer("msg_size"), np.int32)
-            self.first = begin + int(sizes[: int(wanted.argmax())].sum(dtype=np.int64))
         # The types with this bit, PREPARED and ROLLBACK, have no entry.
         has_entry = sys_flag & TRANSACTION_PREPARED == 0
+        wanted = phy_offset > self._after
+        self._all += int(np.count_nonzero(has_entry))
         self.count += int(np.count_nonzero(wanted & has_entry))
+        if self.first < 0 and wanted.any():
+            sizes = np.frombuffer(batch.buffer("msg_size"), np.int32)
+            self.first = begin + int(sizes[: int(wanted.argmax())].sum(dtype=np.int64))
+
+    def take_all(self, start: int) -> None:
+        """Count all records of the scan, which began at CommitLog offset `start`."""
+        self.first, self.count = start, self._all
 
 
 def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ...]:

@@ -16,6 +16,7 @@ from rmqcore.engine.lock import StoreLock
 from rmqcore.engine.paths import StorePaths
 from rmqcore.engine.recovery import recover
 from rmqcore.engine.recovery_report import RecoveryReport
+from rmqcore.engine.swap import finish_swaps
 from rmqcore.errors import NotAStoreError
 
 
@@ -69,6 +70,7 @@ class StoreParts:
         self.queues = ConsumeQueues(self.paths, self.config)
         self.index = IndexService(self.paths, self.config, on_full=self._index_file_full)
         clean_exit = not self.abort.exists
+        finish_swaps(self.paths)
         self.commitlog.load()
         self.queues.load()
         self.queues.recover()
