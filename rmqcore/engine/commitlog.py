@@ -60,6 +60,7 @@ class CommitLog:
         self._flush_lock = threading.Lock()
         self._begun = False
         self._flushed_offset = 0
+        self._sync_error: OSError | None = None
         self.flushed_timestamp_ms = 0
         """Store timestamp of the last message known to be on disk; 0 before the first flush of this open."""
 
@@ -182,6 +183,8 @@ class CommitLog:
         Source: RocketMQ 5.5.0 MappedFileQueue#flush (one file a call), DefaultMappedFile#flush.
         """
         with self._flush_lock:
+            if self._sync_error is not None:
+                raise self._sync_error  # for those who waited for the lock: their own sync would "succeed"
             wrote, timestamp_ms = self.appender.state()
             flushed = self._flushed_offset
             if wrote // PAGE - flushed // PAGE < least_pages or wrote == flushed:
@@ -191,9 +194,10 @@ class CommitLog:
                     start = file.file_from_offset
                     if start < wrote and start + file.file_size > flushed:
                         file.flush(max(flushed - start, 0), min(wrote - start, file.file_size))
-                        if start + file.file_size <= self.appender.file_from_offset:
-                            file.seal()
+                        if start + file.file_size <= wrote:
+                            file.seal()  # all of it is on disk, the BLANK too
             except OSError as error:
+                self._sync_error = error
                 self._on_failure(error)
                 raise
             self._flushed_offset = wrote
