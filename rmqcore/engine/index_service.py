@@ -82,6 +82,18 @@ class IndexService:
 
     # ---- loading --------------------------------------------------------------------------------
 
+    def check(self) -> None:
+        """Look whether all files have a size that `load` understands; changes nothing.
+
+        Raises
+        ------
+        StoreFormatError
+            As `load`.
+        """
+        for name, size in self._list_files():
+            if size:
+                self._open(self._folder / name, writable=False)
+
     def load(self, *, clean: bool, index_msg_timestamp_ms: int) -> None:
         """Open the files of ``index/``; names that are no number are left alone.
 

@@ -73,6 +73,7 @@ class StoreParts:
         finish_swaps(self.paths)
         self.commitlog.load()
         self.queues.load()
+        self.index.check()
         self.queues.recover()
         self.recovery = recover(
             self.paths,
@@ -111,6 +112,8 @@ class StoreParts:
         dispatcher = self.dispatcher
         phy_offset, timestamp_ms = dispatcher.last_phy_offset, dispatcher.last_store_timestamp_ms
         self.queues.flush(least_pages)
+        if least_pages == 0:
+            self.index.flush_full()
         if least_pages == 0 and phy_offset >= 0:
             self.checkpoint.update(
                 logics_msg_timestamp_ms=timestamp_ms, logics_physical_offset=phy_offset

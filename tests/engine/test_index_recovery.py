@@ -25,6 +25,8 @@ from index_batches import (
     quick_folder,
 )
 
+import rmqcore
+from rmqcore import MessageStoreConfig
 from rmqcore.engine.index_file import IndexFile
 from rmqcore.errors import StoreFormatError
 
@@ -253,12 +255,31 @@ def test_a_file_of_another_size_is_an_error_with_both_sizes(tmp_path: Path) -> N
     Opened(tmp_path).put(numbered(3)).service.close()
     (path,) = (tmp_path / "index").iterdir()
     os.truncate(path, SIZE - 3)
+    said = f"{path}: file size is {SIZE - 3}, expected {SIZE}"
     for clean in (True, False):
-        with pytest.raises(
-            StoreFormatError, match=f"{path}: file size is {SIZE - 3}, expected {SIZE}"
-        ):
+        with pytest.raises(StoreFormatError, match=said):
             Opened(tmp_path, clean=clean)
     assert path.exists()
+    other = Opened(tmp_path / "other").service
+    other._folder = tmp_path / "index"
+    with pytest.raises(StoreFormatError, match=said):
+        other.check()
+
+
+def test_a_store_that_cannot_be_opened_for_its_index_is_not_changed(tmp_path: Path) -> None:
+    """With an abort file left behind the next open, with the right numbers, would delete index files."""
+    config = MessageStoreConfig(max_hash_slot_num=SLOTS, max_index_num=CAPACITY)
+    with rmqcore.open(tmp_path, config, services=False) as store:
+        store.put(rmqcore.Message("T", b"body", keys=["k"]))
+        while store.dispatch_once():
+            pass
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreFormatError, match="max_hash_slot_num 8 and max_index_num 9"):
+        rmqcore.open(tmp_path, services=False, max_hash_slot_num=8, max_index_num=9)
+    assert sorted(tmp_path.rglob("*")) == before
+    with rmqcore.open(tmp_path, config, services=False) as store:
+        assert len(store.query("T", "k").messages) == 1
+        assert store.dispatch_behind_bytes == 0
 
 
 @pytest.mark.parametrize(
