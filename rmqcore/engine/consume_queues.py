@@ -345,7 +345,9 @@ class ConsumeQueues:
         for part in self._behind:
             parts[part.path] = part.joined(parts.get(part.path, part))
         directories = set()
-        for path in sorted(parts, reverse=True):  # newest first: what is left always begins the sequence
+        for path in sorted(
+            parts, reverse=True
+        ):  # newest first: what is left always begins the sequence
             if parts[path].begin is None:
                 Path(path).unlink(missing_ok=True)
                 directories.add(os.path.dirname(path))

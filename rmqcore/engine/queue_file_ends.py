@@ -47,9 +47,7 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
         at, valid = at + 1, 0
 
 
-def truncated_end(
-    files: Sequence[QueueFile], at: int, valid: int, log_end: int
-) -> tuple[int, int]:
+def truncated_end(files: Sequence[QueueFile], at: int, valid: int, log_end: int) -> tuple[int, int]:
     """Find where they end without those of messages at or after `log_end`, given where `recovered_end` says that they do.
 
     A file that begins with such an entry goes as a whole; (-1, 0) when none is left. Java takes the first entry of a file even
@@ -151,4 +149,3 @@ def corrected_min(
         if phy_offset(base + place) >= log_min:
             return base + place
     return known_min
-

@@ -95,4 +95,3 @@ def load_queue_files(directory: str, file_size: int) -> tuple[list[QueueFile], l
         else:
             found.append(QueueFile(entry.path, start, size, size // CQ_STORE_UNIT_SIZE))
     return found, empty
-

@@ -14,12 +14,6 @@ from rmqcore.engine.put_many_result import PutManyResult
 from rmqcore.engine.store_state import StoreState
 from rmqcore.status import PutMessageStatus
 
-# What the messages of a batch share, as in Java's MessageExtBatch.
-SHARED = (
-    "topic", "queue_id", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times",
-    "prepared_transaction_offset",
-)  # fmt: skip
-
 
 class StorePut(StoreState):
     """Puts; see MessageStore."""
@@ -92,8 +86,7 @@ class StorePut(StoreState):
         Other errors as `put`. Source: RocketMQ 5.5.0 CommitLog#asyncPutMessages.
         """
         batch = list(messages)
-        _check_batch(batch)
-        if self._is_slave:
+        if self._is_slave and batch:
             return self._append_specially(batch[0])
         result = self._appender.put_batch(batch)
         if self._sync and result.stored:
@@ -199,16 +192,3 @@ class StorePut(StoreState):
         except OSError:
             self.raise_if_failed()
             raise
-
-
-def _check_batch(batch: list[Message]) -> None:
-    if not batch:
-        raise ValueError("put_batch: no message")
-    first = [getattr(batch[0], name) for name in SHARED]
-    for place, message in enumerate(batch[1:], 1):
-        for name, value in zip(SHARED, first, strict=True):
-            found = getattr(message, name)
-            if found != value:
-                raise ValueError(
-                    f"put_batch: message {place} has {name} {found!r}, message 0 has {value!r}; a batch shares it"
-                )

@@ -1,3 +1,4 @@
+from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from .kernels cimport rmq_message
@@ -54,6 +55,21 @@ cdef class PutResult:
     cdef str _id(self, int64_t phy_offset)
 
 
+cdef class _Chunk:
+    cdef rmq_put *puts
+    cdef uint8_t *props
+    cdef Py_ssize_t count, capacity, props_used, props_room
+    cdef PyObject **held  # two a message: topic, body
+    cdef Py_buffer *buffers
+    cdef Py_ssize_t buffer_count
+    cdef int seen
+
+    cdef void clear(self)
+    cdef bint has_room(self)
+    cdef int add(self, Appender appender, Message m) except -1
+    cdef int add_refused(self) except -1
+
+
 cdef class Appender:
     cdef rmq_log *log
     cdef readonly MappedFile file  # what log.base points into
@@ -63,6 +79,7 @@ cdef class Appender:
     cdef int64_t alarm  # smallest of the two below
     cdef int64_t append_alarm, space_alarm  # ends of the log at which the hooks are called; INT64_MAX: not armed
     cdef bint append_prop_crc
+    cdef _Chunk spare
 
     # Appends n prepared items (rmq_put_check was called on each), rolling and asking for room as needed; the GIL is let go.
     # Answers how many are settled: fewer than n only when no room could be made.
@@ -72,3 +89,6 @@ cdef class Appender:
     cdef int append_one(self, rmq_put *put) except -1
     cdef int ring(self) except -1
     cdef int lock(self) except -1
+    cdef _Chunk take_chunk(self)
+    cdef int give_chunk(self, _Chunk chunk) except -1
+    cdef PutResult put_chunk(self, _Chunk chunk, Py_ssize_t count)

@@ -251,14 +251,6 @@ def encoded_size(Message message not None):
 cdef class _Chunk:
     """Prepared messages and everything their pointers lead to."""
 
-    cdef rmq_put *puts
-    cdef uint8_t *props
-    cdef Py_ssize_t count, capacity, props_used, props_room
-    cdef PyObject **held  # two a message: topic, body
-    cdef Py_buffer *buffers
-    cdef Py_ssize_t buffer_count
-    cdef int seen
-
     def __cinit__(self, Py_ssize_t capacity, Py_ssize_t props_room):
         self.capacity = capacity
         self.props_room = props_room
@@ -320,7 +312,7 @@ cdef class _Chunk:
         self.count += 1
         return 0
 
-    cdef int add_refused(self, Message m) except -1:
+    cdef int add_refused(self) except -1:
         """A message that cannot be encoded keeps its place, with its status."""
         cdef rmq_put *put = &self.puts[self.count]
         put.status = RMQ_PUT_MESSAGE_ILLEGAL
@@ -583,15 +575,27 @@ cdef class Appender:
         """Append messages of one topic and queue, all or nothing; see MessageStore.put_batch."""
         cdef Py_ssize_t count = len(messages), i
         cdef _Chunk chunk
-        cdef int64_t total = 0, image = 0, now = RMQ_NO_CLOCK
-        cdef int code
-        cdef rmq_put *puts
         if self.refused is not None:
             self.refuse()
-        chunk = _Chunk(count, PROPS_ROOM * count if count < 64 else PROPS_ROOM + sum_properties(messages))
-        for message in messages:
-            chunk.add(self, message)
-        puts = chunk.puts
+        check_batch(messages)
+        chunk = self.take_chunk() if count <= CHUNK else _Chunk(count, PROPS_ROOM + sum_properties(messages))
+        for i in range(count):
+            if not chunk.has_room():  # only in a shared one, with very long properties
+                chunk = _Chunk(count, PROPS_ROOM + sum_properties(messages))
+                for message in messages[:i]:
+                    chunk.add(self, <Message> message)
+            chunk.add(self, <Message> messages[i])
+        try:
+            return self.put_chunk(chunk, count)
+        finally:
+            self.give_chunk(chunk)
+
+    cdef PutResult put_chunk(self, _Chunk chunk, Py_ssize_t count):
+        """Append a prepared batch."""
+        cdef int64_t total = 0, image = 0, now = RMQ_NO_CLOCK
+        cdef int code
+        cdef Py_ssize_t i
+        cdef rmq_put *puts = chunk.puts
         for i in range(count):
             if puts[i].status != RMQ_PUT_WAITING:
                 return refused_result(STATUSES[puts[i].status])
@@ -649,14 +653,14 @@ cdef class Appender:
             if not isinstance(message, Message):
                 raise TypeError(f"put_many: message {place} is a {type(message).__name__}, expected a Message")
             place += 1
-        cdef _Chunk chunk = _Chunk(CHUNK, CHUNK_PROPS)
+        cdef _Chunk chunk = self.take_chunk()
         while at < count:
             place = at
             while at < count and at < len(messages) and chunk.has_room():
                 try:
                     chunk.add(self, <Message?> messages[at])
                 except (BufferError, OverflowError, TypeError, ValueError):
-                    chunk.add_refused(None)
+                    chunk.add_refused()
                 at += 1
             settled = self.append_prepared(chunk.puts, chunk.count)
             for i in range(<Py_ssize_t> settled):
@@ -669,7 +673,20 @@ cdef class Appender:
             if settled < <size_t> chunk.count or at >= len(messages):
                 break
             chunk.clear()
+        self.give_chunk(chunk)
         return codes, phy_offsets, queue_offsets, timestamps, end_offset
+
+    cdef _Chunk take_chunk(self):
+        """The memory of an earlier call, or new: a MiB from the system costs more than a small call."""
+        cdef _Chunk chunk = self.spare
+        self.spare = None
+        return chunk if chunk is not None else _Chunk(CHUNK, CHUNK_PROPS)
+
+    cdef int give_chunk(self, _Chunk chunk) except -1:
+        chunk.clear()
+        if chunk.capacity == CHUNK:
+            self.spare = chunk
+        return 0
 
     cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0:
         cdef size_t done = 0
@@ -693,6 +710,38 @@ cdef class Appender:
         if rmq_log_wrote(self.log) >= self.alarm:
             self.ring()
         return done
+
+
+cdef int check_batch(list messages) except -1:
+    """All share what Java's MessageExtBatch has once."""
+    cdef Py_ssize_t place
+    cdef Message first, message
+    if len(messages) == 0:
+        raise ValueError("put_batch: no message")
+    first = <Message?> messages[0]
+    for place in range(1, len(messages)):
+        message = <Message?> messages[place]
+        if (
+            message.queue_id != first.queue_id or message.sys_flag != first.sys_flag
+            or message.reconsume_times != first.reconsume_times or message.born_now != first.born_now
+            or (not message.born_now and message.born_timestamp != first.born_timestamp)
+            or message.prepared_transaction_offset != first.prepared_transaction_offset
+            or message.born_v6 != first.born_v6 or message.store_v6 != first.store_v6
+            or memcmp(message.born_packed, first.born_packed, RMQ_HOST_V6_SIZE if first.born_v6 else RMQ_HOST_V4_SIZE)
+            or memcmp(message.store_packed, first.store_packed, RMQ_HOST_V6_SIZE if first.store_v6 else RMQ_HOST_V4_SIZE)
+            or (message.topic is not first.topic and message.topic != first.topic)
+        ):
+            raise ValueError(f"put_batch: message {place} differs from message 0 in {differing(first, message)}, which a batch shares")
+    return 0
+
+
+def differing(Message first not None, Message other not None):
+    """The name and both values of the first field that a batch shares and these two do not."""
+    for name in ("topic", "queue_id", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times",
+                 "prepared_transaction_offset"):
+        if getattr(first, name) != getattr(other, name):
+            return f"{name} ({getattr(other, name)!r}, not {getattr(first, name)!r})"
+    raise AssertionError("they differ in nothing that is shared")
 
 
 cdef Py_ssize_t sum_properties(list messages) except -1:
