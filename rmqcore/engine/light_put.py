@@ -15,6 +15,7 @@ from rmqcore._native.commitlog import PutResult, encoded_size, refused_result
 from rmqcore._native.message import Message
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.commitlog import CommitLog
+from rmqcore.engine.java_map import in_map_order
 from rmqcore.engine.multi_dispatch import LMQ_PREFIX, SCHEDULE_TOPIC, WITHOUT
 from rmqcore.status import PutMessageStatus
 
@@ -62,10 +63,16 @@ class LightPut:
         with self._lock:
             offsets = {name: self._commitlog.next_queue_offset(name, 0) for name in light}
             changed = copy.copy(message)
-            changed.properties = {
-                **{name: value for name, value in message.properties.items() if name != "WAIT"},
-                INNER_MULTI_QUEUE_OFFSET: ",".join(str(offsets.get(name, "")) for name in names),
+            # WAIT is taken out and put back in Java, which moves it behind what shares its bucket.
+            properties = {
+                name: value for name, value in message.properties.items() if name != "WAIT"
             }
+            properties[INNER_MULTI_QUEUE_OFFSET] = ",".join(
+                str(offsets.get(name, "")) for name in names
+            )
+            if "WAIT" in message.properties:
+                properties["WAIT"] = message.properties["WAIT"]
+            changed.properties = in_map_order(properties)
             if encoded_size(changed) > self._config.max_message_size:
                 return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
             result = self._put(changed)
