@@ -102,15 +102,15 @@ def apply_recovery(
     if plan.destroys_queues:
         queues.destroy_all()
     end = plan.end_phy_offset
-    truncated = 0
+    truncated = redispatched = 0
     if plan.scan is not None:
         truncated = queues.truncate(end)
-        _dispatch_again(plan, config, commitlog, queues)
+        redispatched = _dispatch_again(plan, config, commitlog, queues, everything=truncated > 0)
         # Java looks through all queues once the newest entry reaches the end, which it may do only now.
-        late = queues.truncate(end) if plan.redispatch_count else 0
+        late = queues.truncate(end) if redispatched else 0
         if late:
             truncated += late
-            _dispatch_again(plan, config, commitlog, queues)
+            _dispatch_again(plan, config, commitlog, queues, everything=True)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
     cut_folder = paths.root / "cut"
@@ -124,7 +124,7 @@ def apply_recovery(
         plan,
         cut_path=os.fspath(cut_folder) if cut_files else None,
         cut_files=cut_files,
-        redispatched_records=plan.redispatch_count,
+        redispatched_records=redispatched,
         truncated_entries=truncated,
         queues=len(known),
         apply_seconds=time.perf_counter() - began,
@@ -132,14 +132,26 @@ def apply_recovery(
 
 
 def _dispatch_again(
-    plan: RecoveryPlan, config: MessageStoreConfig, commitlog: CommitLog, queues: Any
-) -> None:
-    if not plan.redispatch_count:
-        return
-    dispatcher = Dispatcher(commitlog, queues, None, config)
-    dispatcher.cq_from = plan.redispatch_from
-    while dispatcher.dispatch_once(plan.end_phy_offset):
-        pass
+    plan: RecoveryPlan,
+    config: MessageStoreConfig,
+    commitlog: CommitLog,
+    queues: Any,
+    *,
+    everything: bool,
+) -> int:
+    """Give records to the queues again; answers how many of them have entries.
+
+    `everything`: all that was scanned. Entries were taken away, and a queue may lack more than those: taken from a damaged entry
+    on, it lacks the sound ones behind that.
+    """
+    assert plan.scan is not None
+    count = plan.scanned_entries if everything else plan.redispatch_count
+    if count:
+        dispatcher = Dispatcher(commitlog, queues, None, config)
+        dispatcher.cq_from = plan.scan.start_phy_offset if everything else plan.redispatch_from
+        while dispatcher.dispatch_once(plan.end_phy_offset):
+            pass
+    return count
 
 
 def _sync(

@@ -75,6 +75,8 @@ class RecoveryPlan:
         Greatest end of a message that has a queue entry; -1 without any.
     redispatch_from, redispatch_count : int
         Records from here on are given to the queues again, and how many of them have entries. What a queue has, it ignores.
+    scanned_entries : int
+        Records of the scan that have entries.
     cut : LogCut
     truncated_queues : tuple of (str, int)
         Queues with entries behind the end.
@@ -94,6 +96,7 @@ class RecoveryPlan:
     dispatch_from: int
     redispatch_from: int
     redispatch_count: int
+    scanned_entries: int
     cut: LogCut
     truncated_queues: tuple[tuple[str, int], ...]
     destroys_queues: bool
@@ -168,6 +171,7 @@ def plan_recovery(
         dispatch_from=dispatch_from,
         redispatch_from=counted.first if counted.first >= 0 else end,
         redispatch_count=counted.count,
+        scanned_entries=counted.all,
         cut=find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST),
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
@@ -196,6 +200,7 @@ def _plan_without_log(
         dispatch_from=dispatch_from,
         redispatch_from=0,
         redispatch_count=0,
+        scanned_entries=0,
         cut=nothing,
         truncated_queues=known if dispatch_from > 0 else (),
         destroys_queues=bool(known),
@@ -205,17 +210,13 @@ def _plan_without_log(
 
 
 class _Redispatch:
-    """Counts the records that the queues are given again: those behind `after`, or all.
-
-    All after a crash, as in Java. Also when the queues know messages behind the end of the log: such an entry may be damage, and
-    the queue that it is taken from lack more than it.
-    """
+    """Counts the records that the queues are given again: those behind `after`, or (after a crash, as in Java) all."""
 
     def __init__(self, after: int) -> None:
         self._after = after
         self.first = -1
         self.count = 0
-        self._all = 0
+        self.all = 0
 
     def add(self, batch: Batch, begin: int) -> None:
         """Look at a batch whose first record lies at CommitLog offset `begin`."""
@@ -224,7 +225,7 @@ class _Redispatch:
         # The types with this bit, PREPARED and ROLLBACK, have no entry.
         has_entry = sys_flag & TRANSACTION_PREPARED == 0
         wanted = phy_offset > self._after
-        self._all += int(np.count_nonzero(has_entry))
+        self.all += int(np.count_nonzero(has_entry))
         self.count += int(np.count_nonzero(wanted & has_entry))
         if self.first < 0 and wanted.any():
             sizes = np.frombuffer(batch.buffer("msg_size"), np.int32)
@@ -232,7 +233,7 @@ class _Redispatch:
 
     def take_all(self, start: int) -> None:
         """Count all records of the scan, which began at CommitLog offset `start`."""
-        self.first, self.count = start, self._all
+        self.first, self.count = start, self.all
 
 
 def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ...]:
