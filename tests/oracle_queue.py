@@ -1,0 +1,264 @@
+"""A ConsumeQueue as slow, obvious Python: entries by the rules of Java, over bytes in memory.
+
+Nothing of rmqcore is imported here. The rules are those of RocketMQ 5.5.0 ConsumeQueue, read from its byte code; where the
+package decided to do better than Java (docs/compat.md) a comment says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import oracle
+
+ENTRY = 20
+Entry = tuple[int, int, int]
+
+
+@dataclass
+class Queue:
+    """Files by their logical start, where the entries end, and the two offsets that Java keeps beside them.
+
+    `end` and `min_logic` are logical byte offsets, `max_phy` is the end of the last message that has an entry.
+    """
+
+    file_size: int
+    files: dict[int, bytearray] = field(default_factory=dict)
+    end: int = 0
+    min_logic: int = 0
+    max_phy: int = -1
+    created_first: int | None = None
+    """Start of a file that was made when there was none; only such a file gets fillers."""
+
+    @property
+    def starts(self) -> list[int]:
+        return sorted(self.files)
+
+    @property
+    def min_offset(self) -> int:
+        return self.min_logic // ENTRY
+
+    @property
+    def max_offset(self) -> int:
+        return self.end // ENTRY
+
+    def wrote(self, start: int) -> int:
+        """Bytes in use of a file: only the last one may have less than all."""
+        return max(0, min(self.file_size, self.end - start))
+
+    def read(self, start: int, pos: int) -> Entry:
+        phy, size, code = oracle.CQ_ENTRY.unpack_from(self.files[start], pos)
+        return phy, size, code
+
+    def entry(self, queue_offset: int) -> Entry | None:
+        """The entry at a queue offset; None below the minimum, at or past the end, and where a file is missing."""
+        at = queue_offset * ENTRY
+        start = at - at % self.file_size
+        if not self.min_logic <= at < self.end or start not in self.files:
+            return None
+        return self.read(start, at - start)
+
+    # ---- putting ------------------------------------------------------------------------------------
+
+    def put(self, phy: int, size: int, code: int, queue_offset: int) -> None:
+        """ConsumeQueue#putMessagePositionInfo."""
+        if phy + size <= self.max_phy:
+            return
+        want = queue_offset * ENTRY
+        if queue_offset != 0 and self.files and want < self.end:
+            return  # Java has made the next file by now if the last one was full; it stays empty
+        if not self.files:
+            self.created_first = self.end = want - want % self.file_size
+            self.files[self.end] = bytearray(self.file_size)
+        elif self.end == self.starts[-1] + self.file_size:
+            self.files[self.end] = bytearray(self.file_size)
+        start = self.starts[-1]
+        if start == self.created_first and queue_offset != 0 and self.end == start:
+            self.min_logic = want
+            while self.end < want:
+                self._append(oracle.CQ_FILLER)
+        # A gap is not filled: the entry goes to where the queue ends.
+        self.max_phy = phy + size
+        self._append((phy, size, code))
+
+    def _append(self, entry: Entry) -> None:
+        start = self.starts[-1]
+        oracle.CQ_ENTRY.pack_into(self.files[start], self.end - start, *entry)
+        self.end += ENTRY
+
+    # ---- recovery -----------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """ConsumeQueue#recover: from the third file from the end on, up to the first entry that is none."""
+        starts = self.starts
+        if not starts:
+            self.end = 0
+            return
+        for start in starts[max(0, len(starts) - 3) :]:
+            self.end = start
+            for pos in range(0, self.file_size, ENTRY):
+                phy, size, _ = self.read(start, pos)
+                if phy < 0 or size <= 0:
+                    break
+                self.end = start + pos + ENTRY
+                self.max_phy = phy + size
+            if self.end < start + self.file_size:
+                break
+
+    def truncate(self, phy_limit: int) -> None:
+        """ConsumeQueue#truncateDirtyLogicFiles: take entries of messages at or behind an offset away."""
+        self.drop_behind()
+        self.max_phy = phy_limit
+        while self.files:
+            start = self.starts[-1]
+            first = self.read(start, 0)
+            if first[0] >= phy_limit:
+                del self.files[start]
+                continue
+            self.end, self.max_phy = start + ENTRY, first[0] + first[1]
+            for pos in range(ENTRY, self.file_size, ENTRY):
+                phy, size, _ = self.read(start, pos)
+                if phy < 0 or size <= 0 or phy >= phy_limit:
+                    break
+                self.end, self.max_phy = start + pos + ENTRY, phy + size
+            self.drop_behind()
+            return
+        self.end = 0
+
+    def drop_behind(self) -> None:
+        """Ours, not Java's: what lies behind the end is overwritten with zeros, so that it cannot come back."""
+        for start in self.starts:
+            if start >= self.end and start != self._holder:
+                del self.files[start]
+            else:
+                used = self.wrote(start)
+                self.files[start][used:] = bytes(self.file_size - used)
+
+    @property
+    def _holder(self) -> int:
+        """The file in which the end lies, though nothing may be in it."""
+        at_or_before = [start for start in self.starts if start <= self.end]
+        return at_or_before[-1] if at_or_before else -1
+
+    def correct_min(self, min_phy: int) -> None:
+        """ConsumeQueue#correctMinOffset with Java's very own binary search."""
+        used = [start for start in self.starts if start <= self.end]
+        if self.min_logic >= self.end or not used:
+            return
+        last = used[-1]
+        in_last = self.wrote(last)
+        if in_last >= ENTRY and self.read(last, in_last - ENTRY)[0] < min_phy:
+            self.min_logic = last + in_last
+            return
+        first = used[0]
+        base, inside = self.min_logic - first, True
+        if base < 0:
+            base, inside = 0, False
+        size = self.wrote(first) - base
+        if size <= 0:
+            return
+        if inside and self.read(first, base)[0] >= min_phy:
+            return
+        low, high = 0, size - ENTRY
+        while high - low > ENTRY:
+            mid = (low + high) // 2 // ENTRY * ENTRY
+            phy = self.read(first, base + mid)[0]
+            if phy > min_phy:
+                high = mid
+            elif phy == min_phy:
+                low = high = mid
+                break
+            else:
+                low = mid
+        for pos in range(low, high + 1, ENTRY):
+            if self.read(first, base + pos)[0] >= min_phy:
+                self.min_logic = first + base + pos
+                return
+
+    def delete_expired(self, min_phy: int) -> int:
+        """ConsumeQueue#deleteExpiredFile: leading files whose last message is gone, never the last one."""
+        deleted = 0
+        for start in self.starts[:-1]:
+            if self.read(start, self.file_size - ENTRY)[0] >= min_phy:
+                break
+            del self.files[start]
+            deleted += 1
+        self.correct_min(min_phy)
+        return deleted
+
+    # ---- by time ------------------------------------------------------------------------------------
+
+    def offset_by_time(
+        self, timestamp_ms: int, upper: bool, min_phy: int, time_of: Callable[[int, int], int]
+    ) -> int:
+        """ConsumeQueueStore#getOffsetInQueueByTime; `time_of` gives the store time of (phy, size), -1 if there is none."""
+        start = self._file_by_time(timestamp_ms, upper, time_of)
+        found = 0 if start is None else self._search(start, timestamp_ms, upper, min_phy, time_of)
+        return max(self.min_offset, min(found, self.max_offset))
+
+    def _file_by_time(
+        self, timestamp_ms: int, upper: bool, time_of: Callable[[int, int], int]
+    ) -> int | None:
+        """MappedFileQueue#getConsumeQueueMappedFileByTime."""
+        starts = [start for start in self.starts if self.wrote(start) > 0]
+        if not starts:
+            return None
+
+        def known(start: int, pos: int) -> int:
+            time = time_of(*self.read(start, pos)[:2])
+            return time if time > 0 else -1
+
+        if upper:
+            old_enough = [start for start in starts if known(start, 0) <= timestamp_ms]
+            return old_enough[-1] if old_enough else None
+        for start in starts[:-1]:
+            if known(start, self.file_size - ENTRY) >= timestamp_ms:
+                return start
+        return starts[-1]
+
+    def _search(
+        self,
+        start: int,
+        timestamp_ms: int,
+        upper: bool,
+        min_phy: int,
+        time_of: Callable[[int, int], int],
+    ) -> int:
+        """ConsumeQueue#binarySearchInQueueByTime."""
+        floor = max(0, self.min_logic - start)
+        ceiling = self.wrote(start) - ENTRY
+
+        def at(pos: int) -> int:
+            return time_of(*self.read(start, pos)[:2])
+
+        if at(ceiling) < timestamp_ms:
+            return (start + ceiling) // ENTRY + (0 if upper else 1)
+        if at(floor) > timestamp_ms:
+            return 0 if upper else start // ENTRY
+        low, high = floor, ceiling
+        left = right = target = -ENTRY
+        exact = False
+        while high >= low:
+            mid = (low + high) // (2 * ENTRY) * ENTRY
+            if self.read(start, mid)[0] < min_phy:
+                low, left = mid + ENTRY, mid
+                continue
+            time = at(mid)
+            if time < 0:
+                return 0
+            if time == timestamp_ms:
+                target, exact = mid, True
+                break
+            if time > timestamp_ms:
+                high, right = mid - ENTRY, mid
+            else:
+                low, left = mid + ENTRY, mid
+        if exact:
+            step = ENTRY if upper else -ENTRY
+            while floor <= target + step <= ceiling and at(target + step) == timestamp_ms:
+                target += step
+        else:
+            target = left if upper else right
+            if target < 0:  # Java's -1 in a division that truncates
+                return int((start - 1) / ENTRY)
+        return (start + target) // ENTRY
