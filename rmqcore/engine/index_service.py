@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from rmqcore._native.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.files import make_directory, sync_directory
-from rmqcore.engine.index_file import (
-    IndexFile,
-    find_geometry,
-    is_index_file_name,
-    next_name,
-    read_header,
-)
+from rmqcore.engine.index_file import IndexFile
+from rmqcore.engine.index_folder import IndexFolder
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
@@ -63,19 +55,16 @@ class IndexService:
         on_full: Callable[[int], None],
         clock: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        self._folder = paths.index
+        self._folder = IndexFolder(paths.index, config, clock)
         self._config = config
         self._on_full = on_full
-        self._clock = clock
         self._writing = config.message_index_enable and config.index_file_write_enable
         self._files: tuple[IndexFile, ...] = ()
         self._native = IndexFiles()
         self._search = self._native  # stays without files where reading is switched off
         self._writer: IndexFile | None = None
         self._unsynced: list[IndexFile] = []  # full ones
-        self._new_names = False
         self._sync_error: OSError | None = None
-        self._newest_name: str | None = None
         self._resume_offset: int | None = None
         self._list_lock = threading.Lock()
         self._flush_lock = threading.Lock()
@@ -90,15 +79,12 @@ class IndexService:
         StoreFormatError
             As `load`.
         """
-        for name, size in self._list_files():
-            if size:
-                self._open(self._folder / name, writable=False)
+        self._folder.check()
 
     def load(self, *, clean: bool, index_msg_timestamp_ms: int) -> None:
-        """Open the files of ``index/``; names that are no number are left alone.
+        """Open the files of ``index/``; see `IndexFolder.load`.
 
-        After an unclean exit only files are kept that were certainly on disk: full ones, in order, as long as their end
-        timestamps rise and are not above the checkpoint's. The others are deleted, to be made again from `resume_offset` on.
+        What an unclean exit costs is put again from `resume_offset` on.
 
         Parameters
         ----------
@@ -113,53 +99,14 @@ class IndexService:
             A file has another size than configured, and its slots and entries cannot be told.
         OSError
             A file cannot be read or deleted.
-
-        Notes
-        -----
-        Source: RocketMQ 5.5.0 IndexService#load, which keeps files that are not full too, lengthens short files and does not ask
-        for an order.
         """
-        self._remove([self._folder / name for name, size in self._list_files() if size == 0])
-        names = [name for name, _ in self._list_files()]
-        self._newest_name = names[-1] if names else None
-        kept: list[IndexFile] = []
-        last_end_ms = -1
-        for number, name in enumerate(names):
-            file = self._open(self._folder / name, writable=clean and name == names[-1])
-            end_ms = file.native.header.end_timestamp_ms
-            # A full file is synced before the next one is, and only then its end gets into the checkpoint.
-            synced = file.native.full and last_end_ms < end_ms <= index_msg_timestamp_ms
-            if not clean and not synced:
-                self._remove([self._folder / later for later in names[number:]])
-                break
-            kept.append(file)
-            last_end_ms = end_ms
-        self._set_files(kept)
-        self._writer = kept[-1] if kept and kept[-1].writable else None
+        files = self._folder.load(clean=clean, index_msg_timestamp_ms=index_msg_timestamp_ms)
+        self._set_files(files)
+        self._writer = files[-1] if files and files[-1].writable else None
         if not clean:
             self._resume_offset = self._end()
-        elif not self._folder.is_dir():
-            self._resume_offset = 0
         else:
-            self._resume_offset = None
-
-    def _list_files(self) -> list[tuple[str, int]]:
-        """Names and sizes of the index files, in name order."""
-        try:
-            with os.scandir(self._folder) as entries:
-                return sorted(
-                    (entry.name, entry.stat().st_size)
-                    for entry in entries
-                    if is_index_file_name(entry.name) and entry.is_file()
-                )
-        except FileNotFoundError:
-            return []
-
-    def _open(self, path: Path, *, writable: bool) -> IndexFile:
-        header = read_header(path)
-        configured = self._config.max_hash_slot_num, self._config.max_index_num
-        geometry = find_geometry(path, path.stat().st_size, header, *configured)
-        return IndexFile(path, *geometry, header, writable=writable and geometry == configured)
+            self._resume_offset = None if self._folder.exists else 0
 
     def trim(self, log_end: int) -> None:
         """Delete files with entries of messages at or behind the end of the log, and all files behind them.
@@ -177,7 +124,7 @@ class IndexService:
         files = list(self._files)
         for number, file in enumerate(files):
             if file.native.end_phy_offset >= log_end:
-                self._remove([later.path for later in files[number:]])
+                self._folder.remove(files[number:])
                 self._set_files(files[:number])
                 self._writer = None
                 self._resume_offset = self._end()
@@ -193,19 +140,6 @@ class IndexService:
 
     def _end(self) -> int:
         return self._files[-1].native.end_phy_offset if self._files else 0
-
-    def _remove(self, paths: list[Path]) -> None:
-        """Delete files, the newest first: what is left is a sound beginning at any time. An empty ``index/`` goes too.
-
-        Without the folder even an open that finds no abort file knows that nothing is indexed.
-        """
-        if not paths:
-            return
-        for path in reversed(paths):
-            path.unlink()
-        sync_directory(self._folder)
-        if not any(self._folder.iterdir()):
-            self._folder.rmdir()
 
     def _set_files(self, files: list[IndexFile]) -> None:
         """Replace the list in one store: a query works on the one that it took."""
@@ -261,16 +195,8 @@ class IndexService:
         """Make the next file. The full one is synced later, but two of them do not wait."""
         self.flush_full()
         full = self._writer
-        config = self._config
         with self._list_lock:
-            make_directory(self._folder)
-            name = next_name(self._clock(), self._newest_name)
-            before = self._files[-1].native.header if self._files else None
-            file = IndexFile.create(
-                self._folder / name, config.max_hash_slot_num, config.max_index_num, before
-            )
-            self._newest_name = name
-            self._new_names = True
+            file = self._folder.create(self._files[-1] if self._files else None)
             self._set_files([*self._files, file])
             self._writer = file
             if full is not None:
@@ -377,9 +303,7 @@ class IndexService:
             raise self._sync_error
         try:
             file.flush()
-            if self._new_names:
-                self._new_names = False
-                sync_directory(self._folder)
+            self._folder.sync_names()
         except OSError as error:
             self._sync_error = error
             raise

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from index_batches import (
     MOST,
     START_MS,
+    Clock,
     Opened,
     end_of,
     expected_contents,
@@ -28,6 +29,7 @@ from index_batches import (
 import rmqcore
 from rmqcore import MessageStoreConfig
 from rmqcore.engine.index_file import IndexFile
+from rmqcore.engine.index_folder import IndexFolder
 from rmqcore.errors import StoreFormatError
 
 SLOTS, CAPACITY = 7, 5
@@ -260,10 +262,9 @@ def test_a_file_of_another_size_is_an_error_with_both_sizes(tmp_path: Path) -> N
         with pytest.raises(StoreFormatError, match=said):
             Opened(tmp_path, clean=clean)
     assert path.exists()
-    other = Opened(tmp_path / "other").service
-    other._folder = tmp_path / "index"
-    with pytest.raises(StoreFormatError, match=said):
-        other.check()
+    folder = IndexFolder(tmp_path / "index", MessageStoreConfig(), Clock())
+    with pytest.raises(StoreFormatError, match=f"file size is {SIZE - 3}, expected 420000040"):
+        folder.check()
 
 
 def test_a_store_that_cannot_be_opened_for_its_index_is_not_changed(tmp_path: Path) -> None:

@@ -362,7 +362,7 @@ cdef class IndexFiles:
             free(more)
 
     def first_place(self, Batch batch not None, int64_t from_phy_offset):
-        """Where putting a batch begins: ``(row, key)``, with the row behind the last one when all of it is in or before the offset.
+        """Where putting a batch begins: ``(row, key)``; the row behind the last one when all of it is in or before the offset.
 
         Of the newest indexed message some keys may be missing, when its writer stopped in the middle of it.
         """
