@@ -220,6 +220,8 @@ class MessageStore(StorePut, StoreGet):
         StoreFailedError
             Something could not be written now; the directory is let go of all the same.
         """
+        if self._closed is not None:
+            return
         with self._close_lock:
             if self._closed is not None:
                 return
@@ -244,11 +246,6 @@ class MessageStore(StorePut, StoreGet):
         except OSError as error:
             self.fail(error)
             self.raise_if_failed()
-
-    def forbid(self, reason: str) -> None:
-        """In a forked child: answer everything with StoreClosedError and touch no file, lock or descriptor of the parent."""
-        self._closed = reason
-        self._appender.forbid(self.raise_if_failed_or_closed)
 
     def __enter__(self) -> Self:
         return self

@@ -58,6 +58,8 @@ class StoreGet(StoreState):
         Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
         """
         self.raise_if_closed()
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}, expected at least 1")
         return get_messages(
             self._queues.find(topic, queue_id),
             self._log.files,
@@ -111,7 +113,7 @@ class StoreGet(StoreState):
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Give the message whose record starts at a CommitLog offset; None when none does."""
         self.raise_if_closed()
-        return self._log.view_at(phy_offset)
+        return self._log.view_at(phy_offset) if 0 <= phy_offset <= MAX_OFFSET else None
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id; None when no message with just this id is there.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
@@ -24,6 +26,18 @@ class Waiters(Protocol):
 
     def stop(self) -> None:
         """End all threads."""
+
+
+_stores: weakref.WeakSet[StoreState] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        store._forbid_in_child()  # noqa: SLF001
+    _stores.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class StoreState:
@@ -62,6 +76,8 @@ class StoreState:
         self._dispatcher = self._parts.dispatcher
         self._appender = self._log.appender
         self.recovery = self._parts.recovery
+        self._pid = os.getpid()
+        _stores.add(self)
 
     def attach(self, waiters: Waiters) -> None:
         """Let threads do the steps from now on; `close` stops them."""
@@ -97,6 +113,14 @@ class StoreState:
         """Raise StoreClosedError when the store is closed, or belongs to the parent of this process."""
         if self._closed is not None:
             raise StoreClosedError(f"{self.paths.root}: {self._closed}")
+
+    def _forbid_in_child(self) -> None:
+        """In a forked child: answer with StoreClosedError and touch no file, lock or descriptor of the parent.
+
+        Any lock may be held by a thread that does not exist here, so none is taken.
+        """
+        self._closed = self._closed or f"it is open in process {self._pid}, of which this is a fork"
+        self._appender.forbid(self.raise_if_failed_or_closed)
 
     def raise_if_failed_or_closed(self) -> NoReturn:
         """Say why nothing is appended any more."""

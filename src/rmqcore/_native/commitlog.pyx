@@ -516,7 +516,8 @@ cdef class Appender:
         while True:
             if self.clock is not None:
                 self.lock()
-                now = self.read_clock()
+                if now == RMQ_NO_CLOCK:  # once a put, also when it comes again with more room
+                    now = self.read_clock()
                 code = rmq_log_append(self.log, put, 1, now, &done)
                 rmq_log_unlock(self.log)
             elif rmq_log_try_lock(self.log):
@@ -607,7 +608,8 @@ cdef class Appender:
         while True:
             if self.clock is not None:
                 self.lock()
-                now = self.read_clock()
+                if now == RMQ_NO_CLOCK:  # once a put, also when it comes again with more room
+                    now = self.read_clock()
                 code = rmq_log_append_batch(self.log, puts, count, now)
                 rmq_log_unlock(self.log)
             else:
@@ -695,7 +697,8 @@ cdef class Appender:
         while True:
             if self.clock is not None:
                 self.lock()
-                now = self.read_clock()
+                if now == RMQ_NO_CLOCK:  # once a put, also when it comes again with more room
+                    now = self.read_clock()
                 code = rmq_log_append(self.log, puts, n, now, &done)
                 rmq_log_unlock(self.log)
             else:
