@@ -92,6 +92,29 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     return "".join(f"{k}\x01{v}\x02" for k, v in properties.items() if v is not None).encode()
 
 
+def hash_map_order(properties: Mapping[str, str], size: int = 128) -> dict[str, str]:
+    """The order in which Java's HashMap gives what was put into it.
+
+    128 buckets are those of a map that was read from a record or a request, 16 those of one that is made with nothing in it;
+    twice as many above three quarters.
+    """
+    buckets: list[list[str]] = [[] for _ in range(size)]
+    kept = {name: value for name, value in properties.items() if name and value}
+    for count, name in enumerate(kept, 1):
+        buckets[_bucket(name, len(buckets))].append(name)
+        if count > len(buckets) * 3 // 4:
+            names = [one for bucket in buckets for one in bucket]
+            buckets = [[] for _ in range(2 * len(buckets))]
+            for one in names:
+                buckets[_bucket(one, len(buckets))].append(one)
+    return {name: kept[name] for bucket in buckets for name in bucket}
+
+
+def _bucket(name: str, count: int) -> int:
+    code = java_hash(name) & 0xFFFFFFFF
+    return (code ^ code >> 16) % count
+
+
 def key_tokens(keys: str) -> list[str]:
     return [token for token in keys.split(" ") if token]
 

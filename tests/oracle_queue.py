@@ -24,6 +24,8 @@ class Queue:
 
     file_size: int
     files: dict[int, bytearray] = field(default_factory=dict)
+    last: int = -1
+    """Start of the file in which the entries end; what is behind it does not count. -1 without files."""
     end: int = 0
     min_logic: int = 0
     max_phy: int = -1
@@ -32,7 +34,7 @@ class Queue:
 
     @property
     def starts(self) -> list[int]:
-        return sorted(self.files)
+        return sorted(start for start in self.files if start <= self.last)
 
     @property
     def min_offset(self) -> int:
@@ -65,15 +67,15 @@ class Queue:
         if phy + size <= self.max_phy:
             return
         want = queue_offset * ENTRY
-        if queue_offset != 0 and self.files and want < self.end:
+        if queue_offset != 0 and self.last >= 0 and want < self.end:
             return  # Java has made the next file by now if the last one was full; it stays empty
-        if not self.files:
-            self.created_first = self.end = want - want % self.file_size
-            self.files[self.end] = bytearray(self.file_size)
-        elif self.end == self.starts[-1] + self.file_size:
-            self.files[self.end] = bytearray(self.file_size)
-        start = self.starts[-1]
-        if start == self.created_first and queue_offset != 0 and self.end == start:
+        if self.last < 0:
+            self.created_first = self.last = self.end = want - want % self.file_size
+            self.files[self.last] = bytearray(self.file_size)
+        elif self.end == self.last + self.file_size:
+            self.last = self.end
+            self.files[self.last] = bytearray(self.file_size)
+        if self.last == self.created_first and queue_offset != 0 and self.end == self.last:
             self.min_logic = want
             while self.end < want:
                 self._append(oracle.CQ_FILLER)
@@ -82,75 +84,74 @@ class Queue:
         self._append((phy, size, code))
 
     def _append(self, entry: Entry) -> None:
-        start = self.starts[-1]
-        oracle.CQ_ENTRY.pack_into(self.files[start], self.end - start, *entry)
+        oracle.CQ_ENTRY.pack_into(self.files[self.last], self.end - self.last, *entry)
         self.end += ENTRY
 
     # ---- recovery -----------------------------------------------------------------------------------
 
     def recover(self) -> None:
         """ConsumeQueue#recover: from the third file from the end on, up to the first entry that is none."""
-        starts = self.starts
-        if not starts:
-            self.end = 0
-            return
+        starts = sorted(self.files)
+        self.end, self.last, self.max_phy = 0, -1, -1
         for start in starts[max(0, len(starts) - 3) :]:
-            self.end = start
-            for pos in range(0, self.file_size, ENTRY):
-                phy, size, _ = self.read(start, pos)
-                if phy < 0 or size <= 0:
-                    break
-                self.end = start + pos + ENTRY
-                self.max_phy = phy + size
+            self._end_at(start, self._valid(start, None))
             if self.end < start + self.file_size:
                 break
 
-    def truncate(self, phy_limit: int) -> None:
-        """ConsumeQueue#truncateDirtyLogicFiles: take entries of messages at or behind an offset away."""
-        self.drop_behind()
-        self.max_phy = phy_limit
-        while self.files:
-            start = self.starts[-1]
-            first = self.read(start, 0)
-            if first[0] >= phy_limit:
-                del self.files[start]
-                continue
-            self.end, self.max_phy = start + ENTRY, first[0] + first[1]
-            for pos in range(ENTRY, self.file_size, ENTRY):
-                phy, size, _ = self.read(start, pos)
-                if phy < 0 or size <= 0 or phy >= phy_limit:
-                    break
-                self.end, self.max_phy = start + pos + ENTRY, phy + size
-            self.drop_behind()
-            return
-        self.end = 0
+    def truncate(self, phy_limit: int) -> int:
+        """ConsumeQueue#truncateDirtyLogicFiles: take entries of messages at or behind an offset away. Answers how many.
+
+        A file that begins with such an entry goes as a whole. Ours: so does one whose first entry is none, which Java takes for
+        one.
+        """
+        before = self.end
+        for start in reversed(self.starts):
+            kept = self._valid(start, phy_limit)
+            if start == self.last:
+                kept = min(kept, self.wrote(start) // ENTRY)
+            if kept:
+                self._end_at(start, kept)
+                return (before - self.end) // ENTRY
+        first = min(self.files, default=0)
+        self.end, self.last, self.max_phy = 0, -1, -1
+        return (before - first) // ENTRY
+
+    def _valid(self, start: int, phy_limit: int | None) -> int:
+        """Entries at the start of a file up to the first that is none, or of a message at or behind an offset."""
+        for pos in range(0, self.file_size, ENTRY):
+            phy, size, _ = self.read(start, pos)
+            if phy < 0 or size <= 0 or (phy_limit is not None and phy >= phy_limit):
+                return pos // ENTRY
+        return self.file_size // ENTRY
+
+    def _end_at(self, start: int, count: int) -> None:
+        """The queue ends behind the first entries of a file; `max_phy` stays when there are none of them.
+
+        Ours: a filler names no message. In Java a queue that ends with one has everything up to 2 GiB.
+        """
+        self.last, self.end = start, start + count * ENTRY
+        if count:
+            newest = self.read(start, (count - 1) * ENTRY)
+            self.max_phy = -1 if newest == oracle.CQ_FILLER else newest[0] + newest[1]
 
     def drop_behind(self) -> None:
         """Ours, not Java's: what lies behind the end is overwritten with zeros, so that it cannot come back."""
-        for start in self.starts:
-            if start >= self.end and start != self._holder:
+        for start in sorted(self.files):
+            if start > self.last:
                 del self.files[start]
             else:
                 used = self.wrote(start)
                 self.files[start][used:] = bytes(self.file_size - used)
 
-    @property
-    def _holder(self) -> int:
-        """The file in which the end lies, though nothing may be in it."""
-        at_or_before = [start for start in self.starts if start <= self.end]
-        return at_or_before[-1] if at_or_before else -1
-
     def correct_min(self, min_phy: int) -> None:
         """ConsumeQueue#correctMinOffset with Java's very own binary search."""
-        used = [start for start in self.starts if start <= self.end]
-        if self.min_logic >= self.end or not used:
+        if self.min_logic >= self.end or self.last < 0:
             return
-        last = used[-1]
-        in_last = self.wrote(last)
-        if in_last >= ENTRY and self.read(last, in_last - ENTRY)[0] < min_phy:
-            self.min_logic = last + in_last
+        in_last = self.wrote(self.last)
+        if in_last >= ENTRY and self.read(self.last, in_last - ENTRY)[0] < min_phy:
+            self.min_logic = self.last + in_last
             return
-        first = used[0]
+        first = self.starts[0]
         base, inside = self.min_logic - first, True
         if base < 0:
             base, inside = 0, False

@@ -166,6 +166,7 @@ class ModelStore:
         self.flushed = 0
         self.queues_from = self.index_from = 0
         self.behind_dropped = True
+        self.map_buckets = 128
         self.recovery = Recovered(clean_exit=True)
         self.aside: dict[str, bytes] = {}
 
@@ -303,11 +304,17 @@ class ModelStore:
         return names.split(",") if names.strip() else None
 
     def _put_light(self, message: ModelMessage, names: list[str], now_ms: int) -> Put:
-        """LmqDispatch: the record says which offset it has in each light queue. WAIT stays, as handlePropertiesForLmqMsg does."""
+        """LmqDispatch: the record says which offset it has in each light queue.
+
+        Its properties are encoded anew from a map; WAIT is taken out of that and put in again.
+        """
         light = [name for name in names if name.startswith(LIGHT)]
         offsets = {name: self.next_offsets.get((name, 0), 0) for name in light}
         numbers = ",".join(str(offsets.get(name, "")) for name in names)
-        changed = replace(message, properties={**message.properties, MULTI_OFFSET: numbers})
+        given = {k: v for k, v in message.properties.items() if k != "WAIT"}
+        waits = {k: v for k, v in message.properties.items() if k == "WAIT"}
+        properties = {**given, MULTI_OFFSET: numbers, **waits}
+        changed = replace(message, properties=oracle.hash_map_order(properties, self.map_buckets))
         record = changed.record(now_ms, prop_crc=False)
         if len(oracle.encode_record(record)) > self.config.max_message_size:
             return Put("MESSAGE_ILLEGAL")
@@ -522,28 +529,50 @@ class ModelStore:
 
     def _recover_log(self, checkpoint: Mapping[str, int], *, clean: bool) -> int:
         """CommitLog#recoverNormally, #recoverAbnormally. Answers where the log ends."""
-        dispatch_from = max((queue.max_phy for queue in self.queues.values()), default=-1)
+        dispatch_from = self._newest_phy()
         if not self.log.files:
             if dispatch_from > 0:
                 raise NoLog
             for queue in self.queues.values():
                 queue.__init__(queue.file_size)  # type: ignore[misc]
             return 0
-        self.behind_dropped = False
         start = self._start(checkpoint, dispatch_from, clean=clean)
         found = self.log.scan(start, self.config.checks)
-        for _, record in found.records:
-            if not clean or record.phy_offset > dispatch_from:
-                self._to_queues(record)
-                self.recovery.redispatched += is_queued(record)
-        if max((queue.max_phy for queue in self.queues.values()), default=-1) >= found.end:
-            self.behind_dropped = True
-            for queue in self.queues.values():
-                queue.truncate(found.end)
+        self._recover_queues([record for _, record in found.records], found.end, clean=clean)
         cut = self.log.cut(found.end, blank_last=found.stop == "blank")
         self.recovery.cut = cut
         self.recovery.cut_bytes = sum(len(data.rstrip(b"\0")) for data in cut.values())
         return found.end
+
+    def _recover_queues(self, records: Sequence[Record], end: int, *, clean: bool) -> None:
+        """Ours: entries of messages behind the end of the log go first, and who lost some is given everything again.
+
+        Java gives the queues the records first, and cuts later. The same comes of it, but where an entry was damaged: there Java
+        refuses messages that it takes for known, and then cuts the entry.
+        """
+        dispatch_from = self._newest_phy()
+        cut = self._truncate(end)
+        everything = not clean or dispatch_from > end or cut > 0
+        again = [r for r in records if everything or r.phy_offset > dispatch_from]
+        self._put_again(again)
+        if any(map(is_queued, again)) and self._truncate(end):
+            self._put_again(records)
+
+    def _put_again(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._to_queues(record)
+        self.recovery.redispatched = sum(map(is_queued, records))
+
+    def _newest_phy(self) -> int:
+        return max((queue.max_phy for queue in self.queues.values()), default=-1)
+
+    def _truncate(self, end: int) -> int:
+        cut = 0
+        if self._newest_phy() >= end:
+            cut = sum(queue.truncate(end) for queue in self.queues.values())
+        self.behind_dropped = False
+        self._drop_behind()
+        return cut
 
     def _start(self, checkpoint: Mapping[str, int], dispatch_from: int, *, clean: bool) -> int:
         """CommitLog#isMappedFileMatchedRecover over the newest files."""
