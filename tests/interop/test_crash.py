@@ -1,0 +1,180 @@
+"""What a crash left, recovered by Java and by us: the same offsets, the same log and queues; our index is complete.
+
+Java's index is no model: on recovery it drops entries and enters others twice (docs/compat.md), so ours is checked against
+the log itself.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interop.conftest import OpenJava
+from interop.damage import RECIPES, Base, Recipe, put_stale
+from interop.files import check_same_bytes, contents, copy_store
+from interop.java_process import JavaProcess
+from interop.java_store import JavaStore
+from interop.questions import check_gets, check_offsets, check_records, check_times
+from interop.workload import SIZES, Put, Workload, ours
+from interop.writers import Clock, put_java, put_ours
+
+import rmqcore
+from rmqcore.engine.store import MessageStore
+from rmqcore.offline.fsck import fsck
+
+# More than ten CommitLog files: recovery walks back over no more.
+CONFIG: dict[str, Any] = {**SIZES, "mappedFileSizeCommitLog": 16 * 1024}
+PUTS = 500
+STEP = 25  # Java gives two index files of one millisecond the same name, and so loses one: it gets time between them
+
+
+def make_base(
+    root: Path, puts: list[Put], put: Callable[[list[Put]], object]
+) -> tuple[bytes, Path]:
+    """Put everything into the store that is open at `root`; its checkpoint at half, and a copy of it as it runs."""
+    old = b""
+    for start in range(0, len(puts), STEP):
+        put(puts[start : start + STEP])
+        if start == len(puts) // 2:
+            time.sleep(1.2)  # Java writes its checkpoint every second
+            old = (root / "checkpoint").read_bytes()
+    return old, copy_store(root, root.with_name(root.name + "_running"))
+
+
+@pytest.fixture(scope="session")
+def java_base(java: JavaProcess, tmp_path_factory: pytest.TempPathFactory) -> Base:
+    root = tmp_path_factory.mktemp("base") / "java"
+    with JavaStore(java, root, CONFIG) as store:
+        puts = list(Workload(8, CONFIG).take(PUTS))
+        old, running = make_base(root, puts, lambda some: put_java(store, some))
+    return Base(running, copy_store(root, root.with_name("java_clean")), old)
+
+
+@pytest.fixture(scope="session")
+def our_base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    root, clock = tmp_path_factory.mktemp("base") / "ours", Clock()
+    with rmqcore.open(root, services=False, clock=clock, **ours(CONFIG)) as store:
+
+        def put(some: list[Put]) -> None:
+            put_ours(store, clock, some)
+            store.flush()
+            store.flush_consume_queues()
+            store.write_checkpoint()
+
+        old, running = make_base(root, list(Workload(8, CONFIG).take(PUTS)), put)
+    return Base(running, copy_store(root, root.with_name("ours_clean")), old)
+
+
+@pytest.mark.parametrize("writer", ["java", "ours"])
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recovery_is_javas(
+    recipe: Recipe,
+    writer: str,
+    java_base: Base,
+    our_base: Base,
+    java_open: OpenJava,
+    tmp_path: Path,
+) -> None:
+    base = java_base if writer == "java" else our_base
+    damaged = recipe.apply(tmp_path / "damaged", base)
+    check_recovery(damaged, java_open, {**CONFIG, "checkCommitLogOffsetOnRecover": True})
+
+
+@pytest.mark.parametrize("same_file", [False, True], ids=["earlier-file", "same-file"])
+@pytest.mark.parametrize("check", [False, True], ids=["unchecked", "checked"])
+@pytest.mark.parametrize("clean", [False, True], ids=["running", "clean"])
+def test_stale_records_behind_the_end(
+    clean: bool, check: bool, same_file: bool, java_base: Base, java_open: OpenJava, tmp_path: Path
+) -> None:
+    """Java's check is off by default, is not made after a clean exit, and compares a record's offset with its file only.
+
+    Ours is on, is always made, and compares it with the record's place (docs/compat.md).
+    """
+    source = java_base.clean if clean else java_base.running
+    damaged = Path(shutil.copytree(source, tmp_path / "damaged"))
+    before = list(rmqcore.read(damaged).messages())
+    end = before[-1].phy_offset + before[-1].msg_size
+    put_stale(damaged, same_file=same_file)
+    config = {**CONFIG, "checkCommitLogOffsetOnRecover": check}
+    shutil.copytree(damaged, tmp_path / "java")
+    with java_open(tmp_path / "java", config) as java:
+        believed = java.offsets()["max_phy_offset"]
+    assert (believed > end) == (not check or clean or same_file)
+    with rmqcore.open(damaged, services=False, **ours(config)) as store:
+        assert store.max_phy_offset == (end if check else believed)
+
+
+def check_recovery(damaged: Path, java_open: OpenJava, config: dict[str, Any]) -> None:
+    """Both recover a copy: same offsets, records and answers, same bytes up to the ends; then ours once more."""
+    root = Path(shutil.copytree(damaged, damaged.with_name("java")))
+    mine = Path(shutil.copytree(damaged, damaged.with_name("ours")))
+    with java_open(root, config) as java:
+        offsets = java.offsets()
+        with rmqcore.open(mine, services=True, **ours(config)) as store:
+            assert store.wait_dispatched(60)
+            assert store.dispatch_behind_bytes == 0
+            check_offsets(offsets, store)
+            check_answers(java, store, offsets)
+    check_up_to_the_ends(mine, root, offsets)
+    check_complete(mine, damaged)
+    check_again(mine, config, offsets)
+
+
+def check_answers(java: JavaStore, store: MessageStore, offsets: dict[str, Any]) -> None:
+
+    messages = [record for record in java.records() if record["kind"] == "MESSAGE"]
+    check_records(messages, store)
+    rng = random.Random(1)
+    check_gets(java, store, offsets["queues"], rng)
+    check_times(java, store, offsets["queues"], messages, rng)
+
+
+def check_up_to_the_ends(mine: Path, java: Path, offsets: dict[str, Any]) -> None:
+    """The log up to its end and every queue up to its max offset."""
+    end = offsets["max_phy_offset"]
+    for name, data in contents(java, "commitlog").items():
+        used = min(len(data), end - int(Path(name).name))
+        if used > 0:
+            check_same_bytes(name, (mine / name).read_bytes()[:used], data[:used])
+    for queue in offsets["queues"]:
+        folder = Path("consumequeue", queue["topic"], str(queue["queue_id"]))
+        end = queue["max_offset"] * 20
+        want, got = (
+            {
+                path.name: path.read_bytes()
+                for path in sorted((root / folder).glob("0*"))
+                if int(path.name) < end
+            }
+            for root in (java, mine)
+        )
+        assert sorted(got) == sorted(want), folder
+        for file, data in want.items():
+            used = end - int(file)
+            check_same_bytes(str(folder / file), got[file][:used], data[:used])
+
+
+def check_complete(mine: Path, damaged: Path) -> None:
+    """Every key of every message is in the index, once, and nothing else is wrong but what was lost for good."""
+    wrong = [f for f in fsck(mine).findings if f.severity != "info"]
+    assert [f for f in wrong if f.kind.startswith("index")] == [], wrong
+
+
+def check_again(mine: Path, config: dict[str, Any], offsets: dict[str, Any]) -> None:
+    """A second open has nothing to do."""
+    before = contents(mine, "commitlog", "consumequeue", "index")
+    with rmqcore.open(mine, services=False, **ours(config)) as store:
+        assert store.recovery.clean_exit
+        assert store.recovery.cut_bytes == 0
+        assert store.dispatch_behind_bytes == 0
+        assert store.max_phy_offset == offsets["max_phy_offset"]
+        for queue in offsets["queues"]:
+            assert store.max_offset(queue["topic"], queue["queue_id"]) == queue["max_offset"]
+    after = contents(mine, "commitlog", "consumequeue", "index")
+    assert sorted(after) == sorted(before)
+    for name, data in before.items():
+        check_same_bytes(name, after[name], data)
