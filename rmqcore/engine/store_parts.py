@@ -123,7 +123,7 @@ class StoreParts:
         """Bring everything to disk and say that the exit is clean; the log is flushed and dispatched."""
         self.flush_queues(0)
         self.index.flush()
-        if self.config.message_index_enable:
+        if self.config.message_index_enable and self.config.index_file_write_enable:
             # An index folder says that everything in the log was looked at, also when nothing had a key.
             make_directory(self.paths.index)
         self.commitlog.close()

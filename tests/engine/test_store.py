@@ -23,7 +23,7 @@ from rmqcore.errors import (
 )
 from rmqcore.status import PutMessageStatus as Status
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 16,
     "mapped_file_size_consume_queue": 20 * 50,
     "max_hash_slot_num": 100,
@@ -100,7 +100,7 @@ def test_any_place_has_a_status(
 
 
 def test_wrong_arguments_are_errors_and_wrong_offsets_are_none(store: MessageStore) -> None:
-    for call in (
+    refused: tuple[Callable[[], object], ...] = (
         lambda: store.get("t", 0, 0, 0),
         lambda: store.get("t", 0, 0, tags=" || "),
         lambda: store.query("t", "k1", -1),
@@ -109,14 +109,16 @@ def test_wrong_arguments_are_errors_and_wrong_offsets_are_none(store: MessageSto
         lambda: store.lookup_id("not an id"),
         lambda: store.put_batch([]),
         lambda: store.put_batch([Message("a", b""), Message("b", b"")]),
-    ):
+    )
+    for call in refused:
         with pytest.raises(ValueError, match=r".+"):
             call()
-    for call in (
+    mistaken: tuple[Callable[[], object], ...] = (
         lambda: store.put(None),  # type: ignore[arg-type]
         lambda: store.put_many([Message("t", b""), "text"]),  # type: ignore[list-item]
         lambda: store.put_batch([None]),  # type: ignore[list-item]
-    ):
+    )
+    for call in mistaken:
         with pytest.raises(TypeError):
             call()
     assert [store.lookup(offset) for offset in (-1, 1, 50, 2**63, 2**70, store.max_phy_offset)] == [
