@@ -87,9 +87,14 @@ class ConsumeQueues:
                 self._loaded.append((queue, files))
                 self._behind += [_Behind(path, None, 0) for path in empty]
 
-    def recover(self) -> None:
+    def recover(self, *, synced: bool = False) -> None:
         """Find where each queue ends by its entries. Files are only read: what lies behind the ends stays until `truncate`, or
         the first entry that is put.
+
+        Parameters
+        ----------
+        synced : bool
+            After a clean exit: what is there need not be synced once more.
 
         Source: RocketMQ 5.5.0 ConsumeQueue#recover.
         """
@@ -100,6 +105,8 @@ class ConsumeQueues:
                     max_phy = end_of_message(newest_entry(files, at, valid))
                     self._set_end(queue, files, at, valid, max_phy)
             self._loaded = []
+            if synced:
+                self._table.assume_flushed()
 
     def truncate(self, phy_offset: int) -> int:
         """Cut all entries of messages at or behind a CommitLog offset, and zero what lies behind the ends of the queues.
@@ -210,9 +217,14 @@ class ConsumeQueues:
                 self._clear_behind()
             self._table.put_entry(topic, queue_id, phy_offset, msg_size, tags_code, queue_offset)
 
-    def flush(self, least_pages: int = 0) -> None:
+    def flush(self, least_pages: int = 0) -> bool:
         """Bring to disk what waits in each queue: if it is at least so many pages of its file, or (0) anything. New names in
         directories go with it.
+
+        Returns
+        -------
+        bool
+            Whether the whole file system was synced, because of the many queues that waited.
 
         Raises
         ------
@@ -221,7 +233,7 @@ class ConsumeQueues:
         """
         with self._flush_lock:
             self._raise_if_closed()
-            self._table.flush(least_pages)
+            return self._table.flush(least_pages)
 
     def delete_expired(self, min_phy_offset: int) -> int:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.

@@ -51,8 +51,8 @@ class RecoveredQueues(Queues, QueueSink, Protocol):
     def correct_min_offsets(self, min_phy_offset: int) -> None:
         """Find each queue's first entry whose message is still in the log."""
 
-    def flush(self, least_pages: int = 0) -> None:
-        """Sync what was written."""
+    def flush(self, least_pages: int = 0) -> bool:
+        """Sync what was written; whether that was everything in the file system."""
 
 
 def recover(
@@ -157,12 +157,13 @@ def _dispatch_again(
 def _sync(
     plan: RecoveryPlan, paths: StorePaths, commitlog: CommitLog, queues: RecoveredQueues
 ) -> None:
-    queues.flush(0)
+    everything = queues.flush(0)
     if plan.clean_exit or plan.scan is None:
         return
     begin = plan.scan.start_phy_offset
     sync_log(commitlog.files.files, begin, plan.end_phy_offset)
-    sync_queues(paths, queues.queues(), begin)
+    if not everything:
+        sync_queues(paths, queues.queues(), begin)
 
 
 def _set_checkpoint(plan: RecoveryPlan, checkpoint: CheckpointFile) -> None:

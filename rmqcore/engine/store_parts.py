@@ -74,7 +74,7 @@ class StoreParts:
         self.commitlog.load()
         self.queues.load()
         self.index.check()
-        self.queues.recover()
+        self.queues.recover(synced=clean_exit)
         self.recovery = recover(
             self.paths,
             self.config,

@@ -1,4 +1,4 @@
-/* preadv2 and fdatasync */
+/* preadv2, fdatasync and syncfs */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum {
@@ -23,6 +24,7 @@ enum {
     CHUNKS = 1 << 16,
     PATH_ROOM = 4096 + 512,
     FILLER_BLOCK = 512,
+    FLUSH_AT_ONCE = 256, /* queues */
 };
 
 typedef struct slot {
@@ -567,3 +569,55 @@ int rmq_cq_flush(rmq_cq_table *t, rmq_cq *q, int32_t least_pages) {
     if (code < 0 && names) __atomic_fetch_or(&q->new_names, names, __ATOMIC_ACQ_REL);
     return code;
 }
+
+void rmq_cq_assume_flushed(rmq_cq *q) { q->flushed = rmq_cq_end(q); }
+
+#if defined(__linux__)
+/* Before Linux 5.8 syncfs keeps the failure of a write to itself. */
+static int syncfs_tells_failures(void) {
+    struct utsname system;
+    int major = 0, minor = 0;
+    if (uname(&system) != 0 || sscanf(system.release, "%d.%d", &major, &minor) != 2) return 0;
+    return major > 5 || (major == 5 && minor >= 8);
+}
+
+static int sync_filesystem(rmq_cq_table *t) {
+    snprintf(t->flush_failed, sizeof t->flush_failed, "%s", t->root);
+    const int fd = retry_open(t->root, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return fd;
+    const int code = syncfs(fd) == 0 ? 0 : -errno;
+    close(fd);
+    return code;
+}
+
+int rmq_cq_flush_at_once(rmq_cq_table *t) {
+    const int32_t count = rmq_cq_count(t);
+    int32_t waiting = 0;
+    for (int32_t i = 0; i < count; i++) waiting += rmq_cq_at(t, i)->flushed < rmq_cq_end(rmq_cq_at(t, i));
+    if (waiting < FLUSH_AT_ONCE || !syncfs_tells_failures()) return 0;
+    struct noted {
+        int64_t end;
+        uint32_t names;
+    } *noted = malloc((size_t)count * sizeof *noted);
+    if (noted == NULL) return 0;
+    /* What is put meanwhile waits for the next time. */
+    for (int32_t i = 0; i < count; i++) {
+        rmq_cq *q = rmq_cq_at(t, i);
+        noted[i].end = rmq_cq_end(q);
+        noted[i].names = __atomic_exchange_n(&q->new_names, 0, __ATOMIC_ACQ_REL);
+    }
+    const int code = sync_filesystem(t);
+    for (int32_t i = 0; i < count; i++) {
+        rmq_cq *q = rmq_cq_at(t, i);
+        if (code == 0) q->flushed = noted[i].end;
+        else if (noted[i].names) __atomic_fetch_or(&q->new_names, noted[i].names, __ATOMIC_ACQ_REL);
+    }
+    free(noted);
+    return code == 0 ? 1 : code;
+}
+#else
+int rmq_cq_flush_at_once(rmq_cq_table *t) {
+    (void)t;
+    return 0;
+}
+#endif

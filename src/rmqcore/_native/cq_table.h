@@ -75,7 +75,7 @@ int rmq_cq_put(rmq_cq_table *table, const rmq_cq_rows *rows, int64_t from_phy_of
 typedef struct rmq_cq_counts {
     int64_t refused; /* rows without a place */
     int64_t repeats; /* rows that were there already */
-    int64_t gaps;    /* entries at a smaller queue offset than their record says, because some before it are missing */
+    int64_t gaps; /* entries at a smaller queue offset than their record says, because some before it are missing */
 } rmq_cq_counts;
 rmq_cq_counts rmq_cq_counted(const rmq_cq_table *table);
 
@@ -87,8 +87,16 @@ int64_t rmq_cq_read(rmq_cq_table *table, rmq_cq *queue, int64_t index, int64_t c
  * directories with new names. 0 or -errno: nothing counts as flushed then. One thread at a time. */
 int rmq_cq_flush(rmq_cq_table *table, rmq_cq *queue, int32_t least_pages);
 
+/* The same for all queues by one sync of the whole file system, if so many wait that this costs less: a sync of a file waits for
+ * the disk's own cache, also when there is nothing to write. 1 done, 0 not done (too few wait, or the system cannot), -errno. */
+int rmq_cq_flush_at_once(rmq_cq_table *table);
+
+/* Says that all of the queue is on disk: a clean exit has synced it. */
+void rmq_cq_assume_flushed(rmq_cq *queue);
+
 /* Says where a queue is after its files were read, cut or deleted; open ones behind last_file are closed. */
-void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end, int64_t max_phy);
+void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end,
+                int64_t max_phy);
 void rmq_cq_set_min(rmq_cq *queue, int64_t min);
 /* Files before this one are gone. */
 void rmq_cq_set_first_file(rmq_cq_table *table, rmq_cq *queue, int64_t first_file);

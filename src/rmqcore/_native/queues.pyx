@@ -53,6 +53,8 @@ cdef extern from "cq_table.h" nogil:
     int rmq_cq_put(rmq_cq_table *table, const rmq_cq_rows *rows, int64_t from_phy_offset, const int32_t *topic_of,
                    int32_t topic_count) noexcept
     rmq_cq_counts rmq_cq_counted(const rmq_cq_table *table) noexcept
+    int rmq_cq_flush_at_once(rmq_cq_table *table) noexcept
+    void rmq_cq_assume_flushed(rmq_cq *queue) noexcept
     int rmq_cq_flush(rmq_cq_table *table, rmq_cq *queue, int32_t least_pages) noexcept
     void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end,
                     int64_t max_phy) noexcept
@@ -287,6 +289,11 @@ cdef class QueueTable:
     def flush(self, int32_t least_pages=0):
         """Bring to disk what waits in each queue: if it is at least so many pages of its file, or (0) anything.
 
+        Returns
+        -------
+        bool
+            Whether the whole file system was synced, because of the many queues that waited.
+
         Raises
         ------
         OSError
@@ -295,11 +302,24 @@ cdef class QueueTable:
         cdef int32_t number
         cdef int code = 0
         with nogil:
+            if least_pages == 0:
+                code = rmq_cq_flush_at_once(self.table)
+        if code > 0:
+            return True
+        raise_for(code, rmq_cq_flush_failed_path(self.table))
+        with nogil:
             for number in range(rmq_cq_count(self.table)):
                 code = rmq_cq_flush(self.table, rmq_cq_at(self.table, number), least_pages)
                 if code < 0:
                     break
         raise_for(code, rmq_cq_flush_failed_path(self.table))
+        return False
+
+    def assume_flushed(self):
+        """Take all that is there for synced, as after a clean exit."""
+        cdef int32_t number
+        for number in range(rmq_cq_count(self.table)):
+            rmq_cq_assume_flushed(rmq_cq_at(self.table, number))
 
     def close_files(self):
         """Close every file that nobody is just reading; the next use opens it again."""
