@@ -20,9 +20,13 @@ from rmqcore.cli.info import info
 from rmqcore.cli.lookup import lookup
 from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.query import query
+from rmqcore.cli.rebuild import rebuild
+from rmqcore.cli.recover import recover
 from rmqcore.cli.tail import tail
 
-VERBS: tuple[Callable[..., int], ...] = (info, cat, get, query, lookup, fsck, export, tail)
+VERBS: tuple[Callable[..., int], ...] = (
+    info, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
+)  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -54,7 +58,7 @@ def _help(verb: Callable[..., int]) -> str:
 
 app = typer.Typer(
     cls=Verbs,
-    help="Read, check and export RocketMQ stores. Nothing is ever written into a store.",
+    help="Read, check, export and repair RocketMQ stores. Without --apply no file of a store is changed.",
     epilog=(
         "Exit codes: 0 fine, 1 failed, 2 damaged or partial, 64 wrong usage, 130 Ctrl-C. "
         "`rmqcore VERB --help` has an example."

@@ -112,6 +112,28 @@ class StoreLock:
         return f"<StoreLock {str(self.path)!r}, {'held' if self.held else 'not held'}>"
 
 
+def lock_holder(path: str | os.PathLike[str]) -> int | None:
+    """Ask who has a store's lock, without touching it.
+
+    Returns
+    -------
+    int or None
+        The process id, 0 when the system does not say whose, None when nobody has it.
+    """
+    file = Path(path)
+    with suppress(FileNotFoundError):
+        status = file.parent.stat()
+        with _held_guard:
+            if (status.st_dev, status.st_ino) in _held:
+                return os.getpid()
+        fd = os.open(file, os.O_RDONLY | CLOEXEC)
+        try:
+            return (_holder(fd) or 0) if _is_locked(fd) else None
+        finally:
+            os.close(fd)
+    return None
+
+
 def _forget_after_fork() -> None:
     """A child has copies of the descriptors; without closing them it would keep the lock when its parent has died."""
     global _held_guard  # noqa: PLW0603  (another thread may have held it at the fork)
@@ -179,12 +201,22 @@ def _holder(fd: int) -> int | None:
 
 
 def _holder_of(fd: int, byte: int) -> int | None:
+    found = _ask(fd, byte)
+    return found[1] if found is not None and found[0] and found[1] > 0 else None
+
+
+def _is_locked(fd: int) -> bool:
+    found = _ask(fd, LOCK_BYTE)
+    return found is not None and found[0]
+
+
+def _ask(fd: int, byte: int) -> tuple[bool, int] | None:
+    """Whether somebody else has a lock on a byte, and the process id that the system says; None where it says nothing."""
     if _FLOCK is None:
         return None
     form, kind, process = _FLOCK
     answer = struct.unpack(form, fcntl.fcntl(fd, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, byte)))
-    found = int(answer[process])
-    return found if answer[kind] != fcntl.F_UNLCK and found > 0 else None
+    return answer[kind] != fcntl.F_UNLCK, int(answer[process])
 
 
 def _write_text(fd: int) -> None:

@@ -25,8 +25,10 @@ import time
 from typing import Any, Protocol
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.abort import AbortFile
 from rmqcore.engine.checkpoint import CheckpointFile
 from rmqcore.engine.commitlog import CommitLog
+from rmqcore.engine.consume_queues import ConsumeQueues
 from rmqcore.engine.dispatch import Dispatcher, QueueSink
 from rmqcore.engine.files import find_mapped_files
 from rmqcore.engine.paths import StorePaths
@@ -36,7 +38,14 @@ from rmqcore.engine.recovery_report import RecoveryReport, report_of
 from rmqcore.engine.recovery_scan import Progress
 from rmqcore.engine.recovery_sync import sync_log, sync_queues
 
-__all__ = ["RecoveryPlan", "RecoveryReport", "apply_recovery", "plan_recovery", "recover"]
+__all__ = [
+    "RecoveryPlan",
+    "RecoveryReport",
+    "apply_recovery",
+    "plan_recovery",
+    "preview_recovery",
+    "recover",
+]
 
 
 class RecoveredQueues(Queues, QueueSink, Protocol):
@@ -87,6 +96,40 @@ def recover(
         commitlog, queues, checkpoint.values, config, clean_exit=clean_exit, progress=progress
     )
     return apply_recovery(plan, paths, config, commitlog, queues, checkpoint)
+
+
+def preview_recovery(
+    paths: StorePaths, config: MessageStoreConfig, progress: Progress | None = None
+) -> RecoveryPlan:
+    """Plan the recovery of a store that nobody needs to own: without its lock, reading only.
+
+    While another process writes the store the answer is of a moment, and means what a kill at that moment would bring.
+
+    Raises
+    ------
+    StoreFormatError
+        Files of another size than configured.
+    CommitLogMissingError
+        There are queues with messages and no CommitLog file at all.
+    OSError
+        A file cannot be read.
+    """
+    commitlog = CommitLog(paths, config, on_failure=lambda _: None)
+    commitlog.load()
+    queues = ConsumeQueues(paths, config)
+    try:
+        queues.load()
+        queues.recover()
+        return plan_recovery(
+            commitlog,
+            queues,
+            CheckpointFile(paths.checkpoint).values,
+            config,
+            clean_exit=not AbortFile(paths.abort).exists,
+            progress=progress,
+        )
+    finally:
+        queues.close()
 
 
 def apply_recovery(

@@ -21,6 +21,7 @@ from rmqcore.engine.files import sync_directory
 from rmqcore.engine.index_service import IndexService
 from rmqcore.engine.multi_dispatch import MultiDispatch
 from rmqcore.engine.paths import StorePaths
+from rmqcore.engine.swap import PARTS
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import list_log_files
@@ -119,6 +120,7 @@ def rebuild(
     queues: bool = True,
     index: bool = True,
     config: MessageStoreConfig | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Build consume queues and index below `out`, which is new or empty; nothing is there before all is written and synced.
@@ -131,6 +133,8 @@ def rebuild(
         What to build.
     config : MessageStoreConfig, optional
         Delay levels, and sizes of files of which the store has none.
+    overwrite : bool
+        Replace what an earlier rebuild left in `out`.
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
@@ -145,6 +149,9 @@ def rebuild(
     settings = found_config(paths, config)
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
+    if overwrite:
+        for part in PARTS:
+            shutil.rmtree(out / part, ignore_errors=True)
     if set(os.listdir(out)) - {WORKING}:
         raise TargetNotEmptyError(f"{out} is not empty")
     working = out / WORKING
@@ -180,7 +187,7 @@ def _build(
         enable_multi_dispatch=True,
     )  # fmt: skip
     service = IndexService(target, settings, on_full=lambda _: None)
-    parts = [part for part, wanted in (("consumequeue", queues), ("index", index)) if wanted]
+    parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
     for part in parts:
         (target.root / part).mkdir()
     columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())

@@ -35,6 +35,11 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
         A directory cannot be read.
     """
     settings = MessageStoreConfig() if config is None else config
+    return replace(settings, **found_sizes(paths, settings))
+
+
+def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]:
+    """Give the fields of a configuration that files of the store tell: none of a kind that has no files, or only broken ones."""
     found: dict[str, Any] = {}
     log_files = list_log_files(paths)
     if log_files:
@@ -43,10 +48,10 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
     whole = {size: count for size, count in sizes.items() if size % CQ_STORE_UNIT_SIZE == 0}
     if whole:
         found["mapped_file_size_consume_queue"] = max(whole, key=lambda size: (whole[size], size))
-    geometry = _index_geometry(paths.index, settings)
+    geometry = _index_geometry(paths.index, config)
     if geometry is not None:
         found["max_hash_slot_num"], found["max_index_num"] = geometry
-    return replace(settings, **found)
+    return found
 
 
 def _queue_file_sizes(folder: Path) -> Iterator[int]:
@@ -67,7 +72,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int] | None:
-    """Slots and entries of the newest index file that tells; None when it is as configured, or none tells."""
+    """Slots and entries of the newest index file that tells; None when none does."""
     try:
         names = sorted(filter(is_index_file_name, os.listdir(folder)), reverse=True)
     except FileNotFoundError:
@@ -76,7 +81,7 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
         path = folder / name
         size = path.stat().st_size
         if size == config.index_file_size:
-            return None
+            return config.max_hash_slot_num, config.max_index_num
         slots = find_slot_count(path, size, read_header(path))
         if slots is not None:
             return slots, (size - index_file_size(slots, 0)) // 20

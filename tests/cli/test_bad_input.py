@@ -20,6 +20,8 @@ VERBS: dict[str, list[str]] = {
     "fsck": [],
     "export": ["--format", "jsonl", "-o", "OUT"],
     "tail": [],
+    "recover": [],
+    "rebuild": ["--out", "OUT"],
 }
 
 
@@ -123,7 +125,10 @@ def test_a_broken_store_is_an_answer_and_no_traceback(
     damage(store)  # type: ignore[operator]
     done = rmqcore(*words_of(verb, store, tmp_path / "out"))
     assert done.code in (0, 1, 2)
-    if verb in ("fsck", "cat", "export") and damage in (damage_random_bytes, damage_lengths):
+    if verb in ("fsck", "cat", "export", "rebuild") and damage in (
+        damage_random_bytes,
+        damage_lengths,
+    ):
         assert done.code == 2
     assert "Traceback" not in done.err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,12 @@ def test_examples_run(
         assert words[1] == verb
         if "-f" in words:
             continue
-        places = {"/data/store": str(golden / "basic" / "store"), "Orders": "TopicBasicA"}
+        store = golden / "basic" / "store"
+        if "--apply" in words:
+            store = Path(shutil.copytree(store, tmp_path / f"store{number}"))
+        places = {"/data/store": str(store), "Orders": "TopicBasicA"}
         places |= {"/data/parquet": f"out{number}", "/tmp/orders": f"out{number}"}
+        places |= {"/data/rebuilt": f"out{number}"}
         places |= {
             "7F00000100002A9F0000000000012F3C": "7F00000100002A9F000000000000032B",
             "77628": "811",

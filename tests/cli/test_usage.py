@@ -11,7 +11,7 @@ from cli_runs import COMMAND, Run, environment
 
 from rmqcore import __version__
 
-VERBS = ["info", "cat", "get", "query", "lookup", "fsck", "export", "tail"]
+VERBS = ["info", "cat", "get", "query", "lookup", "fsck", "export", "tail", "recover", "rebuild"]
 
 
 def test_version(rmqcore: Run) -> None:

@@ -501,6 +501,7 @@ def test_a_terabyte_is_opened_by_its_newest_files(
     size = 1 << 30
     folder = tmp_path / "commitlog"
     folder.mkdir()
+    raw = b""
     for number in range(1024):
         start = number * size
         record = oracle.Record(
