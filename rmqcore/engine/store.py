@@ -226,9 +226,9 @@ class MessageStore(StorePut, StoreGet):
             if self._closed is not None:
                 return
             self._appender.stop(self.raise_if_failed_or_closed)
+            if self._waiters is not None:
+                self._waiters.stop()  # a Ctrl-C in here leaves threads, and so the store open: close it again
             try:
-                if self._waiters is not None:
-                    self._waiters.stop()
                 if self._failure is None:
                     self._finish()
             finally:

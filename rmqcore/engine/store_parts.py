@@ -90,6 +90,11 @@ class StoreParts:
             clean=clean_exit, index_msg_timestamp_ms=self.checkpoint.values.index_msg_timestamp_ms
         )
         self.index.trim(end_offset)
+        # The index may have been ahead of a log that lost its end: no value of the checkpoint may be.
+        indexed_ms = self.index.last_update()[0]
+        if self.checkpoint.values.index_msg_timestamp_ms > indexed_ms:
+            self.checkpoint.update(index_msg_timestamp_ms=indexed_ms)
+            self.checkpoint.flush()
         self.commitlog.begin(end_offset)
         self.dispatcher = Dispatcher(self.commitlog, self.queues, self.index, self.config)
         self.dispatcher.cq_from = end_offset
@@ -111,6 +116,10 @@ class StoreParts:
         """Bring queue entries to disk; with 0 pages all of them, which the checkpoint then says."""
         dispatcher = self.dispatcher
         phy_offset, timestamp_ms = dispatcher.last_phy_offset, dispatcher.last_store_timestamp_ms
+        if least_pages == 0:
+            # A recovery begins where the checkpoint says that queues were complete, and looks at nothing before it. Were the log
+            # not on disk up to there, a power cut could leave a hole in it that nobody finds. Java leaves this out.
+            self.commitlog.flush()
         self.queues.flush(least_pages)
         if least_pages == 0:
             self.index.flush_full()
