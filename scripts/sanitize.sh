@@ -24,4 +24,4 @@ export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
 # -P: the checkout must not get in front of the sanitized build.
 loaded=$("$python" -P -c 'import rmqcore._native.codec as codec; print(codec.__file__)')
 [[ $loaded == "$library"/* ]] || { echo "sanitize: $loaded was imported, not a module of $library" >&2; exit 1; }
-"$python" -P -m pytest tests/property tests/unit tests/native "$@"
+"$python" -P -m pytest tests/property tests/unit tests/native tests/engine "$@"
