@@ -25,7 +25,7 @@ CC ?= cc
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store: info, fsck, Parquet, SQL through Arrow
+demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store read, checked and queried; a million messages written
 	@$(BIN)/python examples/demo.py
 
 test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/java ## all tests
