@@ -81,7 +81,9 @@ class PutManyResult:
     def raise_for_status(self) -> None:
         """Raise PutFailedError for the first message whose status is not PUT_OK."""
         for place in np.flatnonzero(self.statuses != PutMessageStatus.PUT_OK)[:1]:
-            raise PutFailedError(self.statuses[place].name, bool(self.phy_offsets[place] >= 0))
+            error = PutFailedError(self.statuses[place].name, bool(self.phy_offsets[place] >= 0))
+            error.add_note(f"message {place}" if self.refusal is None else self.refusal)
+            raise error
 
     def __repr__(self) -> str:
         return f"<PutManyResult: {self.count} of {len(self)} messages stored>"

@@ -6,15 +6,25 @@ import errno
 import threading
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import oracle
 import pyarrow as pa
 import pytest
 from append_log import NOW_MS, AppendLog, append_log
 
+import rmqcore
 from rmqcore import Message
 from rmqcore._native.arrow_put import COLUMNS
 from rmqcore.codec import scan
+from rmqcore.errors import PutFailedError, StoreClosedError, StoreFailedError
+
+SMALL: dict[str, Any] = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "max_hash_slot_num": 100,
+    "max_index_num": 1000,
+}
 
 
 @pytest.fixture
@@ -477,3 +487,49 @@ def test_a_full_disk_ends_the_call_and_the_stream(
     assert set(answer.statuses[stored:]) == {"CREATE_MAPPED_FILE_FAILED"}
     assert set(answer.phy_offsets[stored:]) == {-1}
     assert len(answer.statuses) == 600 * asked  # nothing was read in vain
+
+
+# ---- a whole store ----------------------------------------------------------------------------------
+
+
+def test_a_store_answers_what_its_rows_became(tmp_path: Path) -> None:
+    table = pa.table(
+        {"topic": ["t", "t", "t"], "body": [b"a", None, b"c"], "keys": [["k"], [], ["k"]]}
+    )
+    with rmqcore.open(tmp_path / "store", services=False, **SMALL) as store:
+        result = store.put_arrow(table)
+        assert [status.name for status in result.statuses] == [
+            "PUT_OK",
+            "MESSAGE_ILLEGAL",
+            "PUT_OK",
+        ]
+        assert (result.count, len(result)) == (2, 3)
+        assert result.refusal == "row 1, column 'body': null"
+        with pytest.raises(PutFailedError, match="MESSAGE_ILLEGAL") as caught:
+            result.raise_for_status()
+        assert caught.value.__notes__ == ["row 1, column 'body': null"]
+        store.wait_dispatched()
+        assert [view.body for view in store.get("t", 0, 0).messages] == [b"a", b"c"]
+        assert [view.body for view in store.query("t", "k").messages] == [b"a", b"c"]
+        store.put_arrow(table.slice(0, 1)).raise_for_status()
+
+
+def test_with_sync_flush_the_rows_are_on_disk(tmp_path: Path) -> None:
+    table = pa.table({"topic": ["t"] * 1000, "body": [b"x"] * 1000})
+    for services in (False, True):
+        with rmqcore.open(
+            tmp_path / f"store-{services}", services=services, flush_disk_type="SYNC_FLUSH", **SMALL
+        ) as store:
+            store.put_arrow(table).raise_for_status()
+            assert store.flushed_phy_offset == store.max_phy_offset
+
+
+def test_a_closed_store_and_a_failed_one(tmp_path: Path) -> None:
+    table = pa.table({"topic": ["t"], "body": [b""]})
+    store = rmqcore.open(tmp_path / "store", services=False, **SMALL)
+    store.fail(OSError(errno.EIO, "gone"))
+    with pytest.raises(StoreFailedError, match="gone"):
+        store.put_arrow(table)
+    store.close()
+    with pytest.raises(StoreClosedError):
+        store.put_arrow(table)
