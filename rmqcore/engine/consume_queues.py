@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
@@ -13,9 +12,8 @@ from rmqcore._native.queues import QueueTable
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.consume_queue import ConsumeQueue, correct_min_offset
-from rmqcore.engine.durable import CLOEXEC, sync_data, write_all
-from rmqcore.engine.files import sync_directory
 from rmqcore.engine.paths import StorePaths, file_name
+from rmqcore.engine.queue_file_behind import BehindEnds
 from rmqcore.engine.queue_file_ends import (
     end_of_message,
     newest_entry,
@@ -23,7 +21,6 @@ from rmqcore.engine.queue_file_ends import (
     truncated_end,
 )
 from rmqcore.engine.queue_files import QueueFile, load_queue_files, queue_directories
-from rmqcore.engine.recovery_cut import used_end
 from rmqcore.errors import StoreClosedError
 
 MOST_OPEN_FILES = 1024
@@ -60,11 +57,11 @@ class ConsumeQueues:
     def __init__(self, paths: StorePaths, config: MessageStoreConfig) -> None:
         self._paths = paths
         self._file_size = config.consume_queue_file_size
-        self._root = os.path.abspath(paths.consumequeue)
-        self._table = QueueTable(self._root, self._file_size, _open_files())
+        self._root = paths.consumequeue.absolute()
+        self._table = QueueTable(os.fspath(self._root), self._file_size, _open_files())
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._loaded: list[tuple[ConsumeQueue, list[QueueFile]]] = []
-        self._behind: list[_Behind] = []
+        self._behind = BehindEnds()
         self._lock = threading.RLock()
         self._flush_lock = threading.Lock()
         self._closed = False
@@ -85,11 +82,12 @@ class ConsumeQueues:
                 queue = self._table.find_or_add(topic, queue_id)
                 self._queues[topic, queue_id] = queue
                 self._loaded.append((queue, files))
-                self._behind += [_Behind(path, None, 0) for path in empty]
+                self._behind.add_files(empty)
 
     def recover(self, *, synced: bool = False) -> None:
-        """Find where each queue ends by its entries. Files are only read: what lies behind the ends stays until `truncate`, or
-        the first entry that is put.
+        """Find where each queue ends by its entries.
+
+        Files are only read: what lies behind the ends stays until `truncate`, or the first entry that is put.
 
         Parameters
         ----------
@@ -126,7 +124,7 @@ class ConsumeQueues:
             if self._table.max_phy_offset >= phy_offset:
                 for queue in self._all():
                     cut += self._truncate_queue(queue, phy_offset)
-            self._clear_behind()
+            self._behind.clear()
         return cut
 
     def _truncate_queue(self, queue: ConsumeQueue, phy_offset: int) -> int:
@@ -141,7 +139,7 @@ class ConsumeQueues:
         if (new_at, kept) == (at, valid):
             return 0
         if new_at < 0:
-            self._behind += [_Behind(file.path, None, 0) for file in files]
+            self._behind.add_files(file.path for file in files)
             cut = queue.max_offset - files[0].first_offset
             queue.set_files(-1, -1, 0, -1)
             return cut
@@ -156,15 +154,16 @@ class ConsumeQueues:
         Source: RocketMQ 5.5.0 ConsumeQueueStore#destroy.
         """
         with self._flush_lock, self._writing():
-            self._loaded, self._behind = [], []
+            self._loaded = []
+            self._behind.forget()
             for queue in self._all():
                 directory = self._directory(queue)
                 for start in reversed(queue.file_starts()):
-                    os.unlink(os.path.join(directory, file_name(start)))
+                    (directory / file_name(start)).unlink()
                 queue.set_files(-1, -1, 0, -1)
                 queue.set_min(0)
-                if os.path.isdir(directory) and not os.listdir(directory):
-                    os.rmdir(directory)
+                if directory.is_dir() and not any(directory.iterdir()):
+                    directory.rmdir()
 
     def correct_min_offsets(self, min_phy_offset: int) -> None:
         """Bring the min offsets up to the first entries whose messages are still in the log, which begins there."""
@@ -199,7 +198,7 @@ class ConsumeQueues:
         """
         with self._writing():
             if self._behind:
-                self._clear_behind()
+                self._behind.clear()
             self._table.put_batch(scan, batch, from_phy_offset)
 
     def put_entry(
@@ -214,12 +213,13 @@ class ConsumeQueues:
         """Give one message an entry in some queue, by the same rules (a light queue's entry, for example)."""
         with self._writing():
             if self._behind:
-                self._clear_behind()
+                self._behind.clear()
             self._table.put_entry(topic, queue_id, phy_offset, msg_size, tags_code, queue_offset)
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Bring to disk what waits in each queue: if it is at least so many pages of its file, or (0) anything. New names in
-        directories go with it.
+        """Bring to disk what waits in each queue: if it is at least so many pages of its file, or (0) anything.
+
+        New names in directories go with it.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class ConsumeQueues:
         if expired:
             queue.set_first_file(starts[len(expired)])
         for start in expired:
-            os.unlink(os.path.join(self._directory(queue), file_name(start)))
+            (self._directory(queue) / file_name(start)).unlink(missing_ok=True)
         return len(expired)
 
     def close(self) -> None:
@@ -334,65 +334,18 @@ class ConsumeQueues:
             assert queue is not None
             yield queue
 
-    def _directory(self, queue: ConsumeQueue) -> str:
-        return os.path.join(self._root, queue.topic, str(queue.queue_id))
+    def _directory(self, queue: ConsumeQueue) -> Path:
+        return self._root / queue.topic / str(queue.queue_id)
 
     def _set_end(
         self, queue: ConsumeQueue, files: list[QueueFile], at: int, valid: int, max_phy: int
     ) -> None:
         """Say that the queue ends behind the first `valid` entries of a file, and note what lies behind that."""
         last = files[at]
-        end = valid * CQ_STORE_UNIT_SIZE
-        queue.set_files(
-            files[0].file_from_offset, last.file_from_offset, last.file_from_offset + end, max_phy
-        )
-        self._behind += [_Behind(file.path, None, 0) for file in files[at + 1 :]]
-        used = used_end(last.path, end, last.size)
-        if used > end:
-            self._behind.append(_Behind(last.path, end, used))
-
-    def _clear_behind(self) -> None:
-        """Take out what lies behind the ends: with new entries before it, it could be met by a later recovery."""
-        parts: dict[str, _Behind] = {}
-        for part in self._behind:
-            parts[part.path] = part.joined(parts.get(part.path, part))
-        directories = set()
-        for path in sorted(
-            parts, reverse=True
-        ):  # newest first: what is left always begins the sequence
-            if parts[path].begin is None:
-                Path(path).unlink(missing_ok=True)
-                directories.add(os.path.dirname(path))
-            else:
-                parts[path].overwrite()
-        for directory in directories:
-            sync_directory(directory)
-        self._behind = []
-
-
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """A whole file (begin None), or bytes of one, behind the end of a queue."""
-
-    path: str
-    begin: int | None
-    end: int
-
-    def joined(self, other: _Behind) -> _Behind:
-        """Both parts of one file."""
-        if self.begin is None or other.begin is None:
-            return _Behind(self.path, None, 0)
-        return _Behind(self.path, min(self.begin, other.begin), max(self.end, other.end))
-
-    def overwrite(self) -> None:
-        """Write zeros over the bytes and wait until they are on disk."""
-        assert self.begin is not None
-        fd = os.open(self.path, os.O_WRONLY | CLOEXEC)
-        try:
-            write_all(fd, bytes(self.end - self.begin), self.begin)
-            sync_data(fd)
-        finally:
-            os.close(fd)
+        end = last.file_from_offset + valid * CQ_STORE_UNIT_SIZE
+        queue.set_files(files[0].file_from_offset, last.file_from_offset, end, max_phy)
+        self._behind.add_files(file.path for file in files[at + 1 :])
+        self._behind.look_behind(last, valid)
 
 
 def _open_files() -> int:

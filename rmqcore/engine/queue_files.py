@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +59,7 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
                 yield topic.name, number, os.path.join(topic.path, str(number))
 
 
-def load_queue_files(directory: str, file_size: int) -> tuple[list[QueueFile], list[str]]:
+def load_queue_files(directory: str | Path, file_size: int) -> tuple[list[QueueFile], list[str]]:
     """List the files of a queue that is going to be written, and the empty ones that may be deleted.
 
     As in Java a file of another size is an error, but an empty last one, which a crash between two system calls leaves, is

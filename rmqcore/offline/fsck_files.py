@@ -11,10 +11,10 @@ from pathlib import Path
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
 from rmqcore.engine.checkpoint import CHECKPOINT_FILE_SIZE, StoreCheckpoint, read_checkpoint
 from rmqcore.engine.paths import StorePaths, parse_file_name
+from rmqcore.engine.ranges import entries_of
 from rmqcore.errors import CorruptionError
 from rmqcore.offline.files import LogFile, mapped_file_size
 from rmqcore.offline.findings import ERROR, INFO, WARNING, Findings
-from rmqcore.engine.ranges import entries_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from rmqcore._native.index import (
     INDEX_HEADER_SIZE,
     INDEX_SLOT_SIZE,
 )
-from rmqcore.offline.index_files import IndexFileReader
 from rmqcore.engine.ranges import read_range
+from rmqcore.offline.index_files import IndexFileReader
 
 CHUNK_ENTRIES = 1 << 18
 LAST_LOOK = 64

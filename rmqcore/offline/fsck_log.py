@@ -15,13 +15,13 @@ from rmqcore._native import codec
 from rmqcore._native.codec import DelayLevels, MessageView
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.engine.paths import StorePaths
+from rmqcore.engine.ranges import read_range
 from rmqcore.errors import CorruptMessageError
 from rmqcore.offline.files import LogFile, list_log_files
 from rmqcore.offline.findings import ERROR, Findings
 from rmqcore.offline.fsck_batch import BATCH_BYTES, BATCH_ROWS, COLUMNS, LogBatch, as_log_batch
 from rmqcore.offline.fsck_damage import DamageAudit
 from rmqcore.offline.fsck_prop_crc import CheckedScan
-from rmqcore.engine.ranges import read_range
 from rmqcore.offline.walk import Blank, LogWalk, Progress
 from rmqcore.offline.window import record_at
 

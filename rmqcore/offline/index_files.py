@@ -21,9 +21,9 @@ from rmqcore._native.index import (
     decode_header,
 )
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths
+from rmqcore.engine.ranges import entries_of, read_range
 from rmqcore.offline.index_check import MAX_FINDINGS, IndexFileCheck, check_index_file
 from rmqcore.offline.index_geometry import find_slot_count
-from rmqcore.engine.ranges import entries_of, read_range
 
 DEFAULT_FILE_SIZE = (
     INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * DEFAULT_SLOTS + INDEX_ENTRY_SIZE * DEFAULT_ENTRIES

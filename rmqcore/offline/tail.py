@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from rmqcore._native.codec import MessageView
 from rmqcore._native.scan import Batch, ColumnScan, Filter, ViewScan
+from rmqcore.engine.ranges import read_range
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.info import log_end
-from rmqcore.engine.ranges import read_range
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.walk import Blank, LogWalk
 

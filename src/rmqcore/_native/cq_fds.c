@@ -97,8 +97,10 @@ int rmq_cq_fds_add(rmq_cq_fds *fds, rmq_cq_open *owner, int64_t file, int fd, in
     }
     int k = 0;
     while (k < RMQ_CQ_OPEN_FILES && owner->places[k] >= 0) k++;
-    if (k == RMQ_CQ_OPEN_FILES) { /* the older of the queue's own makes room: a queue has one last file and one reader's place */
-        for (k = 0; k < RMQ_CQ_OPEN_FILES && fds->items[owner->places[k]].pins > 0; k++) {}
+    if (k ==
+        RMQ_CQ_OPEN_FILES) { /* the older of the queue's own makes room: a queue has one last file and one reader's place */
+        for (k = 0; k < RMQ_CQ_OPEN_FILES && fds->items[owner->places[k]].pins > 0; k++) {
+        }
         if (k + 1 < RMQ_CQ_OPEN_FILES && fds->items[owner->places[k + 1]].pins == 0 &&
             fds->items[owner->places[k + 1]].file < fds->items[owner->places[k]].file) {
             k++;

@@ -5,7 +5,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from .codec cimport DelayLevels, MessageView, new_view
+from .codec cimport DelayLevels, new_view
 from .kernels cimport (
     rmq_known_props, rmq_props_known, rmq_rec_phy_offset, rmq_record, rmq_record_parse, rmq_tags_code,
 )

@@ -12,9 +12,9 @@ import pytest
 import rmqcore
 from rmqcore.codec import java_hash
 from rmqcore.engine.paths import file_name
-from rmqcore.offline.lookup import StoreLookup
 from rmqcore.engine.tag_filter import TagFilter
 from rmqcore.engine.time_search import Boundary, offset_by_time
+from rmqcore.offline.lookup import StoreLookup
 from rmqcore.offline.queue_files import QueueFiles
 
 NAMES = ("status", "next_begin_offset", "min_offset", "max_offset")
