@@ -16,6 +16,7 @@ from rmqcore.engine.paths import StorePaths, file_name
 from rmqcore.engine.queue_file_behind import BehindEnds
 from rmqcore.engine.queue_file_ends import (
     end_of_message,
+    first_hole,
     newest_entry,
     recovered_end,
     truncated_end,
@@ -105,6 +106,34 @@ class ConsumeQueues:
             self._loaded = []
             if synced:
                 self._table.assume_flushed()
+
+    def end_at_holes(self, phy_offset: int) -> int:
+        """End each queue before the first entry that is missing among those of messages at or behind a CommitLog offset.
+
+        For an unclean exit; messages from that offset on are going to be put again. Files are only read.
+
+        Returns
+        -------
+        int
+            How many queues end earlier now.
+
+        Notes
+        -----
+        Java's recovery looks at the newest three files of a queue; a hole before them stays.
+        """
+        shortened = 0
+        with self._writing():
+            for queue in self._all():
+                if queue.first_file < queue.last_file:
+                    listed, _ = load_queue_files(self._directory(queue), self._file_size)
+                    files = [file for file in listed if file.file_from_offset <= queue.last_file]
+                    hole = first_hole(files, phy_offset)
+                    if hole is not None:
+                        at, valid = hole
+                        max_phy = end_of_message(newest_entry(files, at, valid))
+                        self._set_end(queue, files, at, valid, max_phy)
+                        shortened += 1
+        return shortened
 
     def truncate(self, phy_offset: int) -> int:
         """Cut all entries of messages at or behind a CommitLog offset, and zero what lies behind the ends of the queues.

@@ -47,6 +47,41 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
         at, valid = at + 1, 0
 
 
+def first_hole(files: Sequence[QueueFile], phy_offset: int) -> tuple[int, int] | None:
+    """Find the first place behind which entries are missing, in the files with messages at or behind a CommitLog offset.
+
+    A power cut can leave a younger file of a queue and take an older one, or pages of it: `recovered_end` sees that in the newest
+    three files only, and entries before the end are not made again.
+
+    Parameters
+    ----------
+    files : sequence of QueueFile
+        Oldest first; the last one has valid entries at its start.
+    phy_offset : int
+        Entries of older messages are known to be there.
+
+    Returns
+    -------
+    tuple or None
+        As `recovered_end`; None when nothing is missing. The file of the answer may have no valid entry.
+    """
+    at = len(files) - 1
+    while at > 0 and not _begins_before(files[at], phy_offset):
+        at -= 1
+    for place in range(at, len(files) - 1):
+        file = files[place]
+        valid = count_entries(file, 0, None)
+        follows = files[place + 1].file_from_offset == file.file_from_offset + file.size
+        if valid < file.entry_count or not follows:
+            return place, valid
+    return None
+
+
+def _begins_before(file: QueueFile, phy_offset: int) -> bool:
+    """Whether a file's first entry is one of an older message."""
+    return prefix_below(file.read(0, 1), phy_offset) > 0
+
+
 def truncated_end(files: Sequence[QueueFile], at: int, valid: int, log_end: int) -> tuple[int, int]:
     """Find where they end without those of messages at or after `log_end`, given where `recovered_end` says that they do.
 

@@ -49,6 +49,9 @@ class Queues(Protocol):
     def max_phy_offset(self) -> int:
         """The greatest of all queues; -1 without any entry."""
 
+    def end_at_holes(self, phy_offset: int) -> int:
+        """End queues before the first entry that is missing at or behind an offset; how many."""
+
     def queues(self) -> list[tuple[str, int]]:
         """Topics and queue ids."""
 
@@ -156,6 +159,8 @@ def plan_recovery(
     if not files:
         return _plan_without_log(queues, dispatch_from, config, clean_exit, began)
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
+    if not clean_exit and queues.end_at_holes(files[start.number].file_from_offset):
+        dispatch_from = queues.max_phy_offset
     counted = _Redispatch(dispatch_from)
     found = RecoveryScan(files, file_size, config, COLUMNS, counted.add, progress).run(start.number)
     end = found.end_phy_offset
