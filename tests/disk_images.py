@@ -1,7 +1,7 @@
 """What a power cut may leave: disk images made from a recording of all that was synced (tests/faults/shim.c).
 
-The model is the harshest that POSIX allows: a byte is on disk when a sync of its range or file returned, a file's size when the file was
-synced, a name when its directory was. Everything later may or may not be there, page by page.
+The model is the harshest that POSIX allows: a byte is on disk when a sync of its range or file returned, a file's size when the
+file was synced, a name when its directory was. Everything later may or may not be there, page by page.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Disk:
 
     def copy(self) -> Disk:
         """An independent copy."""
-        return Disk(
-            self.root, {k: bytearray(v) for k, v in self.files.items()}, dict(self.folders)
-        )
+        return Disk(self.root, {k: bytearray(v) for k, v in self.files.items()}, dict(self.folders))
 
     def mixed(self, live: Disk, rng: random.Random) -> Disk:
         """The same with some of what was not synced: any page of the files as they were, any listing of the directories."""

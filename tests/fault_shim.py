@@ -44,7 +44,9 @@ def shim_path() -> Path:
         with tempfile.TemporaryDirectory() as folder:
             working = Path(folder) / "shim.so"
             flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
-            subprocess.run([compiler, *flags, SOURCE, "-o", working, "-ldl", "-lpthread"], check=True)
+            subprocess.run(
+                [compiler, *flags, SOURCE, "-o", working, "-ldl", "-lpthread"], check=True
+            )
             fresh = path.with_name(f"{path.name}.{os.getpid()}")
             shutil.copyfile(working, fresh)
             fresh.replace(path)
@@ -68,6 +70,12 @@ def run_child(
         check=False,
         env=env,
     )
+
+
+def tell(line: str) -> None:
+    """Print to whoever runs this child."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 class Shim:

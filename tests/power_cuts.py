@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 from crash_check import TINY, Acked, check_directory, drain, put
 from disk_images import Disk, Event, note_live, parse_live, read_events
-from fault_shim import Shim
+from fault_shim import Shim, tell
 
 import rmqcore
 
@@ -103,9 +102,9 @@ def cut(folder: str, writer: str, seed: int, most: int) -> None:
         try:
             check_cut(shim, base, root.stat().st_ino, events, place, config, rng)
         except BaseException:
-            print(f"{writer}, seed {seed}: cut after event {place} of {len(events)}", file=sys.stderr)
+            tell(f"{writer}, seed {seed}: cut after event {place} of {len(events)}")
             raise
-    print(f"{len(chosen) + 1} cuts")
+    tell(f"{len(chosen) + 1} cuts")
 
 
 def check_cut(
@@ -143,7 +142,12 @@ def _follow(live: Disk, event: Event) -> Disk:
 
 
 def check_cut_in_recovery(
-    shim: Shim, base: Path, disk: Disk, acked: list[Acked], config: dict[str, Any], rng: random.Random
+    shim: Shim,
+    base: Path,
+    disk: Disk,
+    acked: list[Acked],
+    config: dict[str, Any],
+    rng: random.Random,
 ) -> None:
     """Open the image, cut that at one of its syncs, and open again."""
     target = base / "recovered"
