@@ -17,6 +17,7 @@ BENCHES = {
     "scan": ("native_benches", "scans", True),
     "arrow": ("arrow_benches", "streams", True),
     "java": ("java_benches", "decoders", True),
+    "engine": ("engine_benches", "engine", False),
     "processes": ("process_benches", "commands", True),
 }
 

@@ -52,14 +52,17 @@ def java_command(main: str) -> list[str | pathlib.Path] | None:
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
         return None
     jars, classes = JAVA_CACHE / "bench-lib", BUILD / "java"
-    if not jars.exists():
-        pom = BENCH / "java" / "pom.xml"
+    pom = BENCH / "java" / "pom.xml"
+    if not jars.exists() or jars.stat().st_mtime < pom.stat().st_mtime:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal], check=True)
+        jars.touch()
     sources = sorted((BENCH / "java").glob("*.java"))
     path = f"{classes}{os.pathsep}{jars}/*"
     if not classes.exists() or classes.stat().st_mtime < _newest(sources):
         classes.mkdir(parents=True, exist_ok=True)
         subprocess.run(["javac", "-nowarn", "-cp", path, "-d", classes, *sources], check=True)
         classes.touch()
-    return ["java", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", "-cp", path, main]
+    opens = "--add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun.nio.ch=ALL-UNNAMED".split()
+    home = f"-Duser.home={BUILD / 'java-home'}"
+    return ["java", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", *opens, home, "-cp", path, main]
