@@ -9,23 +9,58 @@ import java.util.Base64;
 import java.util.Collection;
 import java.util.List;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.topic.TopicValidator;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** A producer and a consumer as applications have them. */
 final class Clients {
     private static final int SEND_TIMEOUT_MS = 10_000;
     private static final int POLL_MS = 300;
     private static final int COMPRESS_OVER = 512;
+    private static final int QUEUES = 4;
 
     private int groups;
+
+    /**
+     * Makes a topic, and again until the name server knows of it: a broker that starts finds its name server after some
+     * seconds only, and tells it of a new topic at once.
+     */
+    Object createTopic(JSONObject request) throws Exception {
+        TopicConfig topic = new TopicConfig(request.getString("topic"), QUEUES, QUEUES);
+        DefaultMQProducer producer = new DefaultMQProducer("interopProducer" + ++groups);
+        start(producer, request.getString("nameServer"));
+        try {
+            MQClientAPIImpl api = producer.getDefaultMQProducerImpl().getMqClientFactory().getMQClientAPIImpl();
+            long deadline = System.currentTimeMillis() + request.getLongValue("timeoutMs");
+            while (true) {
+                try {
+                    api.createTopic(request.getString("broker"), TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC, topic,
+                        SEND_TIMEOUT_MS);
+                    return api.getTopicRouteInfoFromNameServer(topic.getTopicName(), SEND_TIMEOUT_MS).getQueueDatas()
+                        .size();
+                } catch (MQClientException | RemotingException notYet) {
+                    if (System.currentTimeMillis() > deadline) {
+                        throw notYet;
+                    }
+                    Thread.sleep(POLL_MS);
+                }
+            }
+        } finally {
+            producer.shutdown();
+        }
+    }
 
     /** Sends plain, batch, delayed, compressed (each type) and transactional messages; answers the ids and kinds. */
     JSONArray send(JSONObject request) throws Exception {

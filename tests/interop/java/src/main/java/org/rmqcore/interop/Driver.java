@@ -56,6 +56,8 @@ public final class Driver {
                     request.getBooleanValue("loadOnly"));
                 stores.put(++opened, store);
                 return opened;
+            case "createTopic":
+                return clients.createTopic(request);
             case "send":
                 return clients.send(request);
             case "consume":
