@@ -17,23 +17,33 @@ import os
 from rmqcore._native.codec import java_hash
 from rmqcore.status import GetMessageStatus
 
-cdef extern from "cq.h" nogil:
+cdef extern from *:
+    """
+    #include "cq.h"
+
+    enum { BLOCK = 256, AHEAD = 4 };  /* entries that are read at once; records that are asked for while one is looked at */
+
+    /* Asks for the lines of the record of an entry that a check reads, if it lies in [begin, end), the file at base: a queue's
+     * records lie anywhere in the log. (gcc drops a call of a function that only prefetches, hence always_inline.) */
+    static inline __attribute__((always_inline)) void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin,
+                                                                     int64_t end) {
+        if (e.phy_offset < begin || e.phy_offset >= end || e.msg_size < 64 || e.msg_size > end - e.phy_offset) return;
+        const uint8_t *p = base + (e.phy_offset - begin);
+        __builtin_prefetch(p);
+        __builtin_prefetch(p + 64);
+        __builtin_prefetch(p + 128);
+        __builtin_prefetch(p + e.msg_size - 64); /* lengths of topic and properties are behind the body */
+    }
+    """
     enum:
         RMQ_CQ_STORE_UNIT_SIZE
+        BLOCK, AHEAD
     ctypedef struct rmq_cq_entry:
         int64_t phy_offset
         int32_t msg_size
         int64_t tags_code
-    rmq_cq_entry rmq_cq_load(const uint8_t *p) noexcept
-
-cdef extern from *:
-    """
-    enum { BLOCK = 256 };  /* entries that are read at once */
-    #define prefetch(p) __builtin_prefetch((p), 0)
-    """
-    enum:
-        BLOCK
-    void prefetch(const uint8_t *p) noexcept nogil
+    rmq_cq_entry rmq_cq_load(const uint8_t *p) noexcept nogil
+    void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin, int64_t end) noexcept nogil
 
 MAX_BYTES = 128 * 1024 * 1024
 LEAST_BYTES = 100
@@ -42,7 +52,6 @@ LAST_EXT_ADDRESS = -2147483649
 cdef int64_t MOST_BYTES = MAX_BYTES
 cdef int64_t FEWEST_BYTES = LEAST_BYTES
 cdef int64_t LAST_ADDRESS = LAST_EXT_ADDRESS
-cdef int AHEAD = 6  # records that are asked for while one is looked at: a queue's records lie anywhere in the log
 
 cdef object FOUND = GetMessageStatus.FOUND
 cdef object NO_MATCHED_MESSAGE = GetMessageStatus.NO_MATCHED_MESSAGE
@@ -292,7 +301,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
     cdef int64_t scan_end = begin + (max(limits.filter_bytes, most * RMQ_CQ_STORE_UNIT_SIZE) + RMQ_CQ_STORE_UNIT_SIZE - 1) \
         // RMQ_CQ_STORE_UNIT_SIZE
     cdef int64_t at = begin, total = 0, count = 0, last_phy = 0, files_seen = 0
-    cdef int64_t skip_below, stop, wanted, found, i
+    cdef int64_t skip_below, stop, wanted, found, i, ahead
     cdef bint in_memory, by_record, filters = tags is not None and tags.count > 0
     cdef object status = NO_MATCHED_MESSAGE
     # No entry is taken beyond that many, wherever the messages lie.
@@ -324,11 +333,10 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                 if found <= 0:
                     break
                 i = 0
-            if base != NULL and i + AHEAD < found:
+            if i + AHEAD < found:
                 entry = rmq_cq_load(block + (i + AHEAD) * RMQ_CQ_STORE_UNIT_SIZE)
-                if file_begin <= entry.phy_offset < file_end:
-                    prefetch(base + (entry.phy_offset - file_begin))
-                    prefetch(base + min(entry.phy_offset - file_begin + 128, file_end - file_begin - 1))
+                if not filters or tags.holds(entry.tags_code):
+                    ask_for_record(entry, base, file_begin, file_end)
             entry = rmq_cq_load(block + i * RMQ_CQ_STORE_UNIT_SIZE)
             if count > 0:
                 in_memory = entry.phy_offset >= 0 and max_phy_offset - entry.phy_offset <= limits.memory
@@ -358,6 +366,8 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                     base = file.base
                     file_begin = file.file_from_offset
                     file_end = file_begin + file.file_size
+                    for ahead in range(i, min(i + AHEAD, found)):
+                        ask_for_record(rmq_cq_load(block + ahead * RMQ_CQ_STORE_UNIT_SIZE), base, file_begin, file_end)
             if (base == NULL or entry.msg_size <= 0 or entry.phy_offset > file_end - entry.msg_size
                     or entry.phy_offset > max_phy_offset - entry.msg_size):
                 if total == 0:
