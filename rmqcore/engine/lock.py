@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+from weakref import WeakValueDictionary
 
 from rmqcore.engine.durable import CLOEXEC, sync_data, write_all
 from rmqcore.errors import StoreLockedError
@@ -18,8 +19,8 @@ from rmqcore.errors import StoreLockedError
 TEXT = b"lock"
 LOCK_BYTE, HOLDER_BYTE = 0, 1
 _Directory = tuple[int, int]
-_held: dict[_Directory, StoreLock] = {}
-"""Directories (device, inode) whose lock this process holds."""
+_held: WeakValueDictionary[_Directory, StoreLock] = WeakValueDictionary()
+"""Directories (device, inode) whose lock this process holds. Weak: a store that is dropped without a close lets go of it."""
 _held_guard = threading.Lock()
 
 
@@ -97,6 +98,10 @@ class StoreLock:
             if self._fd >= 0:
                 del _held[self._directory]
                 self._close()
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            self._close()
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -183,6 +183,7 @@ class MessageStore(StorePut, StoreGet):
         bool
             Whether they are.
         """
+        self.raise_if_closed()
         end_offset = self.confirm_offset
         if self._waiters is not None:
             return self._waiters.wait_dispatched(end_offset, timeout)
