@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from rmqcore._native.codec import MessageView
+from rmqcore._native.commitlog import QueryResult, query_result
 from rmqcore._native.get import GetResult, get_messages
 from rmqcore.engine.index_query import INDEX_TYPES
 from rmqcore.engine.msg_id import phy_offset_of_msg_id
 from rmqcore.engine.paths import MAX_OFFSET
-from rmqcore.engine.query import QueryResult, query_messages
 from rmqcore.engine.store_state import StoreState
 from rmqcore.engine.tag_filter import TagFilter
 from rmqcore.engine.time_search import Boundary, offset_by_time
-
-MAX_BYTES = 128 << 20
 
 
 class StoreGet(StoreState):
@@ -57,19 +55,20 @@ class StoreGet(StoreState):
         -----
         Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
         """
-        self.raise_if_closed()
+        if self._closed is not None:
+            self.raise_if_closed()
         if max_messages < 1:
             raise ValueError(f"max_messages is {max_messages}, expected at least 1")
         return get_messages(
             self._queues.find(topic, queue_id),
-            self._log.files,
-            self._log.max_offset,
+            self._files,
+            self._appender.max_phy_offset,
             queue_offset,
             max_messages,
             TagFilter(tags) if tags is not None else None,
-            MAX_BYTES if max_bytes is None else max_bytes,
-            self.config,
-            self._log.delay_levels,
+            max_bytes,
+            self._get_limits,
+            self._levels,
         )
 
     def query(
@@ -94,20 +93,37 @@ class StoreGet(StoreState):
         index_type : str, optional
             ``"T"``: `key` is a tag. ``"K"`` and ``"U"`` are keys and unique keys, which the index does not tell apart.
 
+        Returns
+        -------
+        QueryResult
+            Entries whose records are gone are left out.
+
         Raises
         ------
         ValueError
             A negative `max_messages`, another `index_type`.
         StoreClosedError
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#queryMessage. Its second and third round ask the same again, because they go on
+        before the store time of a record that is not there.
         """
-        self.raise_if_closed()
+        if self._closed is not None:
+            self.raise_if_closed()
         if max_messages < 0:
             raise ValueError(f"max_messages is {max_messages}, expected at least 0")
-        if index_type not in INDEX_TYPES:
+        if index_type is not None and index_type not in INDEX_TYPES:
             raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
         last_ms = MAX_OFFSET if end_ms is None else end_ms
-        return query_messages(
-            self._index, self._log, topic, key, max_messages, begin_ms, last_ms, index_type
+        found = self._index.query_offsets(topic, key, max_messages, begin_ms, last_ms, index_type)
+        return query_result(
+            self._files,
+            found.phy_offsets,
+            found.last_update_timestamp_ms,
+            found.last_update_phy_offset,
+            self._appender.max_phy_offset,
+            self._levels,
         )
 
     def lookup(self, phy_offset: int) -> MessageView | None:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
+from rmqcore._native.get import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.paths import StorePaths
 from rmqcore.engine.store_parts import StoreParts
@@ -75,6 +76,10 @@ class StoreState:
         self._index = self._parts.index
         self._dispatcher = self._parts.dispatcher
         self._appender = self._log.appender
+        # For the calls that are made a million times a second.
+        self._files = self._log.files
+        self._levels = self._log.delay_levels
+        self._get_limits = GetLimits(config)
         self.recovery = self._parts.recovery
         self._pid = os.getpid()
         _stores.add(self)

@@ -15,7 +15,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from .codec cimport DelayLevels, new_view
+from .codec cimport DelayLevels, MessageView, new_view
 from .kernels cimport *
 from .mapped_file cimport MappedFile, MappedFiles
 from .message cimport Message
@@ -760,8 +760,7 @@ cdef Py_ssize_t sum_properties(list messages) except -1:
 # ---- reading back -----------------------------------------------------------------------------------
 
 
-def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
-    """The message whose record starts at `phy_offset` and ends at or before `end_offset`, over the mapping; None: there is none."""
+cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offset, DelayLevels levels):
     cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
     cdef rmq_record rec
     cdef int64_t pos, left
@@ -774,11 +773,54 @@ def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, 
     return new_view(file, &rec, levels)
 
 
-def views_at(MappedFiles files not None, list phy_offsets not None, int64_t end_offset, DelayLevels levels not None):
-    """The messages at offsets, in the order given; what is not there is left out."""
-    return [
-        view for phy_offset in phy_offsets if (view := view_at(files, phy_offset, end_offset, levels)) is not None
-    ]
+def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
+    """The message whose record starts at `phy_offset` and ends at or before `end_offset`, over the mapping; None: there is none."""
+    return view_of(files, phy_offset, end_offset, levels)
+
+
+@cython.final
+@cython.freelist(16)
+cdef class QueryResult:
+    """The answer of a query.
+
+    Attributes
+    ----------
+    messages : list of MessageView
+        By phy offset. As in Java another key with the same hash can be among them, and a record twice that has the key twice.
+    index_last_update_timestamp_ms, index_last_update_phy_offset : int
+        The end of the newest index file; both 0 when the index has no entry, as in Java.
+    """
+
+    cdef readonly list messages
+    cdef readonly object index_last_update_timestamp_ms
+    cdef readonly object index_last_update_phy_offset
+
+    def __init__(self):
+        raise TypeError("QueryResult is made by a query")
+
+    def __len__(self):
+        return len(self.messages)
+
+    def __iter__(self):
+        return iter(self.messages)
+
+    def __repr__(self):
+        return f"<QueryResult of {len(self.messages)} messages>"
+
+
+def query_result(MappedFiles files not None, list phy_offsets not None, timestamp_ms, phy_offset, int64_t end_offset,
+                 DelayLevels levels not None):
+    """The messages at offsets that the index gave, in that order; what is not there is left out."""
+    cdef QueryResult result = QueryResult.__new__(QueryResult)
+    cdef MessageView view
+    result.index_last_update_timestamp_ms = timestamp_ms
+    result.index_last_update_phy_offset = phy_offset
+    result.messages = []
+    for offset in phy_offsets:
+        view = view_of(files, offset, end_offset, levels)
+        if view is not None:
+            result.messages.append(view)
+    return result
 
 
 def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
