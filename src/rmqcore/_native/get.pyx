@@ -1,11 +1,12 @@
 """One get: entries of a ConsumeQueue, and views of their records in the mapped CommitLog. Nothing is copied."""
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from .codec cimport DelayLevels, new_view
+from .codec cimport DelayLevels, MessageView, new_view
 from .kernels cimport (
     rmq_known_props, rmq_props_known, rmq_rec_phy_offset, rmq_record, rmq_record_parse, rmq_tags_code,
 )
@@ -175,6 +176,14 @@ cdef class GetResult:
     def __init__(self):
         raise TypeError("a GetResult is the answer of a get")
 
+    def bodies(self):
+        """The bodies of all messages as stored, a list of new bytes; a third of the time of asking each view."""
+        cdef MessageView view
+        cdef list found = []
+        for view in self.messages:
+            found.append(PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.body_pos, view.rec.body_len))
+        return found
+
     def release(self):
         """Let go of the messages; views that are held elsewhere stay valid."""
         self.messages = []
@@ -315,7 +324,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
             found = -1
         else:
             wanted = min(min(stop - at, BLOCK), BLOCK if filters else most_anyway)
-            found = queue.read(at, wanted, block)
+            found = queue.read_in_order(at, wanted, block)
         if found < 0:
             status = OFFSET_FOUND_NULL
             if not limits.keeps_offsets:

@@ -5,10 +5,12 @@ no use after close) is the business of `rmqcore.engine.consume_queues`.
 """
 
 cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, ENOENT
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from .kernels cimport (
     RMQ_COL_MSG_SIZE, RMQ_COL_PHY_OFFSET, RMQ_COL_QUEUE_ID, RMQ_COL_QUEUE_OFFSET, RMQ_COL_SYS_FLAG, RMQ_COL_TAGS_CODE,
@@ -66,6 +68,9 @@ cdef extern from "cq_table.h" nogil:
     int32_t rmq_cq_open_count(rmq_cq_table *table) noexcept
     int64_t rmq_cq_first_file(const rmq_cq *queue) noexcept
     int64_t rmq_cq_last_file(const rmq_cq *queue) noexcept
+
+cdef enum:
+    BLOCK_ENTRIES = 256  # 5 KiB a queue that is read in order
 
 cdef int32_t UNIT = RMQ_CQ_STORE_UNIT_SIZE
 COLUMNS = ("phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "tags_code", "topic_id")
@@ -389,6 +394,30 @@ cdef class ConsumeQueue:
             raise OSError(-found, os.strerror(-found), f"{self.table.root}/{self.topic}/{self.queue_id}")
         return found
 
+    cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out) except -2:
+        # The GIL is held from here to the copy, or the block is not touched.
+        cdef int64_t found
+        if start < self.block_begin or start + count > self.block_begin + self.block_count:
+            if start != self.next_in_order or count >= BLOCK_ENTRIES:
+                self.next_in_order = start + count
+                return self.read(start, count, out)
+            if self.block == NULL:
+                self.block = <uint8_t *> PyMem_Malloc(BLOCK_ENTRIES * UNIT)
+                if self.block == NULL:
+                    raise MemoryError
+            self.block_count = 0
+            found = rmq_cq_read(self.table.table, self.queue, start, BLOCK_ENTRIES, self.block, 1)
+            if found < count:
+                self.next_in_order = start + count
+                return self.read(start, count, out)
+            self.block_begin, self.block_count = start, found
+        memcpy(out, self.block + (start - self.block_begin) * UNIT, count * UNIT)
+        self.next_in_order = start + count
+        return count
+
+    def __dealloc__(self):
+        PyMem_Free(self.block)
+
     def entries(self, int64_t start, int64_t count):
         """Entries `start`, `start + 1`, ... as a structured array.
 
@@ -460,6 +489,7 @@ cdef class ConsumeQueue:
             and first_file % self.table.file_size == 0 and last_file % self.table.file_size == 0 and end % UNIT == 0
         ):
             raise ValueError(f"files from {first_file} to {last_file} do not fit an end of {end}")
+        self.block_count = 0
         rmq_cq_set(self.table.table, self.queue, first_file, last_file, end, max_phy_offset)
 
     def set_first_file(self, int64_t first_file):
