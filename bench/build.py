@@ -6,12 +6,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "src" / "rmqcore" / "_native"
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
-JAVA_CACHE = pathlib.Path.home() / ".cache" / "rmqcore-java"
 # As setup.py builds the extensions.
 FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 
@@ -47,22 +47,14 @@ def output(command: list[str | pathlib.Path]) -> list[list[str]]:
 def java_command(main: str) -> list[str | pathlib.Path] | None:
     """The command that runs a class of ``bench/java``, or None where Java or Maven is missing.
 
-    The RocketMQ jars come from Maven Central on first use and stay in ``~/.cache/rmqcore-java``.
+    The jars of RocketMQ come from Maven Central on first use and stay in Maven's own cache.
     """
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
         return None
-    jars, classes = JAVA_CACHE / "bench-lib", BUILD / "java"
-    pom = BENCH / "java" / "pom.xml"
-    if not jars.exists() or jars.stat().st_mtime < pom.stat().st_mtime:
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-        subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal], check=True)
-        jars.touch()
-    sources = sorted((BENCH / "java").glob("*.java"))
-    path = f"{classes}{os.pathsep}{jars}/*"
-    if not classes.exists() or classes.stat().st_mtime < _newest(sources):
-        classes.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["javac", "-nowarn", "-cp", path, "-d", classes, *sources], check=True)
-        classes.touch()
+    maker = ROOT / "tests" / "interop" / "java_build.py"
+    path = output([sys.executable, maker, "bench"])[0][0]
     opens = "--add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun.nio.ch=ALL-UNNAMED".split()
-    home = f"-Duser.home={BUILD / 'java-home'}"
-    return ["java", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", *opens, home, "-cp", path, main]
+    home = BUILD / "java-home"
+    home.mkdir(parents=True, exist_ok=True)
+    places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
+    return ["java", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", *opens, *places, "-cp", path, main]

@@ -1,15 +1,17 @@
 """The engine against the real store, both with their default configuration, in one run.
 
-CPU seconds of the thread that does the work on both sides: the machine's other work, the garbage collector, and the threads that
-flush and allocate do not count.
+Both do the same steps in turn, several rounds of each; the rows have the medians. CPU seconds of the thread that does the work:
+the machine's other work, the garbage collectors, and the threads that flush and allocate do not count. Opening a store waits
+for the disk too, so there the clock on the wall counts.
 """
 
 from __future__ import annotations
 
 import gc
 import pathlib
-import random
 import shutil
+import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,21 +24,25 @@ from rmqcore import open as open_store
 TOPIC = "BenchTopic"
 QUEUES = 4
 BODY = 128
-COUNT = 600_000
-PART = 10_000
-KEYS = 100_000
-# Of ours, of Java's, what the ratio has to be.
-PAIRS = [
-    ("put", "put", 4.0),
-    ("put_many", "batch", 8.0),
-    ("put_batch of 256", "batch", None),
-    ("dispatch", "dispatch", 8.0),
-    ("get 32", "get", None),
-    ("get 32, bodies", "get+decode", 4.0),
-    ("query hit", "query-hit", 1.5),
-    ("query miss", "query-miss", None),
-    ("rebuild queues and index", "rebuild", 8.0),
+PART = 10_240  # messages that are made, and then put
+COUNT = 20 * PART
+KEYS = 50_000
+ROUNDS = 3
+WARM_UP = 2  # rounds that do not count: Java's compiler has two stages
+BATCH = 256
+# Of ours, of Java's (the best of them), what the ratio has to be.
+PAIRS: list[tuple[str, tuple[str, ...], float | None]] = [
+    ("put", ("put",), 4.0),
+    ("put_many", ("batch32", "batch256"), 8.0),
+    ("put_batch of 256", ("batch32", "batch256"), None),
+    ("dispatch", ("dispatched",), 8.0),
+    ("get 32", ("get",), None),
+    ("get 32, bodies", ("get+decode",), 4.0),
+    ("query hit", ("query-hit",), 1.5),
+    ("query miss", ("query-miss",), None),
+    ("rebuild queues and index", ("rebuild",), 8.0),
 ]
+OPENS = [("open after a clean exit", "load"), ("open after a crash", "load after a crash")]
 
 
 def engine() -> list[Row]:
@@ -44,110 +50,219 @@ def engine() -> list[Row]:
     if command is None:
         return [Row("engine / Java", "skipped", "needs java, javac and mvn")]
     with tempfile.TemporaryDirectory(dir=build.BUILD) as folder:
-        theirs = {
-            name: float(seconds) / int(count) * 1e9
-            for name, seconds, count in build.output([*command, folder, str(BODY), str(COUNT)])
-        }
-    with tempfile.TemporaryDirectory(dir=build.BUILD) as folder:
-        ours = Engine(pathlib.Path(folder)).run()
-    return [
-        Row(
-            "engine / Java",
-            name,
-            f"{ours[name]:.0f} ns, Java {theirs[java]:.0f} ns",
-            theirs[java] / ours[name],
-            required,
+        roots = pathlib.Path(folder, "java"), pathlib.Path(folder, "ours")
+        java, ours = JavaEngine([*command, roots[0], str(BODY)], roots[0]), Engine(roots[1])
+        try:
+            both(java, ours)
+        finally:
+            java.stop()
+    return [*rates(java, ours), *opens(java, ours)]
+
+
+def rates(java: JavaEngine, ours: Engine) -> list[Row]:
+    rows = []
+    for name, theirs, required in PAIRS:
+        mine, best = ours.median(name), min(java.median(other) for other in theirs)
+        measured = f"{mine:.0f} ns, Java {best:.0f} ns"
+        rows.append(Row("engine / Java", name, measured, best / mine, required))
+    return rows
+
+
+def opens(java: JavaEngine, ours: Engine) -> list[Row]:
+    rows = []
+    for name, theirs in OPENS:
+        mine, other = (
+            side.median(step) * side.made / 1e6 for side, step in ((ours, name), (java, theirs))
         )
-        for name, java, required in PAIRS
-    ]
+        measured = f"{mine:.0f} ms, Java {other:.0f} ms, {ours.made:,} messages"
+        rows.append(Row("engine / Java", name, measured, other / mine))
+    return rows
 
 
-class Engine:
-    """What EngineBench.java does, with ours; nanoseconds of CPU a message by name."""
+def both(java: JavaEngine, ours: Engine) -> None:
+    """All steps on both sides. Java dispatches as it puts, in a thread of its own; ours when it is told to."""
+    java.step("open", 0)
+    ours.open(services=True)
+    for round_ in range(-WARM_UP, ROUNDS):
+        for step in ("put", "dispatched", "batch32", "batch256", "dispatched"):
+            java.step(step, (2 if step == "dispatched" else 1) * COUNT, round_)
+        for name in ("put", "put_many", "put_batch of 256"):
+            ours.put(name, round_)
+    ours.open(services=False)
+    for round_ in range(ROUNDS):
+        ours.dispatch(round_)
+    for round_ in range(-1, ROUNDS):
+        for step, count in (
+            ("get", 0),
+            ("get+decode", 0),
+            ("query-hit", KEYS),
+            ("query-miss", KEYS),
+        ):
+            java.step(step, count, round_)
+        ours.get("get 32", round_, bodies=False)
+        ours.get("get 32, bodies", round_, bodies=True)
+        ours.query("query hit", "k", round_)
+        ours.query("query miss", "miss", round_)
+    java.step("close", 0)
+    ours.close()
+    for round_ in range(ROUNDS):
+        java.step("load", 0, round_)
+        ours.reopen("open after a clean exit", round_)
+    for round_ in range(ROUNDS):
+        java.step("rebuild", 0, round_)
+        ours.rebuild(round_)
+    for round_ in range(ROUNDS):
+        (java.root / "abort").touch()
+        java.step("load", 0, round_, "load after a crash")
+        (ours.root / "abort").touch()
+        ours.reopen("open after a crash", round_)
+
+
+class Side:
+    """Nanoseconds a message of every round, by step."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[float]] = {}
+        self.made = 0
+
+    def note(self, name: str, round_: int, seconds: float, count: int) -> None:
+        if round_ >= 0:
+            self.found.setdefault(name, []).append(seconds / count * 1e9)
+
+    def median(self, name: str) -> float:
+        return statistics.median(self.found[name])
+
+
+class JavaEngine(Side):
+    """EngineBench.java, told what to do."""
+
+    def __init__(self, command: list[str | pathlib.Path], root: pathlib.Path) -> None:
+        super().__init__()
+        self.root = root
+        words = [str(word) for word in command]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def step(self, step: str, count: int, round_: int = -1, name: str = "") -> None:
+        """Do it and note how long it took, as `name`. The count is of messages or keys; 0 stands for all messages."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{step} {count}\n")
+        self._process.stdin.flush()
+        seconds, counted = self._process.stdout.readline().split()
+        self.made += count if step in {"put", "batch32", "batch256"} else 0
+        if int(counted):
+            self.note(name or step, round_, float(seconds), int(counted))
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Engine(Side):
+    """The same with ours."""
 
     def __init__(self, root: pathlib.Path) -> None:
+        super().__init__()
         self.root = root
         self.body = b"x" * BODY
-        self.made = 0
-        self.found: dict[str, float] = {}
+        self.store: MessageStore | None = None
 
-    def run(self) -> dict[str, float]:
-        store = open_store(self.root)
-        self.put(store, "", COUNT // 4)
-        for name in ("put", "put_many", "put_batch of 256"):
-            self.put(store, name, COUNT)
-        store.wait_dispatched()
-        self.get(store, "")
-        self.get(store, "get 32")
-        self.get(store, "get 32, bodies")
-        self.query(store, "k", "")
-        self.query(store, "k", "query hit")
-        self.query(store, "miss", "query miss")
-        store.close()
-        with open_store(self.root, services=False) as store:
-            self.put(store, "", COUNT)
-            self.timed("dispatch", COUNT, lambda: dispatch(store))
-        for part in ("consumequeue", "index"):
-            shutil.rmtree(self.root / part)
-        self.timed("rebuild queues and index", self.made, self.rebuild)
-        return self.found
+    def open(self, *, services: bool) -> None:
+        self.close()
+        self.store = open_store(self.root, services=services)
 
-    def timed(self, name: str, count: int, work: Callable[[], object]) -> None:
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+        self.store = None
+
+    @property
+    def opened(self) -> MessageStore:
+        assert self.store is not None
+        return self.store
+
+    def timed(self, name: str, round_: int, count: int, work: Callable[[], object]) -> None:
         before = time.thread_time()
         work()
-        self.found[name] = (time.thread_time() - before) / count * 1e9
+        self.note(name, round_, time.thread_time() - before, count)
 
-    def put(self, store: MessageStore, name: str, count: int) -> None:
-        """In parts: messages that were made just now, as a user's are."""
-        seconds = 0.0
+    def messages(self, *, batched: bool) -> list[Message]:
+        """Messages that were made just now, as a user's are."""
+        first = self.made
+        self.made += PART
+        queue_ids = [0 if batched else i % QUEUES for i in range(PART)]
+        return [
+            Message(TOPIC, self.body, queue_id, "TagA", f"k{first + i}")
+            for i, queue_id in enumerate(queue_ids)
+        ]
+
+    def put(self, name: str, round_: int) -> None:
+        store, seconds = self.opened, 0.0
         gc.disable()
-        for _ in range(count // PART):
-            batched = name.startswith("put_batch")
-            messages = [
-                Message(TOPIC, self.body, 0 if batched else i % QUEUES, "TagA", f"k{self.made + i}")
-                for i in range(PART)
-            ]
-            self.made += PART
-            lists = [messages[i : i + 256] for i in range(0, PART, 256)]
+        for _ in range(COUNT // PART):
+            messages = self.messages(batched=name.startswith("put_batch"))
+            lists = [messages[i : i + BATCH] for i in range(0, PART, BATCH)]
             before = time.thread_time()
             if name == "put":
                 for message in messages:
                     store.put(message)
-            elif batched:
+            elif name == "put_many":
+                store.put_many(messages)
+            else:
                 for part in lists:
                     store.put_batch(part)
-            else:
-                store.put_many(messages)
             seconds += time.thread_time() - before
         gc.enable()
-        self.found[name] = seconds / count * 1e9
+        store.wait_dispatched()
+        self.note(name, round_, seconds, COUNT)
 
-    def get(self, store: MessageStore, name: str) -> None:
+    def dispatch(self, round_: int) -> None:
+        for _ in range(COUNT // PART):
+            self.opened.put_many(self.messages(batched=False))
+        self.timed("dispatch", round_, COUNT, lambda: dispatch(self.opened))
+
+    def get(self, name: str, round_: int, *, bodies: bool) -> None:
         count = 0
+        store = self.opened
         before = time.thread_time()
-        for queue in range(QUEUES):
-            offset, end = 0, store.max_offset(TOPIC, queue)
+        for queue_id in range(QUEUES):
+            offset, end = 0, store.max_offset(TOPIC, queue_id)
             while offset < end:
-                result = store.get(TOPIC, queue, offset)
+                result = store.get(TOPIC, queue_id, offset)
                 offset = result.next_begin_offset
-                if name.endswith("bodies"):
+                if bodies:
                     for view in result.messages:
                         count += len(view.body) > 0
                 else:
                     count += len(result.messages)
-        self.found[name] = (time.thread_time() - before) / count * 1e9
+        self.note(name, round_, time.thread_time() - before, count)
 
-    def query(self, store: MessageStore, prefix: str, name: str) -> None:
-        chosen = random.Random(5)
-        before = time.thread_time()
-        for _ in range(KEYS):
-            store.query(TOPIC, f"{prefix}{chosen.randrange(self.made)}")
-        self.found[name] = (time.thread_time() - before) / KEYS * 1e9
+    def query(self, name: str, prefix: str, round_: int) -> None:
+        step = 7919  # a prime: all over the store, and the same keys every time
+        keys = [f"{prefix}{i * step % self.made}" for i in range(KEYS)]
+        store = self.opened
+        self.timed(name, round_, KEYS, lambda: [store.query(TOPIC, key) for key in keys])
 
-    def rebuild(self) -> None:
-        store = open_store(self.root, services=False)
-        dispatch(store)
-        store.close()
+    def reopen(self, name: str, round_: int) -> None:
+        """Until everything can be asked for."""
+        before = time.perf_counter()
+        self.open(services=False)
+        dispatch(self.opened)
+        self.note(name, round_, time.perf_counter() - before, self.made)
+        self.close()
+
+    def rebuild(self, round_: int) -> None:
+        for part in ("consumequeue", "index"):
+            shutil.rmtree(self.root / part)
+
+        def work() -> None:
+            self.open(services=False)
+            dispatch(self.opened)
+            self.close()
+
+        self.timed("rebuild queues and index", round_, self.made, work)
 
 
 def dispatch(store: MessageStore) -> None:

@@ -1,4 +1,7 @@
+import java.io.BufferedReader;
 import java.io.File;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.net.InetSocketAddress;
@@ -9,7 +12,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.apache.rocketmq.common.BrokerConfig;
@@ -24,24 +26,44 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /**
- * The real store, with its default configuration, doing what bench/engine_benches.py has ours do.
+ * The real store, with its default configuration, doing what bench/engine_benches.py has ours do, step by step.
  *
- * <p>Arguments: DIR BODY N. Prints "NAME SECONDS COUNT" lines. Times are CPU seconds of the thread that does the work, so that
- * others on the machine, and the garbage collector, do not count. Everything is done once before, to warm up the compiler.
+ * <p>Arguments: DIR BODY. Each line of stdin is a step, "NAME COUNT"; each is answered by a line "SECONDS COUNT". Seconds are CPU
+ * time of the thread that does the work, so that others on the machine, and the garbage collector, do not count; for load,
+ * which waits for the disk too, the clock on the wall.
  */
 public final class EngineBench {
     private static final String TOPIC = "BenchTopic";
     private static final int QUEUES = 4;
-    private static final int BATCH = 256;
+    private static final int PART = 10_240;
     private static final InetSocketAddress HOST = new InetSocketAddress("127.0.0.1", 10911);
     private static final ThreadMXBean CPU = ManagementFactory.getThreadMXBean();
 
-    private EngineBench() {
+    private final Path root;
+    private final byte[] body;
+    private DefaultMessageStore store;
+    private long made;
+    private long reputNanos;
+
+    private EngineBench(Path root, int bodySize) {
+        this.root = root;
+        body = new byte[bodySize];
+        Arrays.fill(body, (byte) 'x');
     }
 
     public static void main(String[] args) {
         try {
-            run(Path.of(args[0]), Integer.parseInt(args[1]), Integer.parseInt(args[2]));
+            PrintStream answers = System.out;
+            System.setOut(System.err);
+            EngineBench bench = new EngineBench(Path.of(args[0]), Integer.parseInt(args[1]));
+            BufferedReader steps = new BufferedReader(new InputStreamReader(System.in));
+            for (String line = steps.readLine(); line != null; line = steps.readLine()) {
+                String[] words = line.split(" ");
+                int count = Integer.parseInt(words[1]);
+                double seconds = bench.step(words[0], count) / 1e9;
+                answers.printf("%.9f %d%n", seconds, count == 0 ? bench.made : count);
+                answers.flush();
+            }
         } catch (Throwable error) {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -49,37 +71,52 @@ public final class EngineBench {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void run(Path root, int bodySize, int count) throws Exception {
-        byte[] body = new byte[bodySize];
-        Arrays.fill(body, (byte) 'x');
-        DefaultMessageStore store = open(root);
-        store.start();
-        put(store, body, 0, count / 4, "");
-        putBatches(store, body, count / 4, count / 4, "");
-        long made = 2 * (count / 4);
-        put(store, body, made, count, "put");
-        made += count;
-        caughtUp(store);
-        long reputBefore = reputNanos();
-        putBatches(store, body, made, count, "batch");
-        made += count;
-        caughtUp(store);
-        print("dispatch", reputNanos() - reputBefore, count);
-        for (String name : new String[] {"", "get", "", "get+decode"}) {
-            get(store, name, name.endsWith("decode"));
+    /** Nanoseconds of a step. A count of 0 stands for all messages. */
+    private long step(String name, int count) throws Exception {
+        switch (name) {
+            case "open":
+                store = load();
+                store.start();
+                return 0;
+            case "put":
+                return put(count);
+            case "batch32":
+                return putBatches(count, 32);
+            case "batch256":
+                return putBatches(count, 256);
+            case "dispatched": // what the thread that dispatches did since it was asked last
+                caughtUp();
+                long before = reputNanos;
+                reputNanos = reputNanos();
+                return reputNanos - before;
+            case "get":
+                return get(false);
+            case "get+decode":
+                return get(true);
+            case "query-hit":
+                return query("k", count);
+            case "query-miss":
+                return query("miss", count);
+            case "close":
+                store.shutdown();
+                return 0;
+            case "load":
+                long start = System.nanoTime();
+                load();
+                return System.nanoTime() - start;
+            case "rebuild":
+                delete(root.resolve("consumequeue"));
+                delete(root.resolve("index"));
+                long cpu = CPU.getCurrentThreadCpuTime();
+                load();
+                return CPU.getCurrentThreadCpuTime() - cpu;
+            default:
+                throw new IllegalArgumentException(name);
         }
-        query(store, "k", 20_000, made, "");
-        query(store, "k", 100_000, made, "query hit");
-        query(store, "miss", 100_000, made, "query miss");
-        store.shutdown();
-        delete(root.resolve("consumequeue"));
-        delete(root.resolve("index"));
-        long before = CPU.getCurrentThreadCpuTime();
-        store = open(root);
-        print("rebuild", CPU.getCurrentThreadCpuTime() - before, made);
     }
 
-    private static DefaultMessageStore open(Path root) throws Exception {
+    /** Loads and recovers, and starts no thread: such a store needs no shutdown. */
+    private DefaultMessageStore load() throws Exception {
         MessageStoreConfig config = new MessageStoreConfig();
         config.setStorePathRootDir(root.toString());
         config.setStorePathCommitLog(root.resolve("commitlog").toString());
@@ -94,20 +131,12 @@ public final class EngineBench {
         return store;
     }
 
-    private static void print(String name, long nanos, long count) {
-        if (!name.isEmpty()) {
-            System.out.printf("%s %.6f %d%n", name.replace(' ', '-'), nanos / 1e9, count);
-            System.out.flush();
-        }
-    }
-
-    private static void put(DefaultMessageStore store, byte[] body, long first, int count, String name) {
-        int part = 10_000;
+    private long put(int count) {
         long nanos = 0;
-        MessageExtBrokerInner[] messages = new MessageExtBrokerInner[part];
-        for (int done = 0; done < count; done += part) {
-            for (int i = 0; i < part; i++) {
-                messages[i] = message(body, first + done + i);
+        MessageExtBrokerInner[] messages = new MessageExtBrokerInner[PART];
+        for (int done = 0; done < count; done += PART) {
+            for (int i = 0; i < PART; i++) {
+                messages[i] = message(made++);
             }
             long before = CPU.getCurrentThreadCpuTime();
             for (MessageExtBrokerInner message : messages) {
@@ -117,10 +146,10 @@ public final class EngineBench {
             }
             nanos += CPU.getCurrentThreadCpuTime() - before;
         }
-        print(name, nanos, count);
+        return nanos;
     }
 
-    private static MessageExtBrokerInner message(byte[] body, long number) {
+    private MessageExtBrokerInner message(long number) {
         MessageExtBrokerInner message = new MessageExtBrokerInner();
         message.setTopic(TOPIC);
         message.setQueueId((int) (number % QUEUES));
@@ -135,30 +164,35 @@ public final class EngineBench {
     }
 
     /** Lists of messages, encoded and put: what a producer and a broker do for each of them. */
-    private static void putBatches(DefaultMessageStore store, byte[] body, long first, int count, String name) {
+    private long putBatches(int count, int size) {
         long nanos = 0;
-        for (int done = 0; done < count; done += BATCH) {
-            List<Message> list = new ArrayList<>(BATCH);
-            for (int i = 0; i < BATCH; i++) {
-                list.add(new Message(TOPIC, "TagA", "k" + (first + done + i), body));
+        for (int done = 0; done < count; done += PART) {
+            List<List<Message>> lists = new ArrayList<>();
+            for (int i = 0; i < PART; i++) {
+                if (i % size == 0) {
+                    lists.add(new ArrayList<>(size));
+                }
+                lists.get(i / size).add(new Message(TOPIC, "TagA", "k" + made++, body));
             }
             long before = CPU.getCurrentThreadCpuTime();
-            MessageExtBatch batch = new MessageExtBatch();
-            batch.setTopic(TOPIC);
-            batch.setQueueId(done / BATCH % QUEUES);
-            batch.setBody(MessageDecoder.encodeMessages(list));
-            batch.setBornTimestamp(System.currentTimeMillis());
-            batch.setBornHost(HOST);
-            batch.setStoreHost(HOST);
-            if (!store.putMessages(batch).isOk()) {
-                throw new IllegalStateException("batch");
+            for (int i = 0; i < lists.size(); i++) {
+                MessageExtBatch batch = new MessageExtBatch();
+                batch.setTopic(TOPIC);
+                batch.setQueueId(i % QUEUES);
+                batch.setBody(MessageDecoder.encodeMessages(lists.get(i)));
+                batch.setBornTimestamp(System.currentTimeMillis());
+                batch.setBornHost(HOST);
+                batch.setStoreHost(HOST);
+                if (!store.putMessages(batch).isOk()) {
+                    throw new IllegalStateException("batch");
+                }
             }
             nanos += CPU.getCurrentThreadCpuTime() - before;
         }
-        print(name, nanos, count);
+        return nanos;
     }
 
-    private static void caughtUp(DefaultMessageStore store) throws InterruptedException {
+    private void caughtUp() throws InterruptedException {
         while (store.dispatchBehindBytes() > 0) {
             Thread.sleep(1);
         }
@@ -174,15 +208,13 @@ public final class EngineBench {
         return nanos;
     }
 
-    private static void get(DefaultMessageStore store, String name, boolean decode) throws Exception {
-        long count = 0;
+    private long get(boolean decode) throws Exception {
         long before = CPU.getCurrentThreadCpuTime();
         for (int queue = 0; queue < QUEUES; queue++) {
             long end = store.getMaxOffsetInQueue(TOPIC, queue);
             for (long offset = 0; offset < end;) {
                 GetMessageResult result = store.getMessage("g", TOPIC, queue, offset, 32, null);
                 offset = result.getNextBeginOffset();
-                count += result.getMessageCount();
                 if (decode) {
                     for (ByteBuffer buffer : result.getMessageBufferList()) {
                         if (MessageDecoder.decode(buffer, true, false) == null) {
@@ -193,18 +225,20 @@ public final class EngineBench {
                 result.release();
             }
         }
-        print(name, CPU.getCurrentThreadCpuTime() - before, count);
+        return CPU.getCurrentThreadCpuTime() - before;
     }
 
-    private static void query(DefaultMessageStore store, String prefix, int count, long keys, String name) {
-        Random random = new Random(5);
+    private long query(String prefix, int count) {
+        String[] keys = new String[count];
+        for (int i = 0; i < count; i++) {
+            keys[i] = prefix + i * 7919L % made; // as in engine_benches.py
+        }
         long before = CPU.getCurrentThreadCpuTime();
         for (int i = 0; i < count; i++) {
-            String key = prefix + (long) (random.nextDouble() * keys);
-            QueryMessageResult result = store.queryMessage(TOPIC, key, 32, 0, Long.MAX_VALUE);
+            QueryMessageResult result = store.queryMessage(TOPIC, keys[i], 32, 0, Long.MAX_VALUE);
             result.release();
         }
-        print(name, CPU.getCurrentThreadCpuTime() - before, count);
+        return CPU.getCurrentThreadCpuTime() - before;
     }
 
     private static void delete(Path folder) throws Exception {
