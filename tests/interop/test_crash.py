@@ -6,7 +6,10 @@ the log itself.
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +84,50 @@ def test_recovery_is_javas(
     base = java_base if writer == "java" else our_base
     damaged = recipe.apply(tmp_path / "damaged", base)
     check_recovery(damaged, java_open, {**CONFIG, "checkCommitLogOffsetOnRecover": True})
+
+
+WRITER = """
+import itertools, sys
+import rmqcore
+from interop.workload import Workload, ours
+from interop.writers import Clock, put_ours
+from interop.test_crash import CONFIG
+
+clock = Clock()
+work = Workload(10, CONFIG)
+with rmqcore.open(sys.argv[1], clock=clock, **ours(CONFIG)) as store:
+    for count in itertools.count(1):
+        put_ours(store, clock, work.take(20))
+        print(count, flush=True)
+"""
+
+
+def test_our_process_killed_while_it_writes(java_open: OpenJava, tmp_path: Path) -> None:
+    """With its threads, at no particular place: a put, a flush or a roll may be under way."""
+    root = tmp_path / "damaged"
+    path = os.pathsep.join(sys.path)
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(root)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) == 30:
+                break
+        process.kill()
+    assert (root / "abort").exists()
+    check_recovery(root, java_open, CONFIG)
+
+
+def test_java_killed_after_it_wrote(java_open: OpenJava, tmp_path: Path) -> None:
+    """It ends without a shutdown: abort is there, and the checkpoint is what it wrote last."""
+    with JavaProcess(tmp_path) as process:
+        store = JavaStore(process, tmp_path / "damaged", CONFIG)
+        put_java(store, Workload(11, CONFIG).take(300))
+        process.crash()
+    assert (tmp_path / "damaged" / "abort").exists()
+    check_recovery(tmp_path / "damaged", java_open, CONFIG)
 
 
 @pytest.mark.parametrize("same_file", [False, True], ids=["earlier-file", "same-file"])
