@@ -1,4 +1,5 @@
 #include "append.h"
+#include "properties.h"
 #include "queue_offsets.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -98,6 +99,20 @@ int64_t rmq_now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t rmq_props_separators(const uint8_t *props, int64_t len) {
+    int64_t ones = 0, twos = 0;
+    while (len > 0) {
+        uint8_t copy[64] = {0};
+        if (len < 64) memcpy(copy, props, (size_t)len);
+        const rmq_props_masks m = rmq_props_masks64(len < 64 ? copy : props, 1);
+        ones += __builtin_popcountll(m.ones);
+        twos += __builtin_popcountll(m.twos);
+        props += 64;
+        len -= 64;
+    }
+    return ones << 32 | twos;
 }
 
 int rmq_topic_is_legal(const uint8_t *topic, size_t length) {

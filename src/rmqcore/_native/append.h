@@ -74,6 +74,9 @@ void rmq_log_state(const rmq_log *log, int64_t *wrote, int64_t *store_timestamp)
 int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id);
 void rmq_log_forget_queues(rmq_log *log);
 
+/* How many 0x01 (upper half) and 0x02 (lower half) there are in encoded properties. */
+int64_t rmq_props_separators(const uint8_t *props, int64_t len);
+
 /* Whether a topic can be stored: 1 to 255 bytes (Java's limit for any topic) that name a directory. */
 int rmq_topic_is_legal(const uint8_t *topic, size_t length);
 

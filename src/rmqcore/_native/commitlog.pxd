@@ -41,6 +41,7 @@ cdef extern from "append.h" nogil:
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
     int rmq_log_append(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms, size_t *done) noexcept
     int rmq_log_append_batch(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms) noexcept
+    int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
     int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept
 
 
@@ -90,5 +91,6 @@ cdef class Appender:
     cdef int ring(self) except -1
     cdef int lock(self) except -1
     cdef _Chunk take_chunk(self)
+    cdef Py_ssize_t fill_chunk(self, _Chunk chunk, list messages, Py_ssize_t at, Py_ssize_t count) except -1
     cdef int give_chunk(self, _Chunk chunk) except -1
     cdef PutResult put_chunk(self, _Chunk chunk, Py_ssize_t count)

@@ -13,7 +13,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t, uint8_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcmp, memcpy
 
 from .codec cimport DelayLevels, MessageView, new_view
 from .kernels cimport *
@@ -44,7 +44,6 @@ cdef enum:
     CHUNK_PROPS = 1 << 20
 
     # What write_properties noticed.
-    HAS_NO_WAIT = 1
     HAS_DELAY = 2
     HAS_INNER_NUM = 4
 
@@ -159,24 +158,57 @@ def refused_result(status):
 # ---- from a Message to an rmq_put -------------------------------------------------------------------
 
 
+cdef extern from *:
+    """
+    /* UTF-8 of a str. Nearly all are ASCII, whose text lies in the object itself; the call costs 5 ns. */
+    static inline const char *rmq_utf8_of(PyObject *text, Py_ssize_t *length) {
+        if (PyUnicode_Check(text) && PyUnicode_IS_COMPACT_ASCII(text)) {
+            *length = PyUnicode_GET_LENGTH(text);
+            return (const char *)PyUnicode_1BYTE_DATA(text);
+        }
+        return PyUnicode_AsUTF8AndSize(text, length);
+    }
+
+    /* What a put will read of a message, asked for ahead: the object, then the keys of its properties. Messages that were just
+     * made lie all over the heap, and waiting for them costs more than storing them. */
+    static inline void rmq_ask_for(PyObject *item) {
+        __builtin_prefetch(item);
+        __builtin_prefetch((char *)item + 64);
+        __builtin_prefetch((char *)item + 128);
+    }
+    static inline void rmq_ask_for_keys(PyObject *properties) {
+        if (properties == NULL || !PyDict_CheckExact(properties)) return;
+        char *keys = (char *)((PyDictObject *)properties)->ma_keys;
+        __builtin_prefetch(keys);
+        __builtin_prefetch(keys + 64);
+    }
+    """
+    const char *rmq_utf8_of(object text, Py_ssize_t *length) except NULL
+    void rmq_ask_for(object item) noexcept
+    void rmq_ask_for_keys(object properties) noexcept
+
+
+cdef int raise_for_separator(dict properties) except -1:
+    """Say which property it was, if one was; 0x01 is allowed in a value."""
+    for name, value in properties.items():
+        if value is not None and ("\x01" in name or "\x02" in name or "\x02" in value):
+            raise ValueError(f"property {name!r}={value!r} holds a separator (0x01 or 0x02)")
+    return 0
+
+
 cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, Py_ssize_t room, int *seen) except -1:
     """Encode as far as there is room, and answer the bytes of all of them."""
     cdef PyObject *key
     cdef PyObject *item
-    cdef Py_ssize_t pos = 0, used = 0, name_len, value_len
+    cdef Py_ssize_t pos = 0, used = 0, name_len, value_len, pairs = 0
     cdef const char *name
     cdef const char *value
     while PyDict_Next(properties, &pos, &key, &item):
         if <object> item is None:
             continue
-        name = PyUnicode_AsUTF8AndSize(<object> key, &name_len)
-        value = PyUnicode_AsUTF8AndSize(<object> item, &value_len)
-        if memchr(name, 1, name_len) or memchr(name, 2, name_len) or memchr(value, 2, value_len):
-            raise ValueError(f"property {<object> key!r}={<object> item!r} holds a separator (0x01 or 0x02)")
-        if name_len == 4 and memcmp(name, b"WAIT", 4) == 0:
-            if (<str> <object> item).lower() != "true":
-                seen[0] |= HAS_NO_WAIT
-        elif name_len == 5 and memcmp(name, b"DELAY", 5) == 0:
+        name = rmq_utf8_of(<object> key, &name_len)
+        value = rmq_utf8_of(<object> item, &value_len)
+        if name_len == 5 and memcmp(name, b"DELAY", 5) == 0:
             seen[0] |= HAS_DELAY
         elif name_len == 8 and drop_crc and memcmp(name, b"__CRC32#", 8) == 0:
             continue
@@ -188,6 +220,10 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
             memcpy(out + used + name_len + 1, value, value_len)
             out[used + name_len + value_len + 1] = 2
         used += name_len + value_len + 2
+        pairs += 1
+    # One of each separator a pair, or somebody's text has one. (What has no room is refused whatever is in it.)
+    if used <= room and rmq_props_separators(out, used) != (pairs << 32 | pairs):
+        raise_for_separator(properties)
     return used
 
 
@@ -205,7 +241,7 @@ cdef Py_ssize_t fill(Message m, rmq_put *put, bint drop_crc, uint8_t *props, Py_
         raise TypeError("topic is None, expected a str")
     if m.properties is None:
         raise TypeError("properties is None, expected a dict")
-    topic = PyUnicode_AsUTF8AndSize(m.topic, &length)
+    topic = rmq_utf8_of(m.topic, &length)
     put.msg.topic = <const uint8_t *> topic
     put.msg.topic_len = length
     length = write_properties(m.properties, drop_crc, props, room, seen)
@@ -658,12 +694,7 @@ cdef class Appender:
         cdef _Chunk chunk = self.take_chunk()
         while at < count:
             place = at
-            while at < count and at < len(messages) and chunk.has_room():
-                try:
-                    chunk.add(self, <Message?> messages[at])
-                except (BufferError, OverflowError, TypeError, ValueError):
-                    chunk.add_refused()
-                at += 1
+            at = self.fill_chunk(chunk, messages, at, count)
             settled = self.append_prepared(chunk.puts, chunk.count)
             for i in range(<Py_ssize_t> settled):
                 code_of[place + i] = <int8_t> chunk.puts[i].status
@@ -689,6 +720,26 @@ cdef class Appender:
         if chunk.capacity == CHUNK:
             self.spare = chunk
         return 0
+
+    cdef Py_ssize_t fill_chunk(self, _Chunk chunk, list messages, Py_ssize_t at, Py_ssize_t count) except -1:
+        """Prepare messages from `at` on while there is room; answers how far it came."""
+        cdef Py_ssize_t ahead
+        while True:
+            try:
+                # Around the loop: an error is rare, and to be ready for one costs as much as a small message.
+                while at < count and at < len(messages) and chunk.has_room():
+                    ahead = at + 8
+                    if ahead < len(messages):
+                        rmq_ask_for(messages[ahead])
+                        ahead = at + 4
+                        if type(messages[ahead]) is Message:
+                            rmq_ask_for_keys((<Message> messages[ahead]).properties)
+                    chunk.add(self, <Message?> messages[at])
+                    at += 1
+                return at
+            except (BufferError, OverflowError, TypeError, ValueError):
+                chunk.add_refused()
+                at += 1
 
     cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0:
         cdef size_t done = 0
