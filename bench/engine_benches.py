@@ -233,8 +233,7 @@ class Engine(Side):
                 result = store.get(TOPIC, queue_id, offset)
                 offset = result.next_begin_offset
                 if bodies:
-                    for view in result.messages:
-                        count += len(view.body) > 0
+                    count += len(result.bodies())
                 else:
                     count += len(result.messages)
         self.note(name, round_, time.thread_time() - before, count)
