@@ -80,7 +80,27 @@ def write_steps(shim: Shim, root: Path, seed: int) -> None:
     shim.note("A", json.dumps([one.as_dict() for one in waiting]).encode())
 
 
-WRITERS = {"threads": (write_threads, SYNC), "steps": (write_steps, TINY)}
+def write_wide(shim: Shim, root: Path, seed: int) -> None:
+    """So many queues that they are synced all at once (syncfs)."""
+    rng = random.Random(seed)
+    store = rmqcore.open(root, services=False, **TINY)
+    for round_ in range(3):
+        waiting = [put(store, round_ * 400 + number, topics=20, queues=20) for number in range(400)]
+        drain(store)
+        if rng.random() < 0.7:
+            store.flush()
+            shim.note("A", json.dumps([one.as_dict() for one in waiting if one]).encode())
+        note_live(shim, root)
+        store.flush_consume_queues(rng.choice((0, 0, 2)))
+        store.write_checkpoint()
+    store.close()
+
+
+WRITERS = {
+    "threads": (write_threads, SYNC),
+    "steps": (write_steps, TINY),
+    "wide": (write_wide, TINY),
+}
 
 
 def cut(folder: str, writer: str, seed: int, most: int) -> None:

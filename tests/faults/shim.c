@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -197,6 +198,24 @@ int fsync(int fd) {
     if (ours && fails(FSYNC)) return -1;
     const int code = real(fd);
     if (ours && code == 0) record_file(fd);
+    return code;
+}
+
+static int record_entry(const char *path, const struct stat *status, int type, struct FTW *place) {
+    (void)status, (void)type, (void)place;
+    const int fd = openat(AT_FDCWD, path, O_RDONLY);
+    if (fd < 0) return 0; /* deleted meanwhile */
+    record_file(fd);
+    close(fd);
+    return 0;
+}
+
+int syncfs(int fd) {
+    REAL(syncfs);
+    const int ours = fd_below(fd);
+    if (ours && fails(FSYNC)) return -1;
+    const int code = real(fd);
+    if (ours && code == 0 && record_fd >= 0) nftw(root, record_entry, 16, FTW_PHYS);
     return code;
 }
 
