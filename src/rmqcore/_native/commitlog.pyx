@@ -176,6 +176,12 @@ cdef extern from *:
         __builtin_prefetch((char *)item + 64);
         __builtin_prefetch((char *)item + 128);
     }
+    static inline void rmq_ask_for_record(const uint8_t *p) {
+        __builtin_prefetch(p);
+        __builtin_prefetch(p + 64);
+        __builtin_prefetch(p + 128);
+        __builtin_prefetch(p + 192);
+    }
     static inline void rmq_ask_for_keys(PyObject *properties) {
         if (properties == NULL || !PyDict_CheckExact(properties)) return;
         char *keys = (char *)((PyDictObject *)properties)->ma_keys;
@@ -186,6 +192,7 @@ cdef extern from *:
     const char *rmq_utf8_of(object text, Py_ssize_t *length) except NULL
     void rmq_ask_for(object item) noexcept
     void rmq_ask_for_keys(object properties) noexcept
+    void rmq_ask_for_record(const uint8_t *p) noexcept
 
 
 cdef int raise_for_separator(dict properties) except -1:
@@ -819,6 +826,8 @@ cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offs
         return None
     pos = phy_offset - file.file_from_offset
     left = min(file.file_size - pos, end_offset - phy_offset)
+    # A record found by its key is in no cache, and each length in it says where the next one is: all its lines at once.
+    rmq_ask_for_record(file.base + pos)
     if rmq_record_parse(file.base + pos, left, &rec) <= 0 or rmq_rec_phy_offset(&rec) != phy_offset:
         return None
     return new_view(file, &rec, levels)
