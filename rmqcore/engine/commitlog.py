@@ -55,7 +55,9 @@ class CommitLog:
             clock=clock,
         )
         self._on_failure = on_failure
-        self._space = LogSpace(self.directory, self.files, self.appender)
+        self._space = LogSpace(
+            self.directory, self.files, self.appender, warm=config.warm_maped_file_enable
+        )
         self._space_lock = threading.Lock()
         self._flush_lock = threading.Lock()
         self._begun = False

@@ -57,9 +57,13 @@ class LogSpace:
     directory : Path
     files : MappedFiles
     appender : Appender
+    warm : bool
+        warmMapedFileEnable: always a whole file ahead, whatever was written.
     """
 
-    def __init__(self, directory: Path, files: MappedFiles, appender: Appender) -> None:
+    def __init__(
+        self, directory: Path, files: MappedFiles, appender: Appender, *, warm: bool = False
+    ) -> None:
         self.directory = directory
         self.files = files
         self.appender = appender
@@ -69,7 +73,8 @@ class LogSpace:
         self._began = 0
         self._current: _Part | None = None
         self._next: _Part | None = None
-        self._most_ahead = most_ahead(files.file_size)
+        self._least_ahead = files.file_size if warm else LEAST_AHEAD
+        self._most_ahead = files.file_size if warm else most_ahead(files.file_size)
 
     def begin(self, tail: MappedFile | None, end_offset: int) -> None:
         """Go on at `end_offset` in `tail`; nothing of it counts as allocated until it is asked for."""
@@ -84,7 +89,7 @@ class LogSpace:
             self._current, self._next = self._next, None
 
     def _ahead(self, wrote: int) -> int:
-        return min(self._most_ahead, max(LEAST_AHEAD, wrote - self._began))
+        return min(self._most_ahead, max(self._least_ahead, wrote - self._began))
 
     def make_room(self, needed: int) -> None:
         """Make room for `needed` bytes of records now.
