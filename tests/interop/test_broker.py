@@ -35,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Broker:
 
 def consume(java: JavaProcess, broker: Broker, count: int) -> list[dict[str, Any]]:
     got: list[dict[str, Any]] = java.call(
-        "consume", nameServer=broker.name_server, topic=TOPIC, atLeast=count, timeoutMs=30_000
+        "consume", nameServer=broker.name_server, topic=TOPIC, wanted=count, timeoutMs=30_000
     )
     return got
 

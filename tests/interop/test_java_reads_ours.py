@@ -8,7 +8,7 @@ import pytest
 from interop.conftest import OpenJava
 from interop.files import check_same_files, copy_store
 from interop.questions import check_same_answers
-from interop.workload import CONFIGS, Workload, ours
+from interop.workload import CONFIGS, PLAIN, Workload, ours
 from interop.writers import Clock, put_ours
 
 import rmqcore
@@ -35,3 +35,18 @@ def test_java_answers_as_we_do(
         assert verdict["bad"] == []
         check_same_answers(java, store)
     check_same_files(root, copy)  # opening changed nothing, on either side
+
+
+def test_many_topics(java_open: OpenJava, tmp_path: Path) -> None:
+    topics = [f"Topic{i}" for i in range(250)]
+    root, clock = tmp_path / "ours", Clock()
+    with rmqcore.open(root, services=False, clock=clock, **ours(PLAIN)) as store:
+        put_ours(store, clock, Workload(12, PLAIN, topics).take(900))
+        assert len(store.queues()) > 400
+    copy = copy_store(root, tmp_path / "java")
+    with (
+        java_open(copy, PLAIN) as java,
+        rmqcore.open(root, services=False, **ours(PLAIN)) as store,
+    ):
+        check_same_answers(java, store)
+    check_same_files(root, copy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from rmqcore import Message
 START_MS = 1_700_000_000_000
 PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
 ZIPPED, LZ4, ZSTD, ZLIB = 0x1, 0x100, 0x200, 0x300
+TOPICS = ("Orders", "Payments", "%RETRY%group", "Заказы")
 WORDS = "order payment cart user stock refund héllo 世界 Привет 😀 ключ".split()
 # By their Java names, which is what the driver takes; `ours` gives rmqcore's.
 SIZES: dict[str, Any] = {
@@ -38,6 +39,7 @@ OUR_NAMES = {
     "enableLmq": "enable_lmq",
     "enableMultiDispatch": "enable_multi_dispatch",
     "checkCommitLogOffsetOnRecover": "check_commit_log_offset_on_recover",
+    "maxMessageSize": "max_message_size",
 }
 
 
@@ -66,9 +68,12 @@ class Workload:
     seed : int
     config : dict
         Which kinds there can be: light queues (LMQ) only where they are switched on.
+    topics : sequence of str
+        Of the plain messages.
     """
 
-    def __init__(self, seed: int, config: dict[str, Any]) -> None:
+    def __init__(self, seed: int, config: dict[str, Any], topics: Sequence[str] = TOPICS) -> None:
+        self._topics = topics
         self._random = random.Random(seed)
         self._light = bool(config.get("enableLmq"))
         self._now_ms = START_MS
@@ -140,7 +145,7 @@ class Workload:
         **properties: str,
     ) -> Message:
         return Message(
-            topic or self._random.choice(["Orders", "Payments", "%RETRY%group", "Заказы"]),
+            topic or self._random.choice(self._topics),
             self._body() if body is None else body,
             self._random.randrange(3) if queue_id is None else queue_id,
             properties={**self._properties(), **properties},

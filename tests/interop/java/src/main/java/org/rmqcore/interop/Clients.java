@@ -170,9 +170,9 @@ final class Clients {
                 consumer.seekToBegin(queue);
             }
             JSONArray got = new JSONArray();
-            int atLeast = request.getIntValue("atLeast");
+            int wanted = request.getIntValue("wanted");
             long deadline = System.currentTimeMillis() + request.getLongValue("timeoutMs");
-            for (int idle = 0; (idle < 2 || got.size() < atLeast) && System.currentTimeMillis() < deadline;) {
+            for (int idle = 0; (idle < 2 || got.size() < wanted) && System.currentTimeMillis() < deadline;) {
                 List<MessageExt> messages = consumer.poll(POLL_MS);
                 idle = messages.isEmpty() ? idle + 1 : 0;
                 for (MessageExt message : messages) {
