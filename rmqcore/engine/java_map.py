@@ -10,19 +10,16 @@ CAPACITY = 128  # of the map that MessageDecoder#string2messageProperties makes
 def in_map_order(properties: dict[str, str]) -> dict[str, str]:
     """Give the properties in the order of a HashMap into which they were put in the order given.
 
-    Empty names and values are left out: they are not read back, so they never get into that map.
-
     Notes
     -----
     Source: RocketMQ 5.5.0 MessageDecoder#string2messageProperties, #messageProperties2String; OpenJDK 17 HashMap#hash.
     """
-    kept = {name: value for name, value in properties.items() if name and value}
     capacity = CAPACITY
-    while len(kept) > capacity * 3 // 4:
+    while len(properties) > capacity * 3 // 4:
         capacity *= 2
 
     def bucket(name: str) -> int:
         code = java_hash(name) & 0xFFFFFFFF
         return (code ^ code >> 16) & (capacity - 1)
 
-    return {name: kept[name] for name in sorted(kept, key=bucket)}
+    return {name: properties[name] for name in sorted(properties, key=bucket)}

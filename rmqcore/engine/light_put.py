@@ -16,11 +16,13 @@ from rmqcore._native.message import Message
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.commitlog import CommitLog
 from rmqcore.engine.java_map import in_map_order
-from rmqcore.engine.multi_dispatch import LMQ_PREFIX, SCHEDULE_TOPIC, WITHOUT
+from rmqcore.engine.multi_dispatch import LMQ_PREFIX, SCHEDULE_TOPIC, WITHOUT, java_split
 from rmqcore.status import PutMessageStatus
 
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+# A put with one of these topics gives no offsets; a dispatch would still follow those that a record of %DLQ% brings along.
+NEVER_PUT = (*WITHOUT, "%DLQ%")
 
 
 class LightPut:
@@ -53,27 +55,30 @@ class LightPut:
     def concerns(self, message: Message) -> bool:
         """Tell whether a message names light queues."""
         names = message.properties.get(INNER_MULTI_DISPATCH)
-        allowed = message.topic != SCHEDULE_TOPIC and not message.topic.startswith(WITHOUT)
+        allowed = message.topic != SCHEDULE_TOPIC and not message.topic.startswith(NEVER_PUT)
         return allowed and bool(names and names.strip())
 
     def put(self, message: Message) -> PutResult:
         """Append a message with the offsets it has in its light queues."""
-        names = message.properties[INNER_MULTI_DISPATCH].split(",")
+        names = java_split(message.properties[INNER_MULTI_DISPATCH])
         light = [name for name in names if name.startswith(LMQ_PREFIX)]
         with self._lock:
             offsets = {name: self._commitlog.next_queue_offset(name, 0) for name in light}
             changed = copy.copy(message)
             # WAIT is taken out and put back in Java, which moves it behind what shares its bucket.
             properties = {
-                name: value for name, value in message.properties.items() if name != "WAIT"
+                name: value
+                for name, value in message.properties.items()
+                if name and value and name != "WAIT"
             }
             properties[INNER_MULTI_QUEUE_OFFSET] = ",".join(
                 str(offsets.get(name, "")) for name in names
             )
-            if "WAIT" in message.properties:
+            if message.properties.get("WAIT"):
                 properties["WAIT"] = message.properties["WAIT"]
             changed.properties = in_map_order(properties)
-            if encoded_size(changed) > self._config.max_message_size:
+            size = encoded_size(changed, self._config.enabled_append_prop_crc)
+            if size > self._config.max_message_size:
                 return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
             result = self._put(changed)
             if result.stored:

@@ -17,7 +17,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.sysflag import TRANSACTION_PREPARED
 
 LMQ_PREFIX = "%LMQ%"
-WITHOUT = ("%RETRY%", "%DLQ%", "rmq_sys_")
+WITHOUT = ("%RETRY%", "rmq_sys_")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
@@ -81,7 +81,7 @@ def pairs(names: str, offsets: str) -> Iterator[tuple[str, int]]:
 
     Names that are no name of a directory and offsets that are no Java long are left out.
     """
-    listed, numbers = _split(names), _split(offsets)
+    listed, numbers = java_split(names), java_split(offsets)
     if len(listed) != len(numbers):
         return
     for name, number in zip(listed, numbers, strict=True):
@@ -91,7 +91,7 @@ def pairs(names: str, offsets: str) -> Iterator[tuple[str, int]]:
             yield name, _long(number)
 
 
-def _split(text: str) -> list[str]:
+def java_split(text: str) -> list[str]:
     """Split at commas as Java does: without empty texts at the end."""
     parts = text.split(",")
     while parts and not parts[-1]:

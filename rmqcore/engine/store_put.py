@@ -29,7 +29,7 @@ class StorePut(StoreState):
         super().__init__(paths, config, create=create, clock=clock)
         self._is_slave = config.broker_role == "SLAVE" and not config.duplication_enable
         self._light_put: LightPut | None = None
-        if config.enable_lmq and config.enable_multi_dispatch:
+        if config.enable_lmq:
             self._light_put = LightPut(self._log, config, self._appender.put)
         plain = self._light_put is None and not self._is_slave
         # One attribute, chosen once: a put should not ask each time what kind of store this is.

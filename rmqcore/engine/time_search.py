@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
+
+from rmqcore._native.cq import CQ_FILLER_SIZE
 
 StoreTime = Callable[[int], int]
 """Store timestamp in milliseconds of the message at a phy offset; -1 when there is none."""
@@ -16,8 +18,8 @@ class QueueEntries(Protocol):
     def spans(self) -> list[tuple[int, int]]:
         """Queue offset of each file's first entry, oldest first, and how many entries the file has."""
 
-    def phy_offset(self, queue_offset: int) -> int:
-        """Give the CommitLog offset that an entry holds; -1 where there is none."""
+    def entries(self, start: int, count: int) -> Any:
+        """Entries from a queue offset on, as a structured array."""
 
 
 class Boundary(Enum):
@@ -39,6 +41,9 @@ def offset_by_time(
     store_time: StoreTime,
 ) -> int:
     """Find the queue offset for a time, between `start` and `end`, the queue's min and max offset.
+
+    An entry that fills the place before a queue's first message counts as older than any message. In Java the search ends with 0
+    when it meets one, unless the log has lost its first file.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
     """
@@ -80,8 +85,15 @@ class _Search:
             return first if self.lower else 0
         return self._binary_search(first, floor, ceiling)
 
+    def _phy_offset(self, queue_offset: int) -> int:
+        """-1 where no entry is, and of a filler: it names no message, least of all the one at offset 0 that its bytes say."""
+        entry = self.queue.entries(queue_offset, 1)
+        if len(entry) == 0 or int(entry["msg_size"][0]) == CQ_FILLER_SIZE:
+            return -1
+        return int(entry["phy_offset"][0])
+
     def _time(self, queue_offset: int) -> int:
-        return self.store_time(self.queue.phy_offset(queue_offset))
+        return self.store_time(self._phy_offset(queue_offset))
 
     def _span(self) -> tuple[int, int] | None:
         """The oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
@@ -104,7 +116,7 @@ class _Search:
         left = right = max(first - 1, 0)
         while low <= high:
             middle = (low + high) // 2
-            phy_offset = self.queue.phy_offset(middle)
+            phy_offset = self._phy_offset(middle)
             if phy_offset < self.log_min:
                 low = middle + 1
                 left = middle

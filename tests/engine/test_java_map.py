@@ -28,7 +28,3 @@ def bucket(name: str, capacity: int) -> int:
     for unit in name:
         code = (31 * code + ord(unit)) % (1 << 32)
     return (code ^ code >> 16) % capacity
-
-
-def test_what_is_not_read_back_is_left_out() -> None:
-    assert in_map_order({"": "x", "a": "", "b": "y"}) == {"b": "y"}

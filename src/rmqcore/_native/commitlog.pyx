@@ -275,15 +275,15 @@ cdef int check(const rmq_log *log, rmq_put *put, int seen) except -1:
     return 0
 
 
-def encoded_size(Message message not None):
+def encoded_size(Message message not None, bint append_prop_crc=False):
     """Bytes of the record that a message makes; 0 when its topic or properties have no room in one."""
     cdef rmq_put put
     cdef uint8_t props[PROPS_ROOM]
     cdef int seen = 0
     cdef object topic = message.topic
-    fill(message, &put, False, props, PROPS_ROOM, &seen)
+    fill(message, &put, append_prop_crc, props, PROPS_ROOM, &seen)
     put.msg.body_len = len(message.body) if message.body is not None else 0
-    put.msg.append_prop_crc = False
+    put.msg.append_prop_crc = append_prop_crc
     return max(rmq_record_encoded_size(&put.msg), 0)
 
 
