@@ -99,15 +99,14 @@ def hash_map_order(properties: Mapping[str, str], size: int = 128) -> dict[str, 
     twice as many above three quarters.
     """
     buckets: list[list[str]] = [[] for _ in range(size)]
-    kept = {name: value for name, value in properties.items() if name and value}
-    for count, name in enumerate(kept, 1):
+    for count, name in enumerate(properties, 1):
         buckets[_bucket(name, len(buckets))].append(name)
         if count > len(buckets) * 3 // 4:
             names = [one for bucket in buckets for one in bucket]
             buckets = [[] for _ in range(2 * len(buckets))]
             for one in names:
                 buckets[_bucket(one, len(buckets))].append(one)
-    return {name: kept[name] for bucket in buckets for name in bucket}
+    return {name: properties[name] for bucket in buckets for name in bucket}
 
 
 def _bucket(name: str, count: int) -> int:

@@ -182,13 +182,13 @@ class Log:
                 break
         return done
 
-    def cut(self, end: int, *, blank_last: bool) -> dict[str, bytes]:
-        """End the log at an offset. Answers what was there and is kept aside, by name.
+    def cut(self, end: int, aside: dict[str, bytes], *, blank_last: bool) -> int:
+        """End the log at an offset. What was behind it is put `aside` by name; answers how many bytes.
 
         Ours, not Java's, which leaves the bytes in the last file and deletes later ones: nothing that is not zero is thrown
         away, and nothing stays that a later recovery could take for a record.
         """
-        aside: dict[str, bytes] = {}
+        count = 0
         for start in self.starts:
             data = self.files[start]
             if start + self.file_size <= end:
@@ -199,14 +199,24 @@ class Log:
                 if blank_last and len(rest) <= BLANK_SIZE:
                     continue
                 if rest:
-                    aside[f"{end:020}"] = rest
+                    aside[free_name(end, aside, rest)] = rest
                     data[pos:] = bytes(len(data) - pos)
             else:
                 if rest:
-                    aside[f"{start:020}"] = bytes(data)
+                    aside[free_name(start, aside, None)] = bytes(data)
                 del self.files[start]
+            count += len(rest)
         self.end = end
-        return aside
+        return count
+
+
+def free_name(at: int, aside: dict[str, bytes], same: bytes | None) -> str:
+    """A name for what lay at an offset; one that is taken already if just this is in it."""
+    name, number = f"{at:020}", 0
+    while name in aside and aside[name] != same:
+        number += 1
+        name = f"{at:020}.{number}"
+    return name
 
 
 def encode_at(record: Record, at: int, queue_offset: int, now_ms: int, *, prop_crc: bool) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import oracle
 
@@ -29,8 +30,6 @@ class Queue:
     end: int = 0
     min_logic: int = 0
     max_phy: int = -1
-    created_first: int | None = None
-    """Start of a file that was made when there was none; only such a file gets fillers."""
 
     @property
     def starts(self) -> list[int]:
@@ -69,13 +68,16 @@ class Queue:
         want = queue_offset * ENTRY
         if queue_offset != 0 and self.last >= 0 and want < self.end:
             return  # Java has made the next file by now if the last one was full; it stays empty
+        # Ours: a file in which nothing is was made for this entry, before a crash. Java appends to it, at a wrong offset.
+        empty = self.end == (self.starts[:1] or [-1])[0]
+        fresh = self.last < 0 or (empty and self.end < want < self.end + self.file_size)
         if self.last < 0:
-            self.created_first = self.last = self.end = want - want % self.file_size
+            self.last = self.end = want - want % self.file_size
             self.files[self.last] = bytearray(self.file_size)
         elif self.end == self.last + self.file_size:
             self.last = self.end
             self.files[self.last] = bytearray(self.file_size)
-        if self.last == self.created_first and queue_offset != 0 and self.end == self.last:
+        if fresh and queue_offset != 0:
             self.min_logic = want
             while self.end < want:
                 self._append(oracle.CQ_FILLER)
@@ -125,14 +127,30 @@ class Queue:
         return self.file_size // ENTRY
 
     def _end_at(self, start: int, count: int) -> None:
-        """The queue ends behind the first entries of a file; `max_phy` stays when there are none of them.
+        """The queue ends behind the first entries of a file; without any, with the last entry of the file before it.
 
         Ours: a filler names no message. In Java a queue that ends with one has everything up to 2 GiB.
         """
         self.last, self.end = start, start + count * ENTRY
+        before = [other for other in sorted(self.files) if other < start]
         if count:
             newest = self.read(start, (count - 1) * ENTRY)
-            self.max_phy = -1 if newest == oracle.CQ_FILLER else newest[0] + newest[1]
+        else:
+            newest = self.read(before[-1], self.file_size - ENTRY) if before else oracle.CQ_FILLER
+        self.max_phy = -1 if newest == oracle.CQ_FILLER else newest[0] + newest[1]
+
+    def end_at_hole(self, phy_offset: int) -> bool:
+        """Ours, after a crash: end before the first entry that is missing among those of messages from an offset on."""
+        starts = self.starts
+        at = len(starts) - 1
+        while at > 0 and not self._valid(starts[at], phy_offset):
+            at -= 1
+        for start, following in pairwise(starts[max(at, 0) :]):
+            valid = self._valid(start, None)
+            if valid < self.file_size // ENTRY or following != start + self.file_size:
+                self._end_at(start, valid)
+                return True
+        return False
 
     def drop_behind(self) -> None:
         """Ours, not Java's: what lies behind the end is overwritten with zeros, so that it cannot come back."""
@@ -230,7 +248,7 @@ class Queue:
         ceiling = self.wrote(start) - ENTRY
 
         def at(pos: int) -> int:
-            return time_of(*self.read(start, pos)[:2])
+            return time_of(*self.read(start, pos)[:2])  # -1 of a filler: nothing is so large
 
         if at(ceiling) < timestamp_ms:
             return (start + ceiling) // ENTRY + (0 if upper else 1)
@@ -241,7 +259,8 @@ class Queue:
         exact = False
         while high >= low:
             mid = (low + high) // (2 * ENTRY) * ENTRY
-            if self.read(start, mid)[0] < min_phy:
+            if self.read(start, mid)[0] < min_phy or self.read(start, mid) == oracle.CQ_FILLER:
+                # Ours: a filler is older than any message. In Java the search ends there with 0 unless the log has lost files.
                 low, left = mid + ENTRY, mid
                 continue
             time = at(mid)

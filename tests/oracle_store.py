@@ -27,7 +27,22 @@ LIGHT = "%LMQ%"
 NO_LIGHT = ("%RETRY%", "rmq_sys_")
 NO_LIGHT_PUT = (*NO_LIGHT, "%DLQ%")
 MOST_PROPERTIES, MOST_TOPIC = 32767, 255
+LAST_OFFSET = (1 << 63) // ENTRY - (1 << 32)
 MOST_TOTAL, LEAST_TOTAL = 128 << 20, 100
+
+
+def java_split(text: str) -> list[str]:
+    """String.split at commas: without empty texts at the end."""
+    parts = text.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def names_directory(topic: bytes) -> bool:
+    """Ours: a topic is the name of a directory, whoever puts it. Java takes 255 bytes of anything."""
+    dots = topic in (b".", b"..")
+    return 1 <= len(topic) <= MOST_TOPIC and not dots and b"/" not in topic and b"\0" not in topic
 
 
 def read_image(root: Path) -> Image:
@@ -36,6 +51,13 @@ def read_image(root: Path) -> Image:
         for path in sorted(root.rglob("*"))
         if path.is_file()
     }
+
+
+def flushed(index: IndexFile) -> bytes:
+    """IndexFile#flush writes the count of an empty file too, which was 0 before."""
+    data = bytearray(index.encode())
+    data[36:40] = index.index_count.to_bytes(4, "big")
+    return bytes(data)
 
 
 @dataclass(frozen=True)
@@ -145,7 +167,6 @@ class Recovered:
 
     clean_exit: bool
     end: int = 0
-    cut: dict[str, bytes] = field(default_factory=dict)
     cut_bytes: int = 0
     redispatched: int = 0
 
@@ -196,11 +217,7 @@ class ModelStore:
 
     def illegal(self, message: ModelMessage, record: Record) -> str | None:
         """The status that refuses a message, None for one that can be stored."""
-        topic = record.topic
-        if not 1 <= len(topic) <= MOST_TOPIC or record.queue_id < 0:
-            return "MESSAGE_ILLEGAL"
-        # Ours: a topic is the name of a directory, whoever puts it.
-        if topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
+        if not names_directory(record.topic) or record.queue_id < 0:
             return "MESSAGE_ILLEGAL"
         if record.sys_flag & INNER_BATCH or "INNER_NUM" in message.properties:
             return "MESSAGE_ILLEGAL"
@@ -260,7 +277,7 @@ class ModelStore:
             if refused:
                 return Put(refused)
         image = sum(22 + len(record.body) + len(record.properties) for record in records)
-        delayed = any(oracle.delay_level(m.properties.get("DELAY", "")) > 0 for m in messages)
+        delayed = any("DELAY" in message.properties for message in messages)  # ours: also level 0
         if (
             delayed
             or records[0].sys_flag & oracle.TRANSACTION_MASK
@@ -301,7 +318,7 @@ class ModelStore:
         names = message.properties.get(MULTI_DISPATCH, "")
         if message.topic == oracle.SCHEDULE_TOPIC or message.topic.startswith(NO_LIGHT_PUT):
             return None
-        return names.split(",") if names.strip() else None
+        return java_split(names) if names.strip() else None
 
     def _put_light(self, message: ModelMessage, names: list[str], now_ms: int) -> Put:
         """LmqDispatch: the record says which offset it has in each light queue.
@@ -311,12 +328,16 @@ class ModelStore:
         light = [name for name in names if name.startswith(LIGHT)]
         offsets = {name: self.next_offsets.get((name, 0), 0) for name in light}
         numbers = ",".join(str(offsets.get(name, "")) for name in names)
-        given = {k: v for k, v in message.properties.items() if k != "WAIT"}
-        waits = {k: v for k, v in message.properties.items() if k == "WAIT"}
+        read_back = {k: v for k, v in message.properties.items() if k and v}
+        given = {k: v for k, v in read_back.items() if k != "WAIT"}
+        waits = {k: v for k, v in read_back.items() if k == "WAIT"}
         properties = {**given, MULTI_OFFSET: numbers, **waits}
         changed = replace(message, properties=oracle.hash_map_order(properties, self.map_buckets))
-        record = changed.record(now_ms, prop_crc=False)
-        if len(oracle.encode_record(record)) > self.config.max_message_size:
+        record = changed.record(now_ms, prop_crc=self.config.enabled_append_prop_crc)
+        if (
+            self.illegal(changed, record) is None
+            and self._size(record) > self.config.max_message_size
+        ):
             return Put("MESSAGE_ILLEGAL")
         answer = self._put_plain(changed, now_ms)
         if answer.status == "PUT_OK":
@@ -348,18 +369,21 @@ class ModelStore:
             return
         if topic.startswith(NO_LIGHT) or MULTI_DISPATCH not in properties:
             return
-        names = properties[MULTI_DISPATCH].split(",")
-        offsets = properties.get(MULTI_OFFSET, "").split(",")
+        names = java_split(properties[MULTI_DISPATCH])
+        offsets = java_split(properties.get(MULTI_OFFSET, ""))
         if len(names) != len(offsets):
             return
         for name, offset in zip(names, offsets, strict=True):
             if offset and name and "/" not in name:
-                queue_id = (
-                    0 if self.config.enable_lmq and name.startswith(LIGHT) else record.queue_id
-                )
-                self._entry(name, queue_id, record, int(offset))
+                light = self.config.enable_lmq and name.startswith(LIGHT)
+                self._entry(name, 0 if light else record.queue_id, record, int(offset))
 
     def _entry(self, topic: str, queue_id: int, record: Record, queue_offset: int) -> None:
+        """Ours: only where a directory and an offset can be. A put makes nothing else, but bits of a header may flip."""
+        if not names_directory(topic.encode()) or queue_id < 0:
+            return
+        if (topic, queue_id) not in self.queues and not 0 <= queue_offset < LAST_OFFSET:
+            return
         queue = self.queues.setdefault((topic, queue_id), Queue(self.config.cq_file_size))
         queue.put(record.phy_offset, size_of(record), record.tags_code, queue_offset)
 
@@ -537,11 +561,13 @@ class ModelStore:
                 queue.__init__(queue.file_size)  # type: ignore[misc]
             return 0
         start = self._start(checkpoint, dispatch_from, clean=clean)
+        if not clean:
+            for queue in self.queues.values():
+                queue.end_at_hole(start)
         found = self.log.scan(start, self.config.checks)
         self._recover_queues([record for _, record in found.records], found.end, clean=clean)
-        cut = self.log.cut(found.end, blank_last=found.stop == "blank")
-        self.recovery.cut = cut
-        self.recovery.cut_bytes = sum(len(data.rstrip(b"\0")) for data in cut.values())
+        blank_last = found.stop == "blank"
+        self.recovery.cut_bytes = self.log.cut(found.end, self.aside, blank_last=blank_last)
         return found.end
 
     def _recover_queues(self, records: Sequence[Record], end: int, *, clean: bool) -> None:
@@ -598,7 +624,7 @@ class ModelStore:
         self, image: Image, checkpoint: Mapping[str, int], end: int, *, clean: bool
     ) -> None:
         """Ours: the index is complete again after the next dispatch, whatever was lost."""
-        missing = not any(path.startswith("index/") for path in image)
+        missing = not any(path.startswith("index/") and data for path, data in image.items())
         if not clean:
             self.indexes.load_after_crash(checkpoint["index_msg_timestamp_ms"])
         trimmed = self.indexes.trim(end)
@@ -620,7 +646,7 @@ class ModelStore:
             for start, data in queue.files.items():
                 files[f"consumequeue/{topic}/{queue_id}/{start:020}"] = bytes(data)
         for number, index in enumerate(self.indexes.files):
-            files[f"index/{number}"] = index.encode()
-        for name, cut in {**self.aside, **self.recovery.cut}.items():
+            files[f"index/{number}"] = flushed(index)
+        for name, cut in self.aside.items():
             files[f"cut/{name}"] = cut
         return files

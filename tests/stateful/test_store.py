@@ -1,0 +1,20 @@
+"""The store and its model live through the same random history without a difference."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from stateful.machine import StoreMachine
+
+STEPS = 50
+# 10,000 steps where everything is checked anew, fewer for who works on it.
+EXAMPLES = {"ci": 200, "fast": 40}[os.environ.get("RMQCORE_HYPOTHESIS", "fast")]
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
