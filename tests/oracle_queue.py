@@ -213,7 +213,7 @@ class Queue:
         """ConsumeQueueStore#getOffsetInQueueByTime; `time_of` gives the store time of (phy, size), -1 if there is none."""
         start = self._file_by_time(timestamp_ms, upper, time_of)
         found = 0 if start is None else self._search(start, timestamp_ms, upper, min_phy, time_of)
-        return max(self.min_offset, min(found, self.max_offset))
+        return min(max(found, self.min_offset), self.max_offset)
 
     def _file_by_time(
         self, timestamp_ms: int, upper: bool, time_of: Callable[[int, int], int]

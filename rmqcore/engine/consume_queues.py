@@ -15,6 +15,7 @@ from rmqcore.engine.consume_queue import ConsumeQueue, correct_min_offset
 from rmqcore.engine.paths import StorePaths, file_name
 from rmqcore.engine.queue_file_behind import BehindEnds
 from rmqcore.engine.queue_file_ends import (
+    RECOVERED_FILES,
     end_of_message,
     first_hole,
     newest_entry,
@@ -101,7 +102,8 @@ class ConsumeQueues:
             for queue, files in self._loaded:
                 at, valid = recovered_end(files)
                 if at >= 0:
-                    max_phy = end_of_message(newest_entry(files, at, valid))
+                    first = max(0, len(files) - RECOVERED_FILES)  # older entries are not looked at
+                    max_phy = end_of_message(newest_entry(files[first:], at - first, valid))
                     self._set_end(queue, files, at, valid, max_phy)
             self._loaded = []
             if synced:
@@ -294,8 +296,10 @@ class ConsumeQueues:
             if not 0 <= queue.phy_offset(last) < min_phy_offset:
                 break
             expired.append(start)
-        if expired:
-            queue.set_first_file(starts[len(expired)])
+        if expired:  # readers first: nobody is sent to a file that is about to go
+            first = starts[len(expired)]
+            queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
+            queue.set_first_file(first)
         for start in expired:
             (self._directory(queue) / file_name(start)).unlink(missing_ok=True)
         return len(expired)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rmqcore._native.cq import CQ_FILLER_SIZE, prefix_below, unpack_cq, valid_prefix
+from rmqcore.engine.paths import MAX_OFFSET
 from rmqcore.engine.queue_files import QueueFile
 
 RECOVERED_FILES = 3
@@ -126,7 +127,7 @@ def end_of_message(entry: np.void | None) -> int:
     """CommitLog offset behind the message of an entry; -1 without one, and for a filler."""
     if entry is None or int(entry["msg_size"]) == CQ_FILLER_SIZE:
         return -1
-    return int(entry["phy_offset"]) + int(entry["msg_size"])
+    return min(int(entry["phy_offset"]) + int(entry["msg_size"]), MAX_OFFSET)
 
 
 def corrected_min(

@@ -190,6 +190,7 @@ void rmq_cq_set(rmq_cq_table *t, rmq_cq *q, int64_t first_file, int64_t last_fil
     publish(&q->max_phy, max_phy);
     /* What a process that died has written may not be on disk: the file that was written last is synced once more. */
     q->flushed = last_file < 0 ? 0 : last_file;
+    if (last_file < 0) __atomic_store_n(&q->new_names, 0, __ATOMIC_RELEASE); /* its directory may be gone too */
     rmq_cq_fds_forget(&t->fds, &q->open, last_file + 1, INT64_MAX);
 }
 
@@ -317,11 +318,15 @@ static int begin(rmq_cq_table *t, rmq_cq *q) {
     return 0;
 }
 
+static inline int64_t end_of_message(int64_t phy_offset, int32_t msg_size) {
+    int64_t end;
+    return __builtin_add_overflow(phy_offset, (int64_t)msg_size, &end) ? INT64_MAX : end;
+}
+
 /* ConsumeQueue#putMessagePositionInfo without the writing: 1 when the row gets an entry at new_end. */
 static inline int stage(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset, int32_t msg_size, int64_t queue_offset) {
     const int64_t size = t->file_size;
-    int64_t end_phy;
-    if (__builtin_add_overflow(phy_offset, (int64_t)msg_size, &end_phy)) end_phy = INT64_MAX;
+    const int64_t end_phy = end_of_message(phy_offset, msg_size);
     if (end_phy <= q->new_max_phy) {
         t->counts.repeats++;
         return 0;
@@ -343,6 +348,9 @@ static inline int stage(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset, int32_t 
         q->fillers = want - q->new_end;
         q->new_end = want;
         q->begins = 1;
+    } else if (queue_offset != 0 && want < q->new_end) {
+        t->counts.repeats++;
+        return 0;
     } else if (q->new_end == q->new_last + size) {
         if (q->new_last > INT64_MAX - 3 * size) {
             t->counts.refused++;
@@ -350,13 +358,8 @@ static inline int stage(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset, int32_t 
         }
         q->new_last += size;
     }
-    if (queue_offset != 0 && want != q->new_end) { /* offset 0 is appended wherever the end is */
-        if (want < q->new_end) {
-            t->counts.repeats++;
-            return 0;
-        }
-        t->counts.gaps++;
-    }
+    /* Offset 0 is appended wherever the end is, others behind a gap as well. */
+    if (queue_offset != 0 && want != q->new_end) t->counts.gaps++;
     q->new_max_phy = end_phy;
     q->new_end += UNIT;
     q->entries++;
@@ -418,14 +421,14 @@ static int write_queue(rmq_cq_table *t, rmq_cq *q) {
     for (;; file += size) {
         const int create = file > q->last_file;
         const int64_t stop = q->new_end < file + size ? q->new_end : file + size;
-        const int64_t count = stop > pos ? stop - pos : 0;
-        if (create || count > 0) {
+        const int64_t count = stop - pos;
+        if (count > 0) { /* else the last file is full */
             int32_t place;
             int code = make_path(t, q, file, t->put_failed);
             if (code < 0) return code;
             const int fd = open_to_write(t, q, file, create, t->put_failed, &place);
             if (fd < 0) return fd;
-            if (file == q->new_first) code = write_fillers(fd, q->fillers);
+            if (q->begins && file == q->new_first) code = write_fillers(fd, q->fillers);
             if (code == 0) code = write_all(fd, bytes, count, pos - file);
             rmq_cq_fds_unpin(&t->fds, place, fd);
             if (code < 0 && create) { /* nothing of it counts: the next attempt finds things as they were */
@@ -439,12 +442,10 @@ static int write_queue(rmq_cq_table *t, rmq_cq *q) {
                 publish(&q->first_file, file);
             }
             publish(&q->last_file, file);
-        }
-        bytes += count;
-        pos += count;
-        if (count > 0) {
+            bytes += count;
+            pos += count;
             const rmq_cq_entry last = rmq_cq_load(bytes - UNIT);
-            publish(&q->max_phy, last.phy_offset + last.msg_size);
+            publish(&q->max_phy, end_of_message(last.phy_offset, last.msg_size));
             publish(&q->end, pos);
         }
         if (file == q->new_last) return 0;
@@ -457,7 +458,7 @@ int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset
     int code = route(t, rows, from_phy_offset, topic_of, topic_count);
     if (code == 0) code = pack(t, rows);
     for (int64_t i = 0; code == 0 && i < t->touched_count; i++) {
-        if (t->touched[i]->new_last >= 0) code = write_queue(t, t->touched[i]);
+        if (t->touched[i]->entries > 0) code = write_queue(t, t->touched[i]);
     }
     return code;
 }

@@ -22,7 +22,7 @@ import os
 
 import numpy as np
 
-from rmqcore._native.cq import CQ_DTYPE, unpack_cq
+from rmqcore._native.cq import CQ_DTYPE as _CQ_DTYPE, unpack_cq
 
 cdef extern from "cq.h" nogil:
     enum:
@@ -441,7 +441,7 @@ cdef class ConsumeQueue:
                 break
             start += found
             count -= found
-        return unpack_cq(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
+        return unpack_cq(b"".join(parts)) if parts else np.empty(0, _CQ_DTYPE)
 
     def get_entry(self, int64_t queue_offset):
         """``(phy_offset, msg_size, tags_code)`` of one entry, None outside the queue and where its file is missing."""

@@ -1,0 +1,239 @@
+"""ConsumeQueues against the slow model: what is put, cut, deleted, damaged and opened again gives the same queues and files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import oracle
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from index_batches import lay_out, quick_folder
+from oracle_queue import ENTRY
+from queue_batches import OurQueue, open_queues, put_records, queue_files, record
+
+from rmqcore.engine.time_search import Boundary, offset_by_time
+
+PER_FILE = 4
+PLACES = [("A", 0), ("A", 1), ("%LMQ%x", 0), ("日本", 7)]
+TYPES = [0, 0, 0, 0x8, 0x4, 0xC]
+
+places = st.sampled_from(PLACES)
+# How far a record's queue offset is from the end of its queue; 0 is what a healthy log has.
+offsets_off = st.sampled_from([0, 0, 0, 0, 0, -1, -3, 1, 2, 5, 11])
+rows = st.lists(
+    st.tuples(places, offsets_off, st.sampled_from(TYPES), st.integers(0, 40)), max_size=25
+)
+
+
+class QueuesMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = quick_folder()
+        self.root = Path(self.folder.name)
+        self.queues = open_queues(self.root, PER_FILE)
+        self.model: dict[tuple[str, int], OurQueue] = {}
+        self.log_end = 100
+        self.behind = False
+
+    def teardown(self) -> None:
+        self.queues.close()
+        self.folder.cleanup()
+
+    def of(self, place: tuple[str, int]) -> OurQueue:
+        return self.model.setdefault(place, OurQueue(PER_FILE * ENTRY))
+
+    def drop_behind(self) -> None:
+        if self.behind:
+            self.behind = False
+            for queue in self.model.values():
+                queue.drop_behind()
+
+    # ---- putting ----
+
+    @rule(rows=rows, batch_rows=st.sampled_from([1, 2, 7, 100]), skipped=st.integers(0, 4))
+    def put_batches(self, rows: list[Any], batch_rows: int, skipped: int) -> None:
+        """Records of a log, the first of which are below the offset from which on they are wanted."""
+        ends = {place: queue.max_offset for place, queue in self.model.items()}
+        records = []
+        for place, off, sys_flag, size in rows:
+            queue_offset = max(0, ends.get(place, 0) + off)
+            if sys_flag in (0, 0x8):
+                ends[place] = queue_offset + 1
+            topic, queue_id = place
+            one = record(
+                topic,
+                queue_id,
+                queue_offset,
+                0,
+                tags=f"T{size % 3}",
+                sys_flag=sys_flag,
+                body=bytes(size),
+            )
+            records.append(one)
+        records = lay_out(records, self.log_end)
+        begin = records[min(skipped, len(records) - 1)].phy_offset if records else 0
+        put_records(self.queues, records, rows=batch_rows, from_phy_offset=begin)
+        if records:
+            self.drop_behind()
+            self.log_end = records[-1].phy_offset + (records[-1].msg_size or 0)
+        for one in records:
+            if one.phy_offset >= begin and one.sys_flag in (0, 0x8):
+                queue = self.of((oracle.text_of(one.topic), one.queue_id))
+                read = oracle.decode_record(oracle.encode_record(one))
+                assert isinstance(read, oracle.Record)
+                queue.put(one.phy_offset, one.msg_size or 0, read.tags_code, one.queue_offset)
+
+    @rule(
+        place=places,
+        phy_offset=st.integers(0, 5000),
+        size=st.integers(1, 300),
+        code=st.integers(-(1 << 63), (1 << 63) - 1),
+        queue_offset=st.integers(0, 40),
+    )
+    def put_entry(
+        self, place: tuple[str, int], phy_offset: int, size: int, code: int, queue_offset: int
+    ) -> None:
+        self.drop_behind()
+        self.queues.put_entry(*place, phy_offset, size, code, queue_offset)
+        self.of(place).put(phy_offset, size, code, queue_offset)
+
+    # ---- the log's ends move ----
+
+    @rule(log_min=st.integers(0, 6000))
+    def correct_min_offsets(self, log_min: int) -> None:
+        self.queues.correct_min_offsets(log_min)
+        for queue in self.model.values():
+            queue.correct_min(log_min)
+
+    @rule(log_min=st.integers(0, 6000))
+    def delete_expired(self, log_min: int) -> None:
+        deleted = self.queues.delete_expired(log_min)
+        assert deleted == sum(queue.delete_expired(log_min) for queue in self.model.values())
+
+    @rule(back=st.sampled_from([0, 1, 50, 200, 1000, 100_000]))
+    def truncate(self, back: int) -> None:
+        limit = max(0, self.log_end - back)
+        newest = max((queue.max_phy for queue in self.model.values()), default=-1)
+        cut = 0
+        if newest >= limit:
+            cut = sum(queue.truncate(limit) for queue in self.model.values())
+        for queue in self.model.values():
+            queue.drop_behind()
+        self.behind = False
+        assert self.queues.truncate(limit) == cut
+        self.log_end = max(100, limit)
+
+    @rule()
+    def destroy_all(self) -> None:
+        self.queues.destroy_all()
+        self.model = {place: OurQueue(PER_FILE * ENTRY) for place in self.model}
+        self.behind = False
+
+    @rule(least_pages=st.integers(0, 2))
+    def flush(self, least_pages: int) -> None:
+        self.queues.flush(least_pages)
+
+    # ---- opening again ----
+
+    @rule(
+        damage=st.lists(
+            st.tuples(
+                places,
+                st.integers(0, 30),
+                st.sampled_from([(0, 0, 0), (0, -1, 5), (7, 9, 11), (1 << 50, 1, 0)]),
+            ),
+            max_size=2,
+        ),
+    )
+    def reopen(self, damage: list[tuple[tuple[str, int], int, tuple[int, int, int]]]) -> None:
+        """As after a kill: entries may be damaged, also behind the end; what was in memory is gone."""
+        self.queues.close()
+        for place, number, entry in damage:
+            self._damage(place, number, entry)
+        kept = {}
+        for place, queue in self.model.items():
+            if queue.files:
+                kept[place] = replace(queue, min_logic=0, created_first=None)
+                kept[place].recover()
+        before = queue_files(self.root)
+        self.model = kept
+        self.behind = True
+        self.queues = open_queues(self.root, PER_FILE)
+        assert queue_files(self.root) == before  # recovery reads
+
+    def _damage(self, place: tuple[str, int], number: int, entry: tuple[int, int, int]) -> None:
+        queue = self.model.get(place)
+        if queue is None or not queue.files:
+            return
+        start = max(queue.files) if number < 20 else min(queue.files)
+        pos = number % PER_FILE * ENTRY
+        oracle.CQ_ENTRY.pack_into(queue.files[start], pos, *entry)
+        path = self.root / "consumequeue" / place[0] / str(place[1]) / f"{start:020d}"
+        path.write_bytes(queue.files[start])
+
+    # ---- what must hold ----
+
+    @invariant()
+    def the_same_queues(self) -> None:
+        assert set(self.queues.queues()) >= set(self.model)
+        for place, model in self.model.items():
+            queue = self.queues.find(*place)
+            assert queue is not None
+            assert (queue.min_offset, queue.max_offset) == (model.min_offset, model.max_offset)
+            assert queue.max_phy_offset == model.max_phy
+            for queue_offset in range(-1, model.max_offset + 2):
+                assert queue.get_entry(queue_offset) == model.entry(queue_offset)
+            first = model.starts[0] // ENTRY if model.starts else 0
+            found = queue.entries(first, 1000).tolist()
+            assert found == [model.read(*divmod_file(q)) for q in range(first, model.max_offset)]
+        assert self.queues.max_phy_offset == max([-1, *(q.max_phy for q in self.model.values())])
+
+    @invariant()
+    def the_same_files(self) -> None:
+        want = {
+            place: {start: bytes(data) for start, data in queue.files.items()}
+            for place, queue in self.model.items()
+            if queue.files
+        }
+        assert queue_files(self.root) == want
+
+    @rule(
+        place=places,
+        timestamp=st.integers(-1, 130),
+        boundary=st.sampled_from(Boundary),
+        log_min=st.integers(0, 4000),
+    )
+    def offset_by_time(
+        self, place: tuple[str, int], timestamp: int, boundary: Boundary, log_min: int
+    ) -> None:
+        """Times that rise with the log, with equal ones, and messages that cannot be read."""
+        queue, model = self.queues.find(*place), self.model.get(place)
+        if queue is None or model is None:
+            return
+
+        def time_of(phy_offset: int) -> int:
+            return -1 if phy_offset < 0 or phy_offset % 11 == 10 else phy_offset // 100
+
+        found = offset_by_time(
+            queue, queue.min_offset, queue.max_offset, log_min, timestamp, boundary, time_of
+        )
+        if model.min_offset >= model.max_offset:  # all its messages are gone; Java throws
+            assert found == model.max_offset
+            return
+        want = model.offset_by_time(
+            timestamp, boundary is Boundary.UPPER, log_min, lambda phy, _: time_of(phy)
+        )
+        assert found == want
+
+
+def divmod_file(queue_offset: int) -> tuple[int, int]:
+    """Start of the file that holds an entry, and the byte in it."""
+    number, place = divmod(queue_offset, PER_FILE)
+    return number * PER_FILE * ENTRY, place * ENTRY
+
+
+QueuesMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestQueues = QueuesMachine.TestCase
