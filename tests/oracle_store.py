@@ -602,7 +602,10 @@ class ModelStore:
 
     def _start(self, checkpoint: Mapping[str, int], dispatch_from: int, *, clean: bool) -> int:
         """CommitLog#isMappedFileMatchedRecover over the newest files."""
-        looked_at = self.log.starts[-self.config.commit_log_recover_max_num :]
+        starts = self.log.starts
+        looked_at = starts[-self.config.commit_log_recover_max_num :]
+        while 0 <= dispatch_from < looked_at[0] and len(looked_at) < len(starts):
+            looked_at = starts[-len(looked_at) - 1 :]  # ours: as far back as the queues end
         for start in reversed(looked_at):
             first = self.log.first_record(start, self.config.checks)
             if first is None or first.store_timestamp_ms == 0:

@@ -78,6 +78,7 @@ class Appender:
 def view_at(
     files: MappedFiles, phy_offset: int, end_offset: int, levels: DelayLevels
 ) -> MessageView | None: ...
+
 @final
 class QueryResult:
     @property

@@ -60,7 +60,8 @@ def choose_start(
 ) -> Start:
     """Find the file to begin with.
 
-    ``commit_log_recover_max_num`` files are looked at; when none matches, the last one looked at is taken.
+    ``commit_log_recover_max_num`` files are looked at, and more while there are queues that end before them; when none matches,
+    the last one looked at is taken.
 
     Parameters
     ----------
@@ -76,7 +77,9 @@ def choose_start(
         why = _matches(first, checkpoint, dispatch_from, config, clean_exit=clean_exit)
         if why:
             return Start(number, True, why, looked_at)
-        if looked_at >= most:
+        # Java stops here even where queues end before this file, and never makes the entries between.
+        missing = 0 <= dispatch_from < files[number].file_from_offset
+        if looked_at >= most and not missing:
             return Start(number, False, f"none of the newest {most} files matched", looked_at)
     return Start(0, False, "the oldest file", len(files))
 

@@ -52,6 +52,7 @@ class StoreParts:
         self.config = config
         if create:
             make_directory(paths.root)
+            make_directory(paths.commitlog)
         elif not paths.commitlog.is_dir():
             raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
         self.lock = StoreLock(paths.lock).acquire()

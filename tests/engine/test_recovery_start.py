@@ -71,6 +71,12 @@ def test_without_queues_the_newest_ten_are_read(store: BuiltStore) -> None:
     assert (oldest.number, oldest.matched, oldest.files_looked_at) == (0, False, 12)
 
 
+def test_where_queues_end_earlier_more_files_are_read(store: BuiltStore) -> None:
+    """Dispatch was more files behind than a recovery looks at: the entries between were never made again."""
+    chosen = choose(store, FILE_SIZE + 5, commit_log_recover_max_num=3)
+    assert (chosen.number, chosen.matched, chosen.files_looked_at) == (1, True, 11)
+
+
 def test_the_tenth_newest_is_taken_whether_it_matches_or_not(store: BuiltStore) -> None:
     assert choose(store, 2 * FILE_SIZE).matched
     assert not choose(store, 2 * FILE_SIZE - 1).matched

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum { MSYNC, FSYNC, PWRITE, FALLOCATE, FTRUNCATE, MMAP, MADVISE, OPEN, RENAME, UNLINK, MKDIR, KINDS };
-static const char *const names[KINDS] = {"msync", "fsync", "pwrite", "fallocate", "ftruncate", "mmap",
-                                         "madvise", "open", "rename", "unlink", "mkdir"};
+static const char *const names[KINDS] = {"msync",   "fsync", "pwrite", "fallocate", "ftruncate", "mmap",
+                                         "madvise", "open",  "rename", "unlink",    "mkdir"};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char root[4096];

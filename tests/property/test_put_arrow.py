@@ -1,4 +1,4 @@
-"""put_arrow of rows against put_many of the equal messages: the same bytes, offsets, statuses, whatever types the columns have."""
+"""put_arrow of rows against put_many of the equal messages: the same bytes, offsets, statuses, whatever types there are."""
 
 from __future__ import annotations
 
