@@ -79,8 +79,8 @@ def test_where_queues_end_earlier_more_files_are_read(store: BuiltStore) -> None
 
 def test_the_tenth_newest_is_taken_whether_it_matches_or_not(store: BuiltStore) -> None:
     assert choose(store, 2 * FILE_SIZE).matched
-    assert not choose(store, 2 * FILE_SIZE - 1).matched
-    assert choose(store, 2 * FILE_SIZE - 1).number == 2
+    assert not choose(store).matched
+    assert choose(store).number == 2
 
 
 def test_a_crash_begins_by_the_checkpoint(store: BuiltStore) -> None:
@@ -131,7 +131,7 @@ def test_a_store_time_of_zero_never_matches(store: BuiltStore) -> None:
 
 def test_a_record_of_another_place(store: BuiltStore) -> None:
     store.change_log(11 * FILE_SIZE + 28, (5).to_bytes(8, "big"))
-    assert choose(store, 6).number == 2
+    assert choose(store, 6).number == 0
     assert choose(store, 6, check_commit_log_offset_on_recover=False).number == 11
 
 
