@@ -1,4 +1,4 @@
-"""What the tests of consume queues share: batches as a dispatcher hands them on, the files on disk, the slow model."""
+"""What the tests of consume queues share: batches as a dispatcher hands them on and the files on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import oracle
-from oracle_queue import ENTRY, Queue
+from oracle_queue import ENTRY
 
 from rmqcore._native import scan
 from rmqcore._native.queues import COLUMNS
@@ -91,13 +91,3 @@ def entries_of(data: bytes) -> list[tuple[int, int, int]]:
     found = oracle.unpack_cq(data[: len(data) - len(data) % ENTRY])
     end = next((i for i, (phy, size, _) in enumerate(found) if phy < 0 or size <= 0), len(found))
     return found[:end]
-
-
-class OurQueue(Queue):
-    """The model with what the package does better than Java: an only file that is empty is filled up to its first entry."""
-
-    def put(self, phy: int, size: int, code: int, queue_offset: int) -> None:
-        want = queue_offset * ENTRY
-        if self.starts == [self.end] and self.end < want < self.end + self.file_size:
-            self.created_first = self.end
-        super().put(phy, size, code, queue_offset)

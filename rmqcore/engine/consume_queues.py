@@ -15,7 +15,6 @@ from rmqcore.engine.consume_queue import ConsumeQueue, correct_min_offset
 from rmqcore.engine.paths import StorePaths, file_name
 from rmqcore.engine.queue_file_behind import BehindEnds
 from rmqcore.engine.queue_file_ends import (
-    RECOVERED_FILES,
     end_of_message,
     first_hole,
     newest_entry,
@@ -102,8 +101,7 @@ class ConsumeQueues:
             for queue, files in self._loaded:
                 at, valid = recovered_end(files)
                 if at >= 0:
-                    first = max(0, len(files) - RECOVERED_FILES)  # older entries are not looked at
-                    max_phy = end_of_message(newest_entry(files[first:], at - first, valid))
+                    max_phy = end_of_message(newest_entry(files, at, valid))
                     self._set_end(queue, files, at, valid, max_phy)
             self._loaded = []
             if synced:

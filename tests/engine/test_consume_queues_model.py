@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from index_batches import lay_out, quick_folder
-from oracle_queue import ENTRY
-from queue_batches import OurQueue, open_queues, put_records, queue_files, record
+from oracle_queue import ENTRY, Queue
+from queue_batches import open_queues, put_records, queue_files, record
 
 from rmqcore.engine.time_search import Boundary, offset_by_time
 
@@ -34,7 +34,7 @@ class QueuesMachine(RuleBasedStateMachine):
         self.folder = quick_folder()
         self.root = Path(self.folder.name)
         self.queues = open_queues(self.root, PER_FILE)
-        self.model: dict[tuple[str, int], OurQueue] = {}
+        self.model: dict[tuple[str, int], Queue] = {}
         self.log_end = 100
         self.behind = False
 
@@ -42,8 +42,8 @@ class QueuesMachine(RuleBasedStateMachine):
         self.queues.close()
         self.folder.cleanup()
 
-    def of(self, place: tuple[str, int]) -> OurQueue:
-        return self.model.setdefault(place, OurQueue(PER_FILE * ENTRY))
+    def of(self, place: tuple[str, int]) -> Queue:
+        return self.model.setdefault(place, Queue(PER_FILE * ENTRY))
 
     def drop_behind(self) -> None:
         if self.behind:
@@ -129,7 +129,7 @@ class QueuesMachine(RuleBasedStateMachine):
     @rule()
     def destroy_all(self) -> None:
         self.queues.destroy_all()
-        self.model = {place: OurQueue(PER_FILE * ENTRY) for place in self.model}
+        self.model = {place: Queue(PER_FILE * ENTRY) for place in self.model}
         self.behind = False
 
     @rule(least_pages=st.integers(0, 2))
@@ -156,7 +156,7 @@ class QueuesMachine(RuleBasedStateMachine):
         kept = {}
         for place, queue in self.model.items():
             if queue.files:
-                kept[place] = replace(queue, min_logic=0, created_first=None)
+                kept[place] = replace(queue, min_logic=0)
                 kept[place].recover()
         before = queue_files(self.root)
         self.model = kept
@@ -224,7 +224,10 @@ class QueuesMachine(RuleBasedStateMachine):
             assert found == model.max_offset
             return
         want = model.offset_by_time(
-            timestamp, boundary is Boundary.UPPER, log_min, lambda phy, _: time_of(phy)
+            timestamp,
+            boundary is Boundary.UPPER,
+            log_min,
+            lambda phy, size: -1 if size == oracle.CQ_FILLER[1] else time_of(phy),
         )
         assert found == want
 
