@@ -11,7 +11,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
@@ -280,7 +279,7 @@ def encoded_size(Message message not None, bint append_prop_crc=False):
     cdef rmq_put put
     cdef uint8_t props[PROPS_ROOM]
     cdef int seen = 0
-    cdef object topic = message.topic
+    cdef object _topic = message.topic  # held: the text that put.msg points into
     fill(message, &put, append_prop_crc, props, PROPS_ROOM, &seen)
     put.msg.body_len = len(message.body) if message.body is not None else 0
     put.msg.append_prop_crc = append_prop_crc
@@ -588,7 +587,7 @@ cdef class Appender:
         cdef rmq_put put
         cdef uint8_t props[PROPS_ROOM]
         cdef Py_buffer buffer
-        cdef object topic = message.topic, body = message.body  # held: another thread may change the message
+        cdef object _topic = message.topic, body = message.body  # held: another thread may change the message
         cdef int seen = 0
         if self.refused is not None:
             self.refuse()
@@ -792,7 +791,8 @@ cdef int check_batch(list messages) except -1:
             or memcmp(message.store_packed, first.store_packed, RMQ_HOST_V6_SIZE if first.store_v6 else RMQ_HOST_V4_SIZE)
             or (message.topic is not first.topic and message.topic != first.topic)
         ):
-            raise ValueError(f"put_batch: message {place} differs from message 0 in {differing(first, message)}, which a batch shares")
+            what = differing(first, message)
+            raise ValueError(f"put_batch: message {place} differs from message 0 in {what}, which a batch shares")
     return 0
 
 
@@ -834,7 +834,7 @@ cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offs
 
 
 def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
-    """The message whose record starts at `phy_offset` and ends at or before `end_offset`, over the mapping; None: there is none."""
+    """The message whose record starts at `phy_offset` and ends at or before `end_offset`; None: there is none."""
     return view_of(files, phy_offset, end_offset, levels)
 
 

@@ -3,7 +3,7 @@
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport uint8_t
 
 cdef extern from "text.h" nogil:
     size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) noexcept
