@@ -86,6 +86,17 @@ def test_types_without_an_entry_and_rows_below_the_offset_are_passed_over(tmp_pa
     assert queue.min_offset == 1
 
 
+def test_a_message_is_a_repeat_by_where_it_ends(tmp_path: Path) -> None:
+    """Nothing else protects offset 0, which is appended wherever the queue ends."""
+    queues = open_queues(tmp_path)
+    for phy_offset, size in [(1000, 100), (1000, 100), (1050, 50), (1050, 51), (0, 1101)]:
+        queues.put_entry("T", 0, phy_offset, size, 0, 0)
+    queue = queues.find("T", 0)
+    assert queue is not None
+    assert queue.entries(0, 9)["phy_offset"].tolist() == [1000, 1050]
+    assert queues._table.repeats == 3
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
 def test_one_batch_fills_many_files(tmp_path: Path, rows: int) -> None:
     queues = open_queues(tmp_path, entries_per_file=2)

@@ -205,6 +205,20 @@ def test_delayed_messages_are_filtered_by_their_deliver_time(tmp_path: Path) -> 
     assert bench.get(queue=queue, tags=TagFilter("x")).status.name == "NO_MATCHED_MESSAGE"
 
 
+@pytest.mark.parametrize("code", [-(1 << 31) - 1, -(1 << 63), -(1 << 32)])
+def test_an_entry_that_points_to_an_extension_is_filtered_by_its_record(
+    tmp_path: Path, code: int
+) -> None:
+    bench = Bench(tmp_path, [record("T", 0, i, 0, tags=f"G{i}") for i in range(2)])
+    for number, one in enumerate(bench.records):
+        bench.queues.put_entry("ext", 0, one.phy_offset, one.msg_size or 0, code, number)
+    queue = bench.queue("ext")
+    assert len(bench.get(queue=queue)) == 2
+    assert offsets(bench.get(queue=queue, tags=TagFilter("G1"))) == [1]
+    result = bench.get(queue=queue, tags=TagFilter("G2"))
+    assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 2)
+
+
 # ---- what is not there ------------------------------------------------------------------------------
 
 
