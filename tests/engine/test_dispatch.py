@@ -327,8 +327,10 @@ def test_entries_of_light_queues(tmp_path: Path, lmq: bool) -> None:
     store = BuiltStore(tmp_path, log_file_size=FILE_SIZE)
     plain = store.put("T", 1)
     first = store.put("T", 1, properties=multi("%LMQ%a,other", "5,6"))
-    for topic in ("%RETRY%g", "%DLQ%g", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX"):
+    for topic in ("%RETRY%g", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX"):
         store.put(topic, 1, properties=multi("%LMQ%a", "7"))
+    # No put gives a dead letter such offsets, but one that has them is followed, as in Java.
+    dead = store.put("%DLQ%g", 1, properties=multi("%LMQ%a", "7"))
     store.put("T", 1, properties=multi("%LMQ%a", "8"), sys_flag=0x4)
     last = store.put("T", 2, properties=multi("%LMQ%a", "6"), sys_flag=0x8)
     store.write_log()
@@ -341,6 +343,7 @@ def test_entries_of_light_queues(tmp_path: Path, lmq: bool) -> None:
     assert bench.queues.entries == [
         ("%LMQ%a", light, first.phy_offset, first.msg_size, first.tags_code, 5),
         ("other", 1, first.phy_offset, first.msg_size, first.tags_code, 6),
+        ("%LMQ%a", light, dead.phy_offset, dead.msg_size, dead.tags_code, 7),
         ("%LMQ%a", light * 2, last.phy_offset, last.msg_size, last.tags_code, 6),
     ]
     assert len(bench.queues.rows) == len(store.records)
