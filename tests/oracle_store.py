@@ -254,11 +254,14 @@ class ModelStore:
         self._sync([message])
         return answer
 
-    def put_many(self, messages: Sequence[ModelMessage], now_ms: int) -> list[Put]:
+    def put_many(
+        self, messages: Sequence[ModelMessage], now_ms: int, *, to_light: bool = True
+    ) -> list[Put]:
+        """Each for itself, with one sync for all. Arrow rows never go to light queues."""
         before = self.log.end
         answers = []
         for message in messages:
-            light = self._light_names(message)
+            light = self._light_names(message) if to_light else None
             if light is not None:
                 answers.append(self._put_light(message, light, now_ms))
                 continue

@@ -13,12 +13,14 @@ from oracle_store import Image
 
 # Damage that a power cut can do to what was not flushed, and what people do to a directory.
 LOG_DAMAGE = ["torn", "flipped", "garbage_tail", "stale_tail", "zeros_between", "more_files"]
-QUEUE_DAMAGE = ["no_queues", "no_queue", "no_last_queue_file", "zero_entries", "wild_entry"]
+QUEUE_DAMAGE = ["no_queues", "no_queue", "no_last_queue_file", "zero_entries", "wild_entry", "hole"]
 INDEX_DAMAGE = ["no_index", "no_last_index_file", "empty_index_file"]
 OTHER_DAMAGE = ["no_checkpoint", "zero_checkpoint", "old_checkpoint", "no_abort", "no_first_file"]
 DAMAGE = [*LOG_DAMAGE, *QUEUE_DAMAGE, *INDEX_DAMAGE, *OTHER_DAMAGE]
 NOT_MENDED = {*QUEUE_DAMAGE, "stale_tail", "no_first_file", "no_abort", "old_checkpoint"}
 
+
+kinds = st.lists(st.sampled_from(DAMAGE), min_size=1, max_size=3, unique=True)
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -124,6 +126,18 @@ class Damage:
     def _no_last_queue_file(self, draw: Draw) -> None:
         for name in self._queue(draw)[-1:]:
             del self.image[name]
+
+    def _hole(self, draw: Draw) -> None:
+        """A file anywhere in the longest queue, or the end of one, did not get to the disk."""
+        folders = {name.rpartition("/")[0] for name in paths(self.image, "consumequeue")}
+        names = max((paths(self.image, folder) for folder in sorted(folders)), key=len, default=[])
+        if names:
+            name = draw(st.sampled_from(names))
+            size = len(self.image[name])
+            first = draw(st.integers(0, size // 20 - 1))
+            self.image[name] = self.image[name][: 20 * first].ljust(size, b"\0")
+            if draw(st.booleans()):
+                del self.image[name]
 
     def _zero_entries(self, draw: Draw) -> None:
         for name in self._queue(draw)[-1:]:

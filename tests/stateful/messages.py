@@ -145,5 +145,9 @@ def to_table(messages: Iterable[ModelMessage]) -> Any:
             "born_timestamp_ms": pa.array([row.born_timestamp_ms for row in rows], pa.int64()),
             "born_host": pa.array([host_text(row.born_host) for row in rows], pa.string()),
             "store_host": pa.array([host_text(row.store_host) for row in rows], pa.string()),
+            "reconsume_times": pa.array([row.reconsume_times for row in rows], pa.int32()),
+            "prepared_transaction_offset": pa.array(
+                [row.prepared_transaction_offset for row in rows], pa.int64()
+            ),
         }
     )
