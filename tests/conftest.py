@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tarfile
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,10 @@ settings.register_profile(
     "ci", max_examples=int(os.environ.get("RMQCORE_EXAMPLES", "1500")), **_common
 )
 settings.load_profile(os.environ.get("RMQCORE_HYPOTHESIS", "fast"))
+
+# A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that: tests of
+# Ctrl-C failed there and nowhere else.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GOLDEN_ARCHIVE = Path(__file__).parent / "conformance" / "golden.tar.xz"
 
