@@ -9,7 +9,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -46,6 +46,33 @@ class LogFile:
     def name(self) -> str:
         """The file as messages name it: ``commitlog/00000000000000000000``."""
         return f"{self.path.parent.name}/{self.path.name}"
+
+    def open(
+        self, unreadable: Callable[[int, int, OSError], None]
+    ) -> AbstractContextManager[LogBytes]:
+        """Open for positional reads; see `LogBytes`."""
+        return open_log_file(self, unreadable)
+
+
+@dataclass(frozen=True)
+class LogShape:
+    """What a walk over one file must know of the others.
+
+    Attributes
+    ----------
+    file_size : int
+        Bytes that every file should have; see `mapped_file_size`.
+    tail_from : int
+        CommitLog offset of the file in which the log ends; see `tail_offset`.
+    """
+
+    file_size: int
+    tail_from: int
+
+    @classmethod
+    def of(cls, files: list[LogFile]) -> LogShape:
+        """The shape of a log, from all its files; reads the beginning of the last ones."""
+        return cls(mapped_file_size(files), tail_offset(files))
 
 
 def list_log_files(paths: StorePaths) -> list[LogFile]:
@@ -87,14 +114,21 @@ def tail_offset(files: list[LogFile]) -> int:
     Java allocates the next file while the current one is being filled, so a store that is in use or was killed has one.
     """
     for file in reversed(files):
-        try:
-            with open(file.path, "rb") as stream:
-                header = stream.read(8)
-        except OSError:
-            header = b"unreadable: not known to be empty"
-        if header.strip(b"\0"):
+        if _begins_with_data(file):
             return file.file_from_offset
     return files[0].file_from_offset if files else 0
+
+
+def _begins_with_data(file: LogFile) -> bool:
+    """Whether one of the first 8 bytes is not 0, or cannot be read."""
+    unread: list[OSError] = []
+    header = bytearray(8)
+    try:
+        with file.open(lambda start, end, error: unread.append(error)) as source:
+            got = source.read_into(memoryview(header), 0)
+    except OSError:
+        return True
+    return bool(unread) or bool(header[:got].strip(b"\0"))
 
 
 class LogBytes:

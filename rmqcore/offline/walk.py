@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rmqcore._native import scan
 from rmqcore._native.codec import describe
 from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import LogFile, mapped_file_size, open_log_file, tail_offset
+from rmqcore.offline.files import LogFile, LogShape
 from rmqcore.offline.window import Window
 
 Rows = TypeVar("Rows", covariant=True)
@@ -68,6 +68,8 @@ class LogWalk(Generic[Rows]):
         CommitLog offsets: files outside are not opened. The sink's filter decides on records.
     aligned_start : bool
         A record is known to start at `start`: do not walk its file from the beginning.
+    shape : LogShape, optional
+        Of the whole log, when `files` are only some of it.
     blanks : bool
         Yield a `Blank` where one lies.
     progress : callable, optional
@@ -89,11 +91,13 @@ class LogWalk(Generic[Rows]):
         start: int | None = None,
         stop: int | None = None,
         aligned_start: bool = False,
+        shape: LogShape | None = None,
         blanks: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        self._file_size = mapped_file_size(files)
-        self._tail_from = tail_offset(files)
+        shape = shape or LogShape.of(files)
+        self._file_size = shape.file_size
+        self._tail_from = shape.tail_from
         self._files = [
             file
             for file in files
@@ -115,7 +119,7 @@ class LogWalk(Generic[Rows]):
         previous: LogFile | None = None
         for file in self._files:
             if previous is not None:
-                self._note_gap(previous, file)
+                self._damage += gap_between(previous, file, self._file_size)
             try:
                 yield from self._walk_file(file)
             except FileNotFoundError:
@@ -141,7 +145,7 @@ class LogWalk(Generic[Rows]):
             self._add(file, start, end, "unreadable", "bytes", "readable", str(error))
 
         with (
-            open_log_file(file, unreadable) as source,
+            file.open(unreadable) as source,
             closing(Window(source, file.size)) as window,
         ):
             tail = file.file_from_offset >= self._tail_from
@@ -225,16 +229,6 @@ class LogWalk(Generic[Rows]):
         else:
             self._note(file, pos, window.end, "record", error)
 
-    def _note_gap(self, previous: LogFile, file: LogFile) -> None:
-        end = previous.file_from_offset + self._file_size
-        if previous.size < self._file_size:
-            short_end = min(end, file.file_from_offset) - previous.file_from_offset
-            sizes = (self._file_size, previous.size)
-            self._add(previous, previous.size, short_end, "short_file", "file size", *sizes)
-        if file.file_from_offset > end:
-            name = f"{file.path.parent.name}/{end:020}"
-            self._add(file, end - file.file_from_offset, 0, "missing_file", "file", name, "missing")
-
     def _note(
         self, file: LogFile, start: int, end: int, kind: str, error: tuple[int, int, int]
     ) -> None:
@@ -254,13 +248,40 @@ class LogWalk(Generic[Rows]):
         expected: object,
         found: object,
     ) -> None:
-        """Add a range, positions in the file; an empty one says nothing and is left out."""
-        if end > start:
-            base = file.file_from_offset
-            self._damage.append(
-                DamageRange(base + start, base + end, kind, file.name, field, expected, found)
-            )
+        self._damage += damage_of(file, start, end, kind, field, expected, found)
 
     def _report_progress(self, pos: int) -> None:
         if self._progress is not None:
             self._progress(self._done_bytes + pos, self._total_bytes)
+
+
+def gap_between(previous: LogFile, file: LogFile, file_size: int) -> list[DamageRange]:
+    """What lacks between a file and the one before it: the end of a short file, files that are not there."""
+    gaps: list[DamageRange] = []
+    end = previous.file_from_offset + file_size
+    if previous.size < file_size:
+        short_end = min(end, file.file_from_offset) - previous.file_from_offset
+        gaps += damage_of(
+            previous, previous.size, short_end, "short_file", "file size", file_size, previous.size
+        )
+    if file.file_from_offset > end:
+        name = f"{file.path.parent.name}/{end:020}"
+        start = end - file.file_from_offset
+        gaps += damage_of(file, start, 0, "missing_file", "file", name, "missing")
+    return gaps
+
+
+def damage_of(
+    file: LogFile,
+    start: int,
+    end: int,
+    kind: str,
+    field: str,
+    expected: object,
+    found: object,
+) -> list[DamageRange]:
+    """A range from positions in a file; an empty one says nothing and is left out."""
+    if end <= start:
+        return []
+    base = file.file_from_offset
+    return [DamageRange(base + start, base + end, kind, file.name, field, expected, found)]
