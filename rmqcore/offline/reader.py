@@ -63,7 +63,7 @@ class StoreReader:
     ) -> None:
         self.path = Path(path)
         self.damage: list[DamageRange] = []
-        self.paths = _store_paths(self.path)
+        self.paths = store_paths(self.path)
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
@@ -312,7 +312,16 @@ def read(path: str | os.PathLike[str], *, config: MessageStoreConfig | None = No
     return StoreReader(path, config=config)
 
 
-def _store_paths(root: Path) -> StorePaths:
+def store_paths(root: Path) -> StorePaths:
+    """Where the parts of a store lie, given its root or its ``commitlog`` directory.
+
+    Raises
+    ------
+    NotAStoreError
+        The directory holds none of the parts of a store.
+    FileNotFoundError, NotADirectoryError
+        There is no such directory.
+    """
     names = {
         entry.name for entry in os.scandir(root)
     }  # says that there is no such directory, or that it is none

@@ -1,0 +1,97 @@
+"""One split read: the rows that it owns, and the damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.walk import Blank, LogWalk, Sink
+from rmqcore.spark.split_start import SplitStart, find_split_start
+from rmqcore.spark.splits import Split
+
+Rows = TypeVar("Rows")
+
+
+class SplitScan(Generic[Rows]):
+    """The walk over one split.
+
+    Parameters
+    ----------
+    split : Split
+    sink : Sink
+        Made with ``stop_offset=stop_offset(split, ...)``.
+    verify_crc : bool
+        Leave out records that fail their CRC; they are damage either way.
+
+    Attributes
+    ----------
+    damage : list of DamageRange
+        Ranges that start in the split; whole, also where they go on behind it.
+    start_phy_offset : int or None
+        Where the split's first record or damage begins, once `run` has begun; None when nothing of the file's log lies there.
+    end_phy_offset : int
+        After `run`: where the first record or damage after the split begins.
+    resynced : set of int
+        Starts of records that were found by search, behind damage.
+    """
+
+    def __init__(self, split: Split, sink: Sink[Rows], *, verify_crc: bool = False) -> None:
+        self.split = split
+        self.damage: list[DamageRange] = []
+        self.resynced: set[int] = set()
+        self.start_phy_offset: int | None = None
+        self.end_phy_offset = split.start
+        self._sink = sink
+        self._verify_crc = verify_crc
+
+    def run(self) -> Iterator[Rows]:
+        """Yield what the sink gathered each time it is full and at the end.
+
+        Raises
+        ------
+        SplitError
+            The next split begins elsewhere than this one ends.
+        """
+        split = self.split
+        found = self._find_start()
+        self.start_phy_offset = found.phy_offset
+        if found.resynced and found.phy_offset is not None:
+            self.resynced.add(found.phy_offset)
+        if found.phy_offset is None or (split.end is not None and found.phy_offset >= split.end):
+            return
+        walk = LogWalk(
+            [split.file],
+            self._sink,
+            self.damage,
+            verify_crc=self._verify_crc,
+            start=found.phy_offset,
+            stop=split.end,
+            aligned_start=True,
+            shape=split.shape,
+        )
+        seen = 0
+        for rows in walk.run():
+            assert not isinstance(rows, Blank)
+            seen = self._note_resynced(seen)
+            yield rows
+        self._note_resynced(seen)
+        self.end_phy_offset = walk.end_phy_offset
+
+    def _find_start(self) -> SplitStart:
+        split = self.split
+        if split.aligned:
+            return SplitStart(split.start, resynced=False)
+        return find_split_start(split.file, split.shape, split.start, split.max_record_size)
+
+    def _note_resynced(self, seen: int) -> int:
+        for found in self.damage[seen:]:
+            if found.kind != "crc":
+                self.resynced.add(found.end_phy_offset)
+        return len(self.damage)
+
+
+def stop_offset(split: Split, end_phy_offset: int | None = None) -> int | None:
+    """The first CommitLog offset that a sink must leave alone: the split's end, or a reader's own before it."""
+    ends = [end for end in (split.end, end_phy_offset) if end is not None]
+    return min(ends, default=None)
