@@ -15,6 +15,7 @@ CRC32 = ["crc32.c", "crc32_pclmul.c", "crc32_vpclmul.c", "crc32_arm.c"]
 RECORD = ["record.c", "properties.c", "utf8.c", "text.c", *CRC32, "jhash.c"]
 COLUMNS = [
     "resync.c",
+    "split.c",
     "filter.c",
     "topics.c",
     "batch.c",

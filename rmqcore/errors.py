@@ -100,6 +100,42 @@ class CorruptIndexError(CorruptionError):
     code = "CORRUPT_INDEX"
 
 
+class SplitError(StoreError):
+    """Two tasks of one job do not agree on where the records of the one end and those of the other begin.
+
+    Parameters
+    ----------
+    path : str
+        The CommitLog file.
+    boundary : int
+        CommitLog offset at which the file was cut.
+    found : int
+        Where the later task begins, by the bytes before the boundary.
+    expected : str
+        Where the earlier task ends, which is right.
+    """
+
+    code = "SPLIT"
+    hint = (
+        "records longer than maxRecordSize, or damage and forged records side by side: raise maxRecordSize, "
+        "or read with splitMode=walk"
+    )
+    exit_code = 2
+
+    def __init__(self, path: str, boundary: int, found: int, expected: str) -> None:
+        super().__init__(path, boundary, found, expected)
+        self.path = path
+        self.boundary = boundary
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: the part from {self.boundary} on begins at {self.found}, expected {self.expected}: "
+            f"{self.hint}"
+        )
+
+
 class CompressionError(StoreError):
     """A compressed body that cannot be turned into plain bytes."""
 

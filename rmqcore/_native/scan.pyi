@@ -17,6 +17,8 @@ SHORT_FILE: Final[int]
 BLANKSIZE: Final[int]
 PROPCRC: Final[int]
 NOTHING: Final[int]
+SPLIT_MORE: Final[int]
+SPLIT_ODD: Final[int]
 COLUMNS: Final[dict[str, int]]
 PUBLIC_COLUMNS: Final[tuple[str, ...]]
 DEFAULT_DELAY_LEVELS: Final[DelayLevels]
@@ -118,6 +120,16 @@ def guesses(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int
 def find(
     buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int
 ) -> tuple[int, int, int]: ...
+def split_start(
+    buf: Buffer,
+    length: int,
+    boundary: int,
+    phy_offset: int,
+    end_offset: int,
+    max_record_size: int,
+    *,
+    anchored: bool = False,
+) -> int: ...
 def used_bytes(buf: Buffer, length: int) -> int: ...
 def prop_crc_failures(
     buf: Buffer, begin: int, end: int, limit: int, *, required: bool = False

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from rmqcore.errors import SplitError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.walk import Blank, LogWalk, Sink
-from rmqcore.spark.split_start import SplitStart, find_split_start
+from rmqcore.spark.split_start import SplitStart, ends_resynced, find_split_start, unanimous_start
 from rmqcore.spark.splits import Split
 
 Rows = TypeVar("Rows")
@@ -59,6 +60,7 @@ class SplitScan(Generic[Rows]):
         if found.resynced and found.phy_offset is not None:
             self.resynced.add(found.phy_offset)
         if found.phy_offset is None or (split.end is not None and found.phy_offset >= split.end):
+            self._check_end(found)
             return
         walk = LogWalk(
             [split.file],
@@ -76,13 +78,34 @@ class SplitScan(Generic[Rows]):
             seen = self._note_resynced(seen)
             yield rows
         self._note_resynced(seen)
-        self.end_phy_offset = walk.end_phy_offset
+        self.end_phy_offset = end = walk.end_phy_offset
+        if split.end is None or end < split.end:
+            self._check_end(SplitStart(None, resynced=False))
+        else:
+            self._check_end(SplitStart(end, ends_resynced(self.damage, end)))
 
     def _find_start(self) -> SplitStart:
         split = self.split
         if split.aligned:
             return SplitStart(split.start, resynced=False)
         return find_split_start(split.file, split.shape, split.start, split.max_record_size)
+
+    def _check_end(self, own: SplitStart) -> None:
+        """Hold what the rule tells the next split against what the walk to the boundary has met there.
+
+        The first split of a file begins where every walk does. So by induction each split begins where the one before it ends,
+        or one of them raises. A boundary of which the rule tells nothing needs no check: the next split walks to it.
+        """
+        split = self.split
+        if not split.check_end or split.end is None:
+            return
+        told = unanimous_start(split.file, split.shape, split.end, split.max_record_size)
+        if told is None or SplitStart(told, resynced=False) == own:
+            return
+        expected = "nothing" if own.phy_offset is None else str(own.phy_offset)
+        if own.resynced:
+            expected += ", behind damage"
+        raise SplitError(split.file.name, split.end, told, expected)
 
     def _note_resynced(self, seen: int) -> int:
         for found in self.damage[seen:]:

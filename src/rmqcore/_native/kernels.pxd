@@ -110,6 +110,11 @@ cdef extern from "resync.h" nogil:
     size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec) noexcept
     size_t rmq_used_bytes(const uint8_t *buf, size_t len) noexcept
 
+cdef extern from "split.h" nogil:
+    enum:
+        RMQ_SPLIT_MORE, RMQ_SPLIT_ODD
+    int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored) noexcept
+
 cdef extern from "filter.h" nogil:
     ctypedef struct rmq_text_set:
         const rmq_slice *items

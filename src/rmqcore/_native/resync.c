@@ -31,8 +31,7 @@ int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t guesses[2]) {
     return count;
 }
 
-/* First position in [pos, limit) whose MAGIC field starts with the bytes a, b, or limit. Reads [pos + 4, limit + 8). */
-static size_t next_magic(const uint8_t *buf, size_t pos, size_t limit, uint8_t a, uint8_t b) {
+size_t rmq_next_magic(const uint8_t *buf, size_t pos, size_t limit, uint8_t a, uint8_t b) {
     while (pos < limit) {
         const uint8_t *hit = memchr(buf + pos + 4, a, limit - pos);
         if (hit == NULL) return limit;
@@ -51,8 +50,8 @@ size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_recor
     int message_known = 0, blank_known = 0;
     while (pos < limit) {
         /* Each candidate list is walked once, however the two interleave. */
-        if (!message_known) message = next_magic(w->buf, pos, limit, 0xDA, 0xA3), message_known = 1;
-        if (!blank_known) blank = next_magic(w->buf, pos, limit, 0xCB, 0xD4), blank_known = 1;
+        if (!message_known) message = rmq_next_magic(w->buf, pos, limit, 0xDA, 0xA3), message_known = 1;
+        if (!blank_known) blank = rmq_next_magic(w->buf, pos, limit, 0xCB, 0xD4), blank_known = 1;
         pos = min_size(message, blank);
         if (pos >= limit) break;
         *code = rmq_window_step(w, pos, rec);

@@ -15,6 +15,9 @@ int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t guesses[2]);
  * none: the next window must start there, a header may straddle the end. w must ask for place and CRC. */
 size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec);
 
+/* First position in [pos, limit) whose MAGIC field starts with the bytes a, b, or limit. Reads [pos + 4, limit + 8). */
+size_t rmq_next_magic(const uint8_t *buf, size_t pos, size_t limit, uint8_t a, uint8_t b);
+
 /* Bytes up to and including the last one of buf that is not 0. */
 size_t rmq_used_bytes(const uint8_t *buf, size_t len);
 

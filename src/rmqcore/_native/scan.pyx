@@ -40,11 +40,16 @@ BLANKSIZE = RMQ_E_BLANKSIZE
 PROPCRC = RMQ_E_PROPCRC
 NOTHING = RMQ_E_MAGIC
 
+# What `split_start` answers beside positions.
+SPLIT_MORE = RMQ_SPLIT_MORE
+SPLIT_ODD = RMQ_SPLIT_ODD
+
 COLUMNS = {rmq_column_types[i].name.decode(): i for i in range(RMQ_COL_COUNT)}
 PUBLIC_COLUMNS = tuple(COLUMNS)[:RMQ_COL_PUBLIC]
 
 cdef int64_t INT64_MIN = -(<int64_t> 0x7FFFFFFFFFFFFFFF) - 1
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
+cdef int64_t INT32_MAX = 0x7FFFFFFF
 
 
 # ---- filters ----------------------------------------------------------------------------------------
@@ -495,6 +500,30 @@ def find(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end
         with nogil:
             at = rmq_resync_find(&window, pos, &code, &rec)
         return at, code, rec.msg_size
+    finally:
+        PyBuffer_Release(&exported)
+
+
+def split_start(buf, Py_ssize_t length, Py_ssize_t boundary, int64_t phy_offset, int64_t end_offset, int64_t max_record_size,
+                *, bint anchored=False):
+    """The place at or after `boundary` where a walk over the whole file arrives, told from ``buf[:length]``.
+
+    `boundary` is a position in `buf`, with the largest record's bytes before it; `anchored` when the file begins with ``buf[0]``.
+    SPLIT_MORE: ask again with the largest record's bytes behind the boundary. SPLIT_ODD: the bytes do not tell.
+    """
+    cdef Py_buffer exported
+    cdef rmq_window window
+    cdef int64_t found
+    if boundary <= 0:
+        raise ValueError(f"boundary {boundary} leaves no byte before it")
+    if not 0 < max_record_size <= INT32_MAX:
+        raise ValueError(f"max_record_size {max_record_size} is not in 1..{INT32_MAX}")
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        fill_window(&window, &exported, length, boundary, phy_offset, end_offset, True, True, -1)
+        with nogil:
+            found = rmq_split_start(&window, boundary, max_record_size, anchored)
+        return found
     finally:
         PyBuffer_Release(&exported)
 
