@@ -26,6 +26,7 @@ COLUMNS = [
 EXTENSIONS = {
     "codec": RECORD,
     "scan": [*RECORD, *COLUMNS],
+    "value_columns": [*RECORD, *COLUMNS],
     "cq": ["cq_bulk.c"],
     "mapped_file": ["mapping.c"],
     "message": RECORD,

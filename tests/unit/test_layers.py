@@ -45,6 +45,9 @@ ALLOWED_BETWEEN = {
     ("mapped_index", "mapped_file"),
     ("mapped_index", "scan"),
     ("mapped_index", "index"),
+    ("value_columns", "codec"),
+    ("value_columns", "kernels"),
+    ("value_columns", "scan"),
 }
 STATEMENT = re.compile(
     r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))",

@@ -127,20 +127,20 @@ static int same_name(rmq_slice a, rmq_slice b) { return a.len == b.len && memcmp
 
 /* The map of a record with repeated names or very many: of each name the first place and the last value, as a Python dict or
  * Java's LinkedHashMap would hold it. Offsets fit 16 bits: properties have at most 32767 bytes. */
-static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii, const uint8_t *readable) {
+static void put_map_slow(rmq_column *c, const uint8_t *props, size_t props_len, size_t before, int ascii,
+                         const uint8_t *readable) {
     enum { SLOTS = 16384 }; /* the shortest pair has 4 bytes: at most 8192 names */
     uint16_t first[SLOTS] = {0}, last[SLOTS] = {0};
-    const uint8_t *props = rec->at + rec->props_pos;
     for (int write = 0; write < 2; write++) {
         rmq_props_iter it;
         rmq_prop prop;
-        rmq_props_begin(&it, props, rec->props_len, rec->props_pos);
+        rmq_props_begin(&it, props, props_len, before);
         while (rmq_props_next(&it, &prop)) {
             const uint16_t at = (uint16_t)(prop.name.p - props + 1);
             uint32_t slot = rmq_text_hash(prop.name.p, prop.name.len) % SLOTS;
             for (; first[slot]; slot = (slot + 1) % SLOTS) {
                 const size_t other = first[slot] - 1u, len = (size_t)prop.name.len + 1; /* with its 0x01 */
-                if (other + len <= rec->props_len && memcmp(props + other, prop.name.p, len) == 0) break;
+                if (other + len <= props_len && memcmp(props + other, prop.name.p, len) == 0) break;
             }
             if (!write) {
                 if (first[slot] == 0) first[slot] = at;
@@ -148,7 +148,7 @@ static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii, const 
             } else if (first[slot] == at) {
                 rmq_props_iter value;
                 rmq_prop final = prop;
-                rmq_props_begin(&value, props + last[slot] - 1, rec->props_len - last[slot] + 1u, 0);
+                rmq_props_begin(&value, props + last[slot] - 1, props_len - last[slot] + 1u, 0);
                 rmq_props_next(&value, &final);
                 put_text(&c->strings, final.name, ascii, readable);
                 put_text(&c->second, final.value, ascii, readable);
@@ -157,9 +157,9 @@ static void put_map_slow(rmq_column *c, const rmq_record *rec, int ascii, const 
     }
 }
 
-/* The map of a record, and the known properties on the way. */
-static void put_map(rmq_column *map, int64_t row, const rmq_record *rec, rmq_known_props *known, int ascii,
-                    const uint8_t *readable) {
+/* The map of a properties string, and the known properties on the way; `before` as for rmq_props_begin. */
+static void put_map(rmq_column *map, int64_t row, const uint8_t *props, size_t props_len, size_t before,
+                    rmq_known_props *known, int ascii, const uint8_t *readable) {
     enum { QUICK = 32 };
     rmq_slice names[QUICK];
     size_t count = 0;
@@ -169,7 +169,7 @@ static void put_map(rmq_column *map, int64_t row, const rmq_record *rec, rmq_kno
     const size_t begin_names_used = map->strings.used, begin_values_used = map->second.used;
     rmq_props_iter it;
     rmq_prop prop;
-    rmq_props_begin(&it, rec->at + rec->props_pos, rec->props_len, rec->props_pos);
+    rmq_props_begin(&it, props, props_len, before);
     while (rmq_props_next(&it, &prop)) {
         rmq_props_note(known, &prop);
         if (slow) continue;
@@ -191,7 +191,7 @@ static void put_map(rmq_column *map, int64_t row, const rmq_record *rec, rmq_kno
         map->strings.used = begin_names_used;
         map->second.count = begin_values;
         map->second.used = begin_values_used;
-        put_map_slow(map, rec, ascii, readable);
+        put_map_slow(map, props, props_len, before, ascii, readable);
     }
     map->offsets[row + 1] = (int32_t)map->strings.count;
 }
@@ -233,7 +233,8 @@ INLINE void append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column 
     const int ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
     if (WANTED(RMQ_COL_PROPERTIES)) {
         rmq_props_none(&own);
-        put_map(&columns[RMQ_COL_PROPERTIES], row, rec, &own, ascii, readable);
+        put_map(&columns[RMQ_COL_PROPERTIES], row, rec->at + rec->props_pos, rec->props_len, rec->props_pos, &own,
+                ascii, readable);
     } else if (filtered) {
         known = filtered;
     } else {
@@ -377,4 +378,17 @@ int32_t rmq_scan_next(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_reco
     rmq_known_props known;
     const int32_t size = next_accepted(scan, w, pos, rec, &known);
     return size < RMQ_REC_MIN_SIZE_V1 ? size : RMQ_S_RECORD;
+}
+
+int rmq_batch_add_properties(rmq_batch *batch, const uint8_t *props, size_t len, size_t before, size_t after) {
+    const size_t need = 3 * len + ROW_ROOM;
+    rmq_known_props known;
+    if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
+    batch->room -= need;
+    rmq_props_none(&known);
+    put_map(&batch->columns[RMQ_COL_PROPERTIES], batch->rows, props, len, before, &known, rmq_is_ascii(props, len),
+            props + len + after);
+    batch->rows++;
+    batch->bytes += len;
+    return 0;
 }

@@ -45,4 +45,9 @@ int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, 
 enum { RMQ_S_RECORD = 5 };
 int32_t rmq_scan_next(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec);
 
+/* Adds one row to a batch of the column PROPERTIES alone, which has a row left: the map of a bare properties string of at most
+ * RMQ_MAX_PROPERTIES_LEN bytes. Reads only [props - before, props + len + after). 0, or -1 without memory: then the batch is
+ * unusable. */
+int rmq_batch_add_properties(rmq_batch *batch, const uint8_t *props, size_t len, size_t before, size_t after);
+
 #endif

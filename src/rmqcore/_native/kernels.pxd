@@ -9,6 +9,7 @@ cdef extern from "layout.h" nogil:
         RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE
         RMQ_SYS_BORNHOST_V6, RMQ_SYS_STOREHOST_V6
         RMQ_CRC_MASK
+        RMQ_MAX_PROPERTIES_LEN
 
 cdef extern from "crc32.h" nogil:
     ctypedef uint32_t (*rmq_crc32_fn)(const uint8_t *buf, size_t len) noexcept
@@ -131,7 +132,7 @@ cdef extern from "batch.h" nogil:
     enum:
         RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES
         RMQ_COL_PHY_OFFSET, RMQ_COL_MSG_SIZE, RMQ_COL_QUEUE_ID, RMQ_COL_QUEUE_OFFSET, RMQ_COL_SYS_FLAG
-        RMQ_COL_STORE_TIMESTAMP_MS, RMQ_COL_TAGS_CODE
+        RMQ_COL_STORE_TIMESTAMP_MS, RMQ_COL_TAGS_CODE, RMQ_COL_PROPERTIES
         RMQ_KIND_I32, RMQ_KIND_I64, RMQ_KIND_HASHES
     ctypedef struct rmq_column_type:
         const char *name
@@ -179,6 +180,7 @@ cdef extern from "columns.h" nogil:
         int64_t stop_offset
     int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, size_t *pos, rmq_record *rec) noexcept
     int32_t rmq_scan_next(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec) noexcept
+    int rmq_batch_add_properties(rmq_batch *batch, const uint8_t *props, size_t len, size_t before, size_t after) noexcept
 
 cdef extern from "arrow_abi.h" nogil:
     struct ArrowSchema:
