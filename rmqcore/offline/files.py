@@ -77,21 +77,24 @@ class LogShape:
 
 def list_log_files(paths: StorePaths) -> list[LogFile]:
     """CommitLog files by offset, without empty ones and those whose names are none (`fsck` lists them)."""
-    found = []
+    found: list[LogFile] = []
     try:
-        entries = sorted(os.scandir(paths.commitlog), key=lambda entry: entry.name)
+        entries = os.scandir(paths.commitlog)
     except FileNotFoundError:
         return []
-    for entry in entries:
-        file_from_offset = parse_file_name(entry.name)
-        if file_from_offset is None or not entry.is_file():
-            continue
-        try:
-            size = entry.stat().st_size
-        except FileNotFoundError:  # the cleaner was faster
-            continue
-        if 0 < size <= MAX_OFFSET - file_from_offset:
-            found.append(LogFile(Path(entry.path), file_from_offset, size))
+    with entries:
+        for entry in entries:
+            file_from_offset = parse_file_name(entry.name)
+            if file_from_offset is None or not entry.is_file():
+                continue
+            try:
+                size = entry.stat().st_size
+            except FileNotFoundError:  # the cleaner was faster
+                continue
+            if 0 < size <= MAX_OFFSET - file_from_offset:
+                found.append(LogFile(Path(entry.path), file_from_offset, size))
+    # Not before: a directory of 100,000 files is not held twice.
+    found.sort(key=lambda file: file.file_from_offset)
     return found
 
 

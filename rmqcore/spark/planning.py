@@ -1,22 +1,29 @@
-"""Splits of whole stores, before any of their records is read."""
+"""Splits of whole stores, before any of their records is read.
+
+What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records.
+``walk`` alone reads whole files.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
-from rmqcore._native.scan import ColumnScan
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile, LogShape
-from rmqcore.offline.walk import Blank, LogWalk, gap_between
+from rmqcore.offline.walk import gap_between
 from rmqcore.spark.locations import StoreLocation
+from rmqcore.spark.split_start import last_boundary
+from rmqcore.spark.split_walk import record_starts
 from rmqcore.spark.splits import DEFAULT_MAX_RECORD_SIZE, Split
+from rmqcore.spark.time_pruning import files_in_time
 
 SplitMode = Literal["auto", "resync", "walk"]
 MIB = 1024 * 1024
+LEAST_SPLIT = MIB
+"""`Sizing.min_partitions` asks for no smaller split than this: a task costs more than reading it."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +33,34 @@ class Sizing:
     Attributes
     ----------
     max_partition_bytes : int
-        No split has more, but for the file's last one.
+        No split has more, but for those that end a file.
     min_partitions : int
         Wanted in all; a hint.
     split_mode : {"auto", "resync", "walk"}
+        ``resync``: where a split begins is told by its task from the bytes around it (`rmqcore.spark.split_start`); the file in
+        which the log ends, and 16 times `max_record_size` before the end of every other one, are not cut. ``walk``: the planner
+        walks each file to find records where it can be cut. ``auto``: resync.
     max_record_size : int
+        No record is longer, in bytes.
     """
 
     max_partition_bytes: int = 128 * MIB
     min_partitions: int = 1
     split_mode: SplitMode = "auto"
     max_record_size: int = DEFAULT_MAX_RECORD_SIZE
+
+    def for_bytes(self, byte_count: int) -> Sizing:
+        """With splits so small that there are `min_partitions` of them in so many bytes.
+
+        Not below 1 MiB, unless exact cuts are asked for; with several stores give the bytes of all of them.
+        """
+        wanted = -(-byte_count // max(1, self.min_partitions))
+        least = 1 if self.split_mode == "walk" else LEAST_SPLIT
+        return replace(
+            self,
+            max_partition_bytes=min(self.max_partition_bytes, max(wanted, least)),
+            min_partitions=1,
+        )
 
 
 @dataclass(frozen=True)
@@ -49,12 +73,16 @@ class Span:
         CommitLog offsets, the end exclusive.
     since_ms, until_ms : int or None
         Store timestamps, the end exclusive.
+    max_clock_step_ms : int or None
+        The most by which the broker's clock was ever set back while the log was written. Files are left out by time only when
+        this is given: nothing but reading a file proves that none of its records is of another time.
     """
 
     start_phy_offset: int | None = None
     end_phy_offset: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    max_clock_step_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,48 +115,63 @@ def plan_store(
     location : StoreLocation
     sizing : Sizing, optional
     span : Span, optional
-        Files and splits outside are left out.
+        Files and splits outside are left out, and their damage with them.
     """
-    sizing, span = sizing or Sizing(), span or Span()
+    span = span or Span()
     files = location.log_files()
     shape = LogShape.of(files)
+    walked = [file for file in files if _is_walked(file, shape, span)]
     gaps = [
-        gap for one, other in pairwise(files) for gap in gap_between(one, other, shape.file_size)
+        gap for one, other in pairwise(walked) for gap in gap_between(one, other, shape.file_size)
     ]
-    splits = [split for file in files for split in _cut(location, file, shape, sizing)]
-    low, high = span.start_phy_offset, span.end_phy_offset
-    wanted = [
-        split
-        for split in splits
-        if (low is None or split.start + split.byte_count > low)
-        and (high is None or split.start < high)
-    ]
-    used = {split.file.file_from_offset for split in wanted}
-    return SplitPlan(location, wanted, gaps, len(files) - len(used))
+    if span.max_clock_step_ms is not None:
+        walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
+    sizing = (sizing or Sizing()).for_bytes(sum(file.size for file in walked))
+    splits: list[Split] = []
+    used = 0
+    for file in walked:
+        before = len(splits)
+        splits += (split for split in _cut(location, file, shape, sizing) if _is_in(split, span))
+        used += len(splits) > before
+    return SplitPlan(location, splits, gaps, len(files) - used)
 
 
-def _cut(location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing) -> list[Split]:
-    starts = [file.file_from_offset]
+def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
+    """Whether a reader of the whole store with these limits opens the file: what lacks between two such files is its damage."""
+    end = file.file_from_offset + max(file.size, shape.file_size)
+    return (span.start_phy_offset is None or end > span.start_phy_offset) and (
+        span.end_phy_offset is None or file.file_from_offset < span.end_phy_offset
+    )
+
+
+def _is_in(split: Split, span: Span) -> bool:
+    # The last split of a file is kept with the file: what lacks at the end of a short one is its damage.
+    return (
+        span.start_phy_offset is None or split.end is None or split.end > span.start_phy_offset
+    ) and (span.end_phy_offset is None or split.start < span.end_phy_offset)
+
+
+def _cut(
+    location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing
+) -> Iterator[Split]:
     count = -(-file.size // sizing.max_partition_bytes)
-    if count > 1 and sizing.split_mode == "walk":
-        starts += _record_starts(file, shape, count)
-    ends = [*starts[1:], None]
-    return [
-        Split(location.broker, file, shape, start, end, max_record_size=sizing.max_record_size)
-        for start, end in zip(starts, ends, strict=True)
-    ]
-
-
-def _record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
-    """Starts of records that cut a file into about `count` equal parts, found by a walk over it."""
-    damage: list[DamageRange] = []
-    walk = LogWalk([file], ColumnScan(["phy_offset"]), damage, shape=shape)
-    found = [
-        np.asarray(batch.buffer("phy_offset")).view(np.int64)
-        for batch in walk.run()
-        if not isinstance(batch, Blank)
-    ]
-    starts = np.concatenate(found) if found else np.empty(0, np.int64)
-    wanted = file.file_from_offset + np.arange(1, count) * file.size // count
-    at = np.searchsorted(starts, wanted)
-    return [int(start) for start in np.unique(starts[at[at < len(starts)]])]
+    aligned = sizing.split_mode == "walk"
+    starts = [file.file_from_offset]
+    if count > 1 and aligned:
+        starts += record_starts(file, shape, count)
+    elif count > 1:
+        last = last_boundary(file, shape, sizing.max_record_size)
+        begin, size = file.file_from_offset, file.size
+        starts += [at for n in range(1, count) if (at := begin + n * size // count) <= last]
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else None
+        yield Split(
+            location.broker,
+            file,
+            shape,
+            start,
+            end,
+            aligned=aligned or number == 0,
+            max_record_size=sizing.max_record_size,
+            check_end=not aligned and end is not None,
+        )

@@ -14,7 +14,7 @@ DEFAULT_MAX_RECORD_SIZE = 4 * 1024 * 1024 + 64 * 1024
 """The largest record at Java's default maxMessageSize: a body of 4 MiB, topic and properties."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Split:
     """What a task needs to read its part; small, and sent to it by pickle.
 
