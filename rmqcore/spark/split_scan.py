@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from rmqcore.errors import SplitError
 from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.walk import Blank, LogWalk, Sink
+from rmqcore.offline.walk import Blank, LogWalk, Sink, damage_of
 from rmqcore.spark.split_start import SplitStart, ends_resynced, find_split_start, unanimous_start
 from rmqcore.spark.splits import Split
 
@@ -55,12 +55,16 @@ class SplitScan(Generic[Rows]):
             The next split begins elsewhere than this one ends.
         """
         split = self.split
-        found = self._find_start()
+        try:
+            found, told = self._find_start(), self._told_to_next()
+        except FileNotFoundError:  # the owner of a live store has cleaned it since it was listed
+            self._miss_file()
+            return
         self.start_phy_offset = found.phy_offset
         if found.resynced and found.phy_offset is not None:
             self.resynced.add(found.phy_offset)
         if found.phy_offset is None or (split.end is not None and found.phy_offset >= split.end):
-            self._check_end(found)
+            self._check_end(found, told)
             return
         walk = LogWalk(
             [split.file],
@@ -78,11 +82,9 @@ class SplitScan(Generic[Rows]):
             seen = self._note_resynced(seen)
             yield rows
         self._note_resynced(seen)
-        self.end_phy_offset = end = walk.end_phy_offset
-        if split.end is None or end < split.end:
-            self._check_end(SplitStart(None, resynced=False))
-        else:
-            self._check_end(SplitStart(end, ends_resynced(self.damage, end)))
+        self._end_walk(walk.end_phy_offset, told)
+
+    # ---- both ends ----------------------------------------------------------------------------------
 
     def _find_start(self) -> SplitStart:
         split = self.split
@@ -90,22 +92,58 @@ class SplitScan(Generic[Rows]):
             return SplitStart(split.start, resynced=False)
         return find_split_start(split.file, split.shape, split.start, split.max_record_size)
 
-    def _check_end(self, own: SplitStart) -> None:
+    def _told_to_next(self) -> int | None:
+        """What the rule tells the task of the next split, if it tells it anything."""
+        split = self.split
+        if not split.check_end or split.end is None:
+            return None
+        return unanimous_start(split.file, split.shape, split.end, split.max_record_size)
+
+    def _end_walk(self, end: int, told: int | None) -> None:
+        split = self.split
+        if any(one.kind == "missing_file" for one in self.damage):
+            self._miss_file()
+            return
+        self.end_phy_offset = end
+        if split.end is None or end < split.end:  # the file's log ends here
+            own = SplitStart(None, resynced=False)
+        else:
+            own = SplitStart(end, ends_resynced(self.damage, end))
+            # A window is read to its end: bad sectors behind the split are another's to report.
+            self.damage[:] = [
+                one for one in self.damage if one.kind != "unreadable" or one.start_phy_offset < end
+            ]
+        self._check_end(own, told)
+
+    def _check_end(self, own: SplitStart, told: int | None) -> None:
         """Hold what the rule tells the next split against what the walk to the boundary has met there.
 
         The first split of a file begins where every walk does. So by induction each split begins where the one before it ends,
         or one of them raises. A boundary of which the rule tells nothing needs no check: the next split walks to it.
         """
         split = self.split
-        if not split.check_end or split.end is None:
-            return
-        told = unanimous_start(split.file, split.shape, split.end, split.max_record_size)
-        if told is None or SplitStart(told, resynced=False) == own:
+        if told is None or split.end is None or SplitStart(told, resynced=False) == own:
             return
         expected = "nothing" if own.phy_offset is None else str(own.phy_offset)
         if own.resynced:
             expected += ", behind damage"
         raise SplitError(split.file.name, split.end, told, expected)
+
+    # ---- damage -------------------------------------------------------------------------------------
+
+    def _miss_file(self) -> None:
+        """The file is gone: this split's share of it is missing."""
+        split, file = self.split, self.split.file
+        end = file.file_from_offset + split.shape.file_size if split.end is None else split.end
+        self.damage[:] = damage_of(
+            file,
+            split.start - file.file_from_offset,
+            end - file.file_from_offset,
+            "missing_file",
+            "file",
+            "present",
+            "deleted while it was read",
+        )
 
     def _note_resynced(self, seen: int) -> int:
         for found in self.damage[seen:]:
