@@ -144,6 +144,19 @@ class CompressionError(StoreError):
     exit_code = 2
 
 
+class RemoteStorageError(StoreError):
+    """A server or cluster that holds a store's files did not give what was asked for: unreachable, refused, or no such bucket.
+
+    A file that is not there is a `FileNotFoundError` instead.
+    """
+
+    code = "REMOTE_STORAGE"
+    hint = (
+        "look at the address, the credentials and the region in the storage.* options; HDFS needs JAVA_HOME and "
+        "CLASSPATH (`hadoop classpath --glob`) in every worker"
+    )
+
+
 # ---- writing ----------------------------------------------------------------------------------------
 
 

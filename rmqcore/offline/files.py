@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from rmqcore.engine.paths import MAX_OFFSET, StorePaths, parse_file_name
 
@@ -26,16 +26,22 @@ class LogFile:
 
     Attributes
     ----------
-    path : Path
+    path : PurePath
+        On a local disk, or within the filesystem that a subclass reads from.
     file_from_offset : int
         CommitLog offset of its first byte, from its name.
     size : int
         Bytes when the directory was listed.
     """
 
-    path: Path
+    path: PurePath
     file_from_offset: int
     size: int
+
+    @property
+    def location(self) -> str:
+        """Where the file lies: its path, or its URI on another filesystem."""
+        return str(self.path)
 
     @property
     def end_offset(self) -> int:
@@ -52,6 +58,11 @@ class LogFile:
     ) -> AbstractContextManager[LogBytes]:
         """Open for positional reads; see `LogBytes`."""
         return open_log_file(self, unreadable)
+
+    def read_until(self, end_offset: int | None) -> LogFile:
+        """The same file for a reader that needs little behind a CommitLog offset: a hint how far to read ahead."""
+        del end_offset
+        return self
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -162,13 +163,13 @@ class LogAudit:
     def has_expired(self, phy_offset: int) -> bool:
         """Whether the file of a CommitLog offset went while the store was checked."""
         file = self.file_of(phy_offset)
-        return file is not None and not file.path.exists()
+        return file is not None and not Path(file.path).exists()
 
     def record(self, phy_offset: int, size: int = 0) -> MessageView | None:
         """The well-formed record that starts at a CommitLog offset, None without one; quick when `size` is its size."""
         file = self.file_of(phy_offset)
         if file is not None and 0 < size <= QUICK_SIZE:
-            data = read_range(file.path, phy_offset - file.file_from_offset, size)
+            data = read_range(str(file.path), phy_offset - file.file_from_offset, size)
             try:
                 view = codec.decode(data, 0, self._levels)
             except CorruptMessageError:

@@ -322,14 +322,22 @@ def store_paths(root: Path) -> StorePaths:
     FileNotFoundError, NotADirectoryError
         There is no such directory.
     """
-    names = {
-        entry.name for entry in os.scandir(root)
-    }  # says that there is no such directory, or that it is none
-    if {"commitlog", "consumequeue", "index", "checkpoint"} & names:
+    names = [entry.name for entry in os.scandir(root)]  # says that there is none, or no directory
+    if holds_store(names):
         return StorePaths(root)
-    if root.name == "commitlog" or any(len(name) == 20 and name.isdigit() for name in names):
+    if holds_log_files(root.name, names):
         return StorePaths(root.parent, commitlog=root)
     raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+
+
+def holds_store(names: Iterable[str]) -> bool:
+    """Whether a directory with these names in it is a store's root."""
+    return not {"commitlog", "consumequeue", "index", "checkpoint"}.isdisjoint(names)
+
+
+def holds_log_files(directory: str, names: Iterable[str]) -> bool:
+    """Whether a directory of this name, with these names in it, is a CommitLog's."""
+    return directory == "commitlog" or any(len(name) == 20 and name.isdigit() for name in names)
 
 
 def _filter(conditions: dict[str, Any]) -> Filter | None:

@@ -181,4 +181,4 @@ def _written(files: list[LogFile]) -> list[LogFile]:
 
 def _head(file: LogFile, pos: int) -> bytes:
     """The first bytes at a position of a file; none when the file is gone."""
-    return read_range(file.path, pos, HEADER)
+    return read_range(str(file.path), pos, HEADER)

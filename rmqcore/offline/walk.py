@@ -123,10 +123,11 @@ class LogWalk(Generic[Rows]):
             try:
                 yield from self._walk_file(file)
             except FileNotFoundError:
-                # Listed a moment ago: the owner of a live store has cleaned it since.
+                # Listed a moment ago: the owner of a live store has cleaned it since. On a remote filesystem that can also
+                # be in the middle of the walk over it: what was delivered by then is not lost.
                 self._add(
                     file,
-                    0,
+                    max(0, self.end_phy_offset - file.file_from_offset),
                     self._file_size,
                     "missing_file",
                     "file",

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from rmqcore._native import codec, scan
 from rmqcore._native.codec import DelayLevels, MessageView
 from rmqcore.engine.log_window import plausible_record
-from rmqcore.offline.files import LogBytes, LogFile, open_log_file
+from rmqcore.offline.files import LogBytes, LogFile
 from rmqcore.offline.read_ahead import CARRY, ReadAhead
 
 WINDOW = 2 * 1024 * 1024
@@ -189,7 +189,7 @@ def record_at(
     file = files[at]
     pos = phy_offset - file.file_from_offset
     try:
-        with open_log_file(file, lambda start, end, error: None) as source:
+        with file.open(lambda start, end, error: None) as source:
             window = Window(source, file.size, room=4096)
             code, size, _, _ = window.step(pos)
             if code <= 0 and code != scan.BODYCRC:

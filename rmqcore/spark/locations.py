@@ -1,47 +1,49 @@
-"""Where a store lies: a local directory, or one on a filesystem of pyarrow."""
+"""Stores from what a user gives as path: one, a list, globs, ``name=path`` pairs, on local disks and elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
 
-from rmqcore.engine.paths import StorePaths
-from rmqcore.offline.files import LogFile, list_log_files
-from rmqcore.offline.reader import store_paths
+from rmqcore.errors import NotAStoreError
+from rmqcore.offline.reader import holds_log_files, holds_store
+from rmqcore.spark.directories import (
+    Directories,
+    Found,
+    RemoteDirectories,
+    directories_of,
+    expand,
+)
+from rmqcore.spark.filesystem_options import Options
+from rmqcore.spark.store_location import StoreLocation
 
+__all__ = ["StoreLocation", "find_stores", "given_paths"]
 
-@dataclass(frozen=True)
-class StoreLocation:
-    """One store; small, and sent to tasks by pickle.
-
-    Attributes
-    ----------
-    broker : str
-        Name of the store: given as ``name=path``, else the directory's.
-    root : str
-        Absolute path, or URI.
-    storage : tuple of (str, str)
-        Options for the filesystem.
-    """
-
-    broker: str
-    root: str
-    storage: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def paths(self) -> StorePaths:
-        """Of a store on a local disk."""
-        return store_paths(Path(self.root))
-
-    def log_files(self) -> list[LogFile]:
-        """CommitLog files by offset."""
-        return list_log_files(self.paths)
+_NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
+_SHOWN_STORES = 3
 
 
 def find_stores(
-    path: str | list[str], storage: dict[str, str] | None = None
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    storage: Mapping[str, str] | None = None,
 ) -> list[StoreLocation]:
-    """Resolve what a user gave as path: a store, a list of them, globs, ``name=path`` pairs.
+    """Resolve what a user gave as path, in the order given.
+
+    Parameters
+    ----------
+    path : str, path-like or an iterable of them
+        A store's root, or its CommitLog directory; a glob; ``name=path``. A text may hold several, as a JSON list or separated
+        by commas. A path is local, or a URI: ``file:///data/store``, ``s3://bucket/store``, ``hdfs://namenode/store``.
+    storage : mapping of str to str, optional
+        Options of the filesystem that URIs name, ``region`` or ``endpoint_override`` for S3.
+
+    Returns
+    -------
+    list of StoreLocation
+        Named as given; else a store that a glob found by what its wildcards stand for (``broker-a`` of ``/data/*/store``),
+        any other by its directory.
 
     Raises
     ------
@@ -49,15 +51,94 @@ def find_stores(
         A directory holds none of the parts of a store.
     FileNotFoundError, NotADirectoryError
         There is no such directory, or nothing fits the glob.
+    PermissionError, RemoteStorageError
+        It may not be listed, or its server does not give it.
     ValueError
-        Two stores of one name.
+        Two stores of one name, one store twice, an unknown option, or no path at all.
     """
-    del storage
-    given = [path] if isinstance(path, str) else list(path)
-    found = []
-    for text in given:
-        name, _, rest = text.rpartition("=")
-        root = Path(rest).absolute()
-        store_paths(root)
-        found.append(StoreLocation(name or root.name, str(root)))
+    options = tuple(sorted((storage or {}).items()))
+    found: list[StoreLocation] = []
+    for text in given_paths(path):
+        found += _stores_of(text, options)
+    if not found:
+        raise ValueError("no path is given: it names a store, or several")
+    if options and all(store.is_local for store in found):
+        raise ValueError(
+            f"storage.{options[0][0]} has no meaning for {found[0].root}, a local path"
+        )
+    _check_distinct(found)
     return found
+
+
+def given_paths(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> list[str]:
+    """The single paths in what a user gave: an iterable's as they are, a text's from its JSON list or between its commas."""
+    if not isinstance(path, str | os.PathLike):
+        return [os.fspath(one) for one in path]
+    text = os.fspath(path)
+    if text.lstrip().startswith("[") and not os.path.lexists(text):
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            return [text]  # a glob may begin with a bracket
+        return [str(one) for one in listed]
+    if "," not in text or os.path.lexists(text):
+        return [text] if text else []
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _stores_of(text: str, options: Options) -> list[StoreLocation]:
+    name = ""
+    named = _NAMED.fullmatch(text)
+    if named is not None and not os.path.lexists(text):
+        name, text = named["name"], named["path"]
+    where, path = directories_of(text, options)
+    return [_store_at(where, found, name) for found in expand(where, path)]
+
+
+def _store_at(where: Directories, found: Found, name: str) -> StoreLocation:
+    """The store in a directory."""
+    entries = where.entries(found.path or "/")
+    parent, _, directory = found.path.rpartition("/")
+    root, log = found.path, "commitlog"
+    if not holds_store(entries):
+        if not holds_log_files(directory, entries):
+            raise NotAStoreError(_what_else(where, found.path, entries))
+        root, log = parent, directory
+    named_by = root if log == "commitlog" else found.path
+    name = name or found.matched or named_by.rpartition("/")[2] or where.shown(root)
+    storage = where.filesystem.options if isinstance(where, RemoteDirectories) else ()
+    return StoreLocation(name, where.shown(root), storage, log)
+
+
+def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> str:
+    """What a directory is that is no store: perhaps one that holds several."""
+    text = f"{where.shown(path)} holds no commitlog/, consumequeue/, index/ or checkpoint"
+    stores = []
+    for name in sorted(name for name, is_dir in entries.items() if is_dir):
+        try:
+            if holds_store(where.entries(f"{path}/{name}")):
+                stores.append(name)
+        except OSError:  # a hint must not hide what is wrong
+            continue
+    if not stores:
+        return text
+    shown = ", ".join(stores[:_SHOWN_STORES]) + (", ..." if len(stores) > _SHOWN_STORES else "")
+    return f"{text}, but {len(stores)} of its directories do ({shown}): give {where.shown(path)}/*"
+
+
+def _check_distinct(stores: list[StoreLocation]) -> None:
+    names: dict[str, StoreLocation] = {}
+    roots: dict[str, StoreLocation] = {}
+    for store in stores:
+        real = os.path.realpath(store.root) if store.is_local else store.root
+        if real in roots:
+            raise ValueError(f"{store.root} is given twice: each of its rows would be there twice")
+        other = names.get(store.broker)
+        if other is not None:
+            raise ValueError(
+                f"two stores are named {store.broker}: {other.root} and {store.root}; "
+                "give names, as in broker-a=/data/a/store"
+            )
+        names[store.broker], roots[real] = store, store

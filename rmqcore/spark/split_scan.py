@@ -67,7 +67,7 @@ class SplitScan(Generic[Rows]):
             self._check_end(found, told)
             return
         walk = LogWalk(
-            [split.file],
+            [split.file.read_until(split.end)],
             self._sink,
             self.damage,
             verify_crc=self._verify_crc,
