@@ -136,6 +136,42 @@ class SplitError(StoreError):
         )
 
 
+class DataLossError(StoreError):
+    """A part of a log that was to be read is not there any more.
+
+    Parameters
+    ----------
+    broker : str
+        Name of the store.
+    wanted : int
+        CommitLog offset that was to be read.
+    available : int or None
+        The first one from there on that there is, or the end of a log that ends before; None: there is nothing.
+    reason : str
+        What happened to it.
+    """
+
+    code = "DATA_LOSS"
+    hint = (
+        "files are deleted faster than they are read, or the store was replaced; failOnDataLoss=false goes on with "
+        "what there is"
+    )
+
+    def __init__(self, broker: str, wanted: int, available: int | None, reason: str) -> None:
+        super().__init__(broker, wanted, available, reason)
+        self.broker = broker
+        self.wanted = wanted
+        self.available = available
+        self.reason = reason
+
+    def __str__(self) -> str:
+        there = "nothing" if self.available is None else f"offset {self.available}"
+        return (
+            f"store {self.broker}: CommitLog offset {self.wanted} was wanted, available is {there} "
+            f"({self.reason}): {self.hint}"
+        )
+
+
 class CompressionError(StoreError):
     """A compressed body that cannot be turned into plain bytes."""
 

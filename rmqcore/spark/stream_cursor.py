@@ -1,0 +1,194 @@
+"""A position in the log of one store that moves forward over whole records, as far as limits and the log's end allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rmqcore._native.scan import Batch, ColumnScan
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.files import LogFile
+from rmqcore.offline.queues import list_queues
+from rmqcore.offline.walk import Blank, LogWalk
+from rmqcore.spark.locations import StoreLocation
+from rmqcore.spark.stream_files import Place, StreamFiles
+from rmqcore.spark.stream_limits import Allowance
+from rmqcore.spark.stream_tail import Ends, SoundWalk, record_ends
+
+TailGuard = Literal["crc", "consumequeue", "none"]
+LARGEST_BATCH = 65536
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What a stream believes of a live log.
+
+    Attributes
+    ----------
+    tail_guard : {"crc", "consumequeue", "none"}
+        Where the log ends. ``crc``: at the first place of its last file that is no whole record; damage in that file is passed
+        when the file is full. ``consumequeue``: behind the newest message that is in a queue. ``none``: where a reader of the
+        store at rest finds the last record, behind any damage.
+    fail_on_data_loss : bool
+    """
+
+    tail_guard: TailGuard = "crc"
+    fail_on_data_loss: bool = True
+
+
+class StoreCursor:
+    """Moves over the log of one store. Sees the files that there were when it was made.
+
+    Files that are full are passed without a look at them where only bytes are counted. All others are walked, and no batch of
+    rows is built.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    start : int
+        CommitLog offset: the beginning of a record, or the end of one.
+    rules : StreamRules
+    stop : int, optional
+        The position goes no further.
+
+    Attributes
+    ----------
+    position : int
+        CommitLog offset behind what was taken: the end of a record, or the beginning of a file.
+    unfinished : bool
+        What lies at the end of the log is no whole record, and not nothing.
+    """
+
+    def __init__(
+        self, location: StoreLocation, start: int, rules: StreamRules, *, stop: int | None = None
+    ) -> None:
+        self.files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
+        self.position = start
+        self.unfinished = False
+        self._guard = rules.tail_guard
+        self._at_blank = False
+        if rules.tail_guard == "consumequeue":
+            written = dispatched_end(location, self.files.first_offset or 0)
+            stop = written if stop is None else min(stop, written)
+        self._stop = stop
+
+    def advance(self, allowance: Allowance) -> None:
+        """Move forward until the allowance is spent, the stop is reached or the log ends."""
+        while not allowance.spent:
+            place = self._here()
+            if place is None or not self._pass_file(place, allowance):
+                break
+        if allowance.limited and allowance.spent:
+            self._pass_blank()
+
+    def _here(self) -> Place | None:
+        if self._stop is not None and self.position >= self._stop:
+            return None
+        place = self.files.find(self.position)
+        if place is not None:
+            self.position = place.phy_offset
+        return place
+
+    def _pass_file(self, place: Place, allowance: Allowance) -> bool:
+        """Take what there is of a file; answer whether the next one is to follow."""
+        whole = self._stop is None or place.file_end <= self._stop
+        byte_count = place.file_end - place.phy_offset
+        if (
+            place.sealed
+            and whole
+            and allowance.records is None
+            and (allowance.byte_count is None or byte_count <= allowance.byte_count)
+        ):
+            allowance.take(0, byte_count)
+            self.position = place.file_end
+            return True
+        try:
+            for ends in self._ends(place, allowance):
+                if self._take(ends, allowance) < len(ends):
+                    return False
+        except FileNotFoundError:  # the cleaner was faster: a new list tells what there is
+            self.files.refresh()
+            return True
+        if not whole or allowance.spent:
+            return False
+        if place.sealed or (self._at_blank and place.next_file is not None):
+            self.position = place.file_end
+            return True
+        return False
+
+    def _take(self, ends: Ends, allowance: Allowance) -> int:
+        """Pass as many of the records as are allowed."""
+        count = len(ends)
+        if self._stop is not None:
+            count = int(np.searchsorted(ends, self._stop, side="right"))
+        if allowance.records is not None:
+            count = min(count, allowance.records)
+        if allowance.byte_count is not None:
+            reached = np.searchsorted(ends, self.position + allowance.byte_count)
+            count = min(count, int(reached) + 1)
+        if count:
+            end = int(ends[count - 1])
+            allowance.take(count, end - self.position)
+            self.position = end
+        return count
+
+    def _ends(self, place: Place, allowance: Allowance) -> Iterator[Ends]:
+        """Ends of the records from a place on, batch by batch."""
+        self._at_blank = self.unfinished = False
+        batch_rows = min(allowance.records or LARGEST_BATCH, LARGEST_BATCH)
+        if place.sealed or self._guard != "crc":
+            yield from self._walk(place, batch_rows)
+            return
+        walk = SoundWalk(place.file, place.phy_offset, batch_rows=batch_rows)
+        yield from walk.run()
+        self._at_blank, self.unfinished = walk.at_blank, walk.unfinished
+
+    def _walk(self, place: Place, batch_rows: int) -> Iterator[Ends]:
+        damage: list[DamageRange] = []
+        walk: LogWalk[Batch] = LogWalk(
+            [place.file],
+            ColumnScan(("phy_offset", "msg_size"), stop_offset=self._stop, batch_rows=batch_rows),
+            damage,
+            start=place.phy_offset,
+            stop=self._stop,
+            aligned_start=True,
+            shape=self.files.shape,
+            blanks=True,
+        )
+        for found in walk.run():
+            if isinstance(found, Blank):
+                self._at_blank = True
+            elif len(found):
+                yield record_ends(found)
+        last = damage[-1].kind if damage else None
+        if last == "missing_file":
+            raise FileNotFoundError(place.file.path)
+        self.unfinished = last == "torn_tail"
+
+    def _pass_blank(self) -> None:
+        """Where the limit ends a batch with the last record of a file, end it with the file: it may be deleted then."""
+        place = self._here()
+        if place is None or place.next_file is None:
+            return
+        if self._stop is not None and place.file_end > self._stop:
+            return
+        if is_blank(place.file, place.phy_offset):
+            self.position = place.file_end
+
+
+def is_blank(file: LogFile, phy_offset: int) -> bool:
+    """Whether a BLANK lies at an offset of a file."""
+    try:
+        walk = SoundWalk(file, phy_offset, batch_rows=1)
+        return next(walk.run(), None) is None and walk.at_blank
+    except FileNotFoundError:
+        return False
+
+
+def dispatched_end(location: StoreLocation, first_offset: int) -> int:
+    """CommitLog offset behind the newest message that is in a queue."""
+    queues = list_queues(location.paths, first_offset)
+    return max((queue.max_phy_offset or 0 for queue in queues), default=0)

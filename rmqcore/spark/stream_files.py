@@ -1,0 +1,103 @@
+"""The CommitLog files of a store as a stream sees them: which one holds an offset, and what is gone."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from rmqcore.errors import DataLossError
+from rmqcore.offline.files import LogFile, LogShape
+from rmqcore.spark.locations import StoreLocation
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An offset in a file that holds it.
+
+    Attributes
+    ----------
+    phy_offset : int
+    file : LogFile
+    file_end : int
+        CommitLog offset at which the file's part of the log ends, whatever its size on disk.
+    sealed : bool
+        The log goes on in the next file, so that nobody writes into this one.
+    next_file : LogFile or None
+    """
+
+    phy_offset: int
+    file: LogFile
+    file_end: int
+    sealed: bool
+    next_file: LogFile | None
+
+
+class StreamFiles:
+    """The files of one store at one moment.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    fail_on_data_loss : bool
+        Raise where an offset is not there any more, else go on behind the hole.
+    """
+
+    def __init__(self, location: StoreLocation, *, fail_on_data_loss: bool = True) -> None:
+        self.location = location
+        self._fail_on_data_loss = fail_on_data_loss
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the directory again."""
+        self.files = self.location.log_files()
+        self.shape = LogShape.of(self.files)
+
+    @property
+    def first_offset(self) -> int | None:
+        """CommitLog offset of the first byte that is there; None without files."""
+        return self.files[0].file_from_offset if self.files else None
+
+    def find(self, phy_offset: int) -> Place | None:
+        """The file that holds an offset, or what lies behind a hole there; None at the end of the files.
+
+        Raises
+        ------
+        DataLossError
+            The offset lies in a hole, or behind the end of the files.
+        """
+        while True:
+            at = bisect_right(self.files, phy_offset, key=lambda file: file.file_from_offset) - 1
+            if at < 0:
+                available = self.first_offset
+                self.lost(phy_offset, available, "its file was deleted")
+                if available is None:
+                    return None
+                phy_offset = available
+                continue
+            file, next_file = self.files[at], self._file(at + 1)
+            end = file.file_from_offset + max(file.size, self.shape.file_size)
+            if next_file is not None:
+                end = min(end, next_file.file_from_offset)
+            if phy_offset < min(end, file.end_offset):
+                sealed = file.file_from_offset < self.shape.tail_from
+                return Place(phy_offset, file, end, sealed, next_file)
+            if next_file is None:
+                if phy_offset > end:
+                    self.lost(phy_offset, end, "the log ends before it")
+                return None
+            if phy_offset >= end:
+                self.lost(phy_offset, next_file.file_from_offset, "its file was deleted")
+            phy_offset = next_file.file_from_offset
+
+    def lost(self, wanted: int, available: int | None, reason: str) -> None:
+        """Say that a part of the log is gone, as an error or a warning."""
+        error = DataLossError(self.location.broker, wanted, available, reason)
+        if self._fail_on_data_loss:
+            raise error
+        LOG.warning("%s", error)
+
+    def _file(self, at: int) -> LogFile | None:
+        return self.files[at] if at < len(self.files) else None

@@ -1,0 +1,91 @@
+"""How much one batch of a stream may take, and how several stores share that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from zlib import crc32
+
+
+@dataclass
+class Allowance:
+    """Records and CommitLog bytes that may still be taken; None is no limit.
+
+    Bytes are counted before each record: the one that reaches the limit is taken, so that a record larger than the limit
+    passes too.
+    """
+
+    records: int | None = None
+    byte_count: int | None = None
+
+    @property
+    def spent(self) -> bool:
+        """Nothing more may be taken."""
+        return self.records == 0 or self.byte_count == 0
+
+    @property
+    def limited(self) -> bool:
+        """There is a limit of either kind."""
+        return self.records is not None or self.byte_count is not None
+
+    def take(self, records: int, byte_count: int) -> None:
+        """Note what was taken."""
+        if self.records is not None:
+            self.records = max(0, self.records - records)
+        if self.byte_count is not None:
+            self.byte_count = max(0, self.byte_count - byte_count)
+
+    def share(self, parts: int) -> Allowance:
+        """What each of `parts` may take of it: at least one record, at least one byte."""
+        return Allowance(
+            None if self.records is None else max(1, self.records // parts),
+            None if self.byte_count is None else max(1, self.byte_count // parts),
+        )
+
+
+class Taker(Protocol):
+    """A position in a store's log; see `rmqcore.spark.stream_cursor.StoreCursor`."""
+
+    def advance(self, allowance: Allowance) -> None:
+        """Move forward until the allowance is spent or there is nothing more."""
+
+
+def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> None:
+    """Advance all, each by an equal share; what one has no use for goes to the others.
+
+    A store that is far behind therefore never keeps the others waiting.
+
+    Parameters
+    ----------
+    takers : sequence of Taker
+    allowance : Allowance
+        Of all of them together; spent afterwards, unless nobody has more.
+    first : int
+        Who begins: where the limit is smaller than the number of stores, only the first ones get something.
+    """
+    active = [takers[(first + at) % len(takers)] for at in range(len(takers))]
+    while active and not allowance.spent:
+        hungry = []
+        share = allowance.share(len(active))
+        for taker in active:
+            own = Allowance(share.records, share.byte_count)
+            if allowance.spent:
+                break
+            taker.advance(own)
+            allowance.take(
+                _used(share.records, own.records), _used(share.byte_count, own.byte_count)
+            )
+            if own.spent:
+                hungry.append(taker)
+        active = hungry
+
+
+def turn(stores: Mapping[str, int]) -> int:
+    """A number that differs from batch to batch and is the same when a batch is planned again."""
+    return crc32(json.dumps(stores, sort_keys=True).encode())
+
+
+def _used(given: int | None, left: int | None) -> int:
+    return 0 if given is None or left is None else given - left
