@@ -131,7 +131,9 @@ def plan_store(
     used = 0
     for file in walked:
         before = len(splits)
-        splits += (split for split in _cut(location, file, shape, sizing) if _is_in(split, span))
+        splits += (
+            split for split in cut_file(location, file, shape, sizing) if _is_in(split, span)
+        )
         used += len(splits) > before
     return SplitPlan(location, splits, gaps, len(files) - used)
 
@@ -151,9 +153,10 @@ def _is_in(split: Split, span: Span) -> bool:
     ) and (span.end_phy_offset is None or split.start < span.end_phy_offset)
 
 
-def _cut(
+def cut_file(
     location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing
 ) -> Iterator[Split]:
+    """Cut one file by `Sizing.max_partition_bytes`."""
     count = -(-file.size // sizing.max_partition_bytes)
     aligned = sizing.split_mode == "walk"
     starts = [file.file_from_offset]

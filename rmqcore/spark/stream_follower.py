@@ -1,0 +1,196 @@
+"""Several stores followed together: offsets of batches, and what lies between two of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from rmqcore.errors import DataLossError, NotAStoreError
+from rmqcore.spark.locations import StoreLocation
+from rmqcore.spark.planning import Sizing
+from rmqcore.spark.splits import Split
+from rmqcore.spark.stream_cursor import StoreCursor, StreamRules
+from rmqcore.spark.stream_files import StreamFiles
+from rmqcore.spark.stream_limits import Allowance, share_out, turn
+from rmqcore.spark.stream_planning import plan_batch
+from rmqcore.spark.stream_start import StreamStart, is_record_boundary, log_end, start_position
+
+LOG = logging.getLogger(__name__)
+Offsets = dict[str, int]
+
+
+class StreamFollower:
+    """The planning side of a stream: lives as long as the query runs, and may be made anew at any time.
+
+    All that decides on rows is in the offsets that it is given; what it remembers saves work.
+
+    Parameters
+    ----------
+    find : callable
+        Answers the stores; asked again for each batch, so that a glob finds new ones.
+    start : StreamStart
+    rules : StreamRules
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], list[StoreLocation]],
+        start: StreamStart | None = None,
+        rules: StreamRules | None = None,
+    ) -> None:
+        self._find = find
+        self._start = start or StreamStart()
+        self._rules = rules or StreamRules()
+        self._known = self._by_name(find())
+        self._caps: Offsets | None = None
+        self._ends: Offsets = {}
+        self._checked: set[str] = set()
+        self._unfinished: Offsets = {}
+        self._told: Offsets = {}
+
+    # ---- offsets ------------------------------------------------------------------------------------
+
+    def initial(self) -> Offsets:
+        """Where a new stream begins; a store without CommitLog files begins later, with its first file."""
+        found = {
+            broker: start_position(location, self._start, self._rules)
+            for broker, location in self._stores().items()
+        }
+        return {broker: start for broker, start in found.items() if start is not None}
+
+    def latest(self, start: Mapping[str, int], allowance: Allowance) -> Offsets:
+        """Where the batch that begins at `start` ends.
+
+        Raises
+        ------
+        DataLossError
+            Something from `start` on is gone.
+        """
+        stores = self._stores()
+        end = dict(start)
+        cursors: dict[str, StoreCursor] = {}
+        for broker, location in stores.items():
+            stop = None if self._caps is None else self._caps.get(broker, 0)
+            if broker not in start:
+                # Its beginning is put into an offset first, so that a replay of the next batch knows it.
+                first = StreamFiles(location).first_offset
+                if first is not None and (stop is None or first < stop):
+                    end[broker] = first
+            elif stop is None or start[broker] < stop:
+                cursors[broker] = StoreCursor(
+                    location, self._checked_start(location, start[broker]), self._rules, stop=stop
+                )
+        for broker in start.keys() - stores.keys():
+            self._miss_store(broker, start[broker])
+        limited = allowance.limited
+        if cursors:
+            share_out(list(cursors.values()), allowance, turn(start))
+        for broker, cursor in cursors.items():
+            end[broker] = cursor.position
+            self._note_unfinished(broker, cursor)
+        self._note_ends(stores, end, limited=limited)
+        return end
+
+    def ends(self) -> Offsets:
+        """Where the logs ended when they were looked at last."""
+        return dict(self._ends)
+
+    def look(self) -> Offsets:
+        """Where the logs end now."""
+        stores = self._stores()
+        found = {
+            broker: log_end(location, self._rules, self._ends.get(broker))
+            for broker, location in stores.items()
+        }
+        self._ends = {broker: end for broker, end in found.items() if end is not None}
+        return self.ends()
+
+    def stop_at_present_end(self) -> None:
+        """Let no later batch go past what there is now."""
+        self._caps = self.look()
+
+    # ---- splits -------------------------------------------------------------------------------------
+
+    def splits(
+        self, start: Mapping[str, int], end: Mapping[str, int], sizing: Sizing
+    ) -> list[tuple[StoreLocation, Split]]:
+        """The splits of a batch, whether it is new or was planned by a process that is gone."""
+        stores = self._stores()
+        parts = {
+            broker: (start[broker], end[broker])
+            for broker in sorted(end)
+            if broker in start and start[broker] < end[broker]
+        }
+        sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
+        found: list[tuple[StoreLocation, Split]] = []
+        for broker, (low, high) in parts.items():
+            location = stores.get(broker)
+            if location is None:
+                self._miss_store(broker, low)
+                continue
+            splits = plan_batch(
+                location, low, high, sizing, fail_on_data_loss=self._rules.fail_on_data_loss
+            )
+            found += ((location, split) for split in splits)
+        return found
+
+    # ---- stores -------------------------------------------------------------------------------------
+
+    def _stores(self) -> dict[str, StoreLocation]:
+        try:
+            self._known = self._by_name(self._find())
+        except (FileNotFoundError, NotADirectoryError, NotAStoreError) as error:
+            # A broker that is being set up, or a directory that was taken away: what is lost shows in the offsets.
+            LOG.warning("the stores are not looked for again: %s", error)
+        return self._known
+
+    @staticmethod
+    def _by_name(stores: list[StoreLocation]) -> dict[str, StoreLocation]:
+        return {store.broker: store for store in sorted(stores, key=lambda store: store.broker)}
+
+    def _miss_store(self, broker: str, wanted: int) -> None:
+        error = DataLossError(broker, wanted, None, "the store is not there any more")
+        if self._rules.fail_on_data_loss:
+            raise error
+        LOG.warning("%s", error)
+
+    def _checked_start(self, location: StoreLocation, start: int) -> int:
+        """Make sure that a batch of an earlier process ended at a record: a log that was cut since holds others there."""
+        if location.broker in self._checked or not location.is_local:
+            return start
+        files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
+        place = files.find(start)
+        if place is not None and not is_record_boundary(place.file, files.shape, place.phy_offset):
+            end = log_end(location, self._rules)
+            files.lost(start, end, "no record begins or ends there, the log was cut since")
+            start = end or 0
+        self._checked.add(location.broker)
+        return start
+
+    # ---- notes --------------------------------------------------------------------------------------
+
+    def _note_ends(
+        self, stores: Mapping[str, StoreLocation], end: Offsets, *, limited: bool
+    ) -> None:
+        if self._caps is not None:
+            return
+        if limited:
+            self.look()
+        else:
+            self._ends = {broker: end[broker] for broker in stores if broker in end}
+
+    def _note_unfinished(self, broker: str, cursor: StoreCursor) -> None:
+        """Say once that the stream waits at a place that stays the same: a writer that died, or damage."""
+        here = cursor.position
+        if not cursor.unfinished:
+            self._unfinished.pop(broker, None)
+        elif self._unfinished.get(broker) != here:
+            self._unfinished[broker] = here
+        elif self._told.get(broker) != here:
+            self._told[broker] = here
+            LOG.warning(
+                "store %s: what lies at CommitLog offset %d is no whole record; the stream waits there until it is one, or the "
+                "log goes on in another file",
+                broker,
+                here,
+            )

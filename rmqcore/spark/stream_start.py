@@ -1,0 +1,138 @@
+"""Where a new stream begins in each store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rmqcore._native.scan import Batch, ColumnScan, Filter
+from rmqcore.offline.files import LogFile, LogShape
+from rmqcore.offline.walk import Blank, LogWalk
+from rmqcore.spark.locations import StoreLocation
+from rmqcore.spark.split_start import walk_to
+from rmqcore.spark.stream_cursor import StoreCursor, StreamRules
+from rmqcore.spark.stream_files import StreamFiles
+from rmqcore.spark.stream_limits import Allowance
+
+
+@dataclass(frozen=True)
+class StreamStart:
+    """What a user said about the beginning; a stream that goes on from a checkpoint does not ask for it.
+
+    Attributes
+    ----------
+    offsets : "earliest", "latest" or dict of str to int
+        CommitLog offsets by store; the first record at or after one is the first row. Stores that are not named begin at
+        their first record.
+    timestamp_ms : int, optional
+        The first record stored then or later is the first row. Wins over `offsets`.
+    phy_offset : int, optional
+        One CommitLog offset for all stores; wins over both.
+    """
+
+    offsets: Literal["earliest", "latest"] | dict[str, int] = "earliest"
+    timestamp_ms: int | None = None
+    phy_offset: int | None = None
+
+
+def start_position(location: StoreLocation, start: StreamStart, rules: StreamRules) -> int | None:
+    """CommitLog offset at which a new stream begins in a store; None while the store has no CommitLog file.
+
+    Raises
+    ------
+    DataLossError
+        The offset that was given is not there any more, or not yet.
+    """
+    files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
+    first = files.first_offset
+    wanted = start.phy_offset
+    if wanted is None and start.timestamp_ms is None and isinstance(start.offsets, dict):
+        wanted = start.offsets.get(location.broker)
+    if wanted is not None:
+        return _first_at(files, wanted, log_end(location, rules))
+    if first is None:
+        return None
+    if start.timestamp_ms is not None:
+        since, end = _first_since(files, start.timestamp_ms), log_end(location, rules)
+        return end if since is None or end is None else min(since, end)
+    return log_end(location, rules) if start.offsets == "latest" else first
+
+
+def log_end(location: StoreLocation, rules: StreamRules, start: int | None = None) -> int | None:
+    """Where the log of a store ends for a stream now; None without CommitLog files.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    rules : StreamRules
+    start : int, optional
+        An offset at which a record is known to begin or end; what lies before it is not looked at.
+    """
+    files = StreamFiles(location)
+    first = files.first_offset
+    if first is None:
+        return None
+    if start is None or not first <= start <= files.files[-1].end_offset:
+        # Without the queues' word the log ends in its last file.
+        start = first if rules.tail_guard == "consumequeue" else files.shape.tail_from
+    cursor = StoreCursor(location, start, rules)
+    cursor.advance(Allowance())
+    return cursor.position
+
+
+def is_record_boundary(file: LogFile, shape: LogShape, phy_offset: int) -> bool:
+    """Whether a walk over a file from its beginning comes by an offset; false after the log was cut and written anew."""
+    return (
+        phy_offset == file.file_from_offset
+        or walk_to(file, shape, phy_offset).phy_offset == phy_offset
+    )
+
+
+def _first_at(files: StreamFiles, wanted: int, end: int | None) -> int | None:
+    """The first record at or after an offset."""
+    if end is None or wanted > end:
+        files.lost(wanted, end, "the log ends before it")
+        return end
+    place = None if wanted == end else files.find(wanted)
+    if place is None:
+        return end
+    found = walk_to(place.file, files.shape, place.phy_offset).phy_offset
+    return place.file_end if found is None else found
+
+
+def _first_since(files: StreamFiles, timestamp_ms: int) -> int | None:
+    """The first record stored at a time or later, None without one.
+
+    The file is found by the first records of files, as Java does; a broker's clock that was set back in between is not seen.
+    """
+    low, high = 0, len(files.files)
+    while low < high:
+        middle = (low + high) // 2
+        time_ms = _first_record(files, files.files[middle], 0)
+        if time_ms is None or time_ms[1] >= timestamp_ms:
+            high = middle
+        else:
+            low = middle + 1
+    for file in files.files[max(0, low - 1) :]:
+        found = _first_record(files, file, timestamp_ms)
+        if found is not None:
+            return found[0]
+    return None
+
+
+def _first_record(files: StreamFiles, file: LogFile, since_ms: int) -> tuple[int, int] | None:
+    """CommitLog offset and store time of a file's first record stored at a time or later."""
+    sink = ColumnScan(
+        ("phy_offset", "store_timestamp_ms"), filter=Filter(since_ms=since_ms), batch_rows=1
+    )
+    walk: LogWalk[Batch] = LogWalk([file], sink, [], shape=files.shape)
+    for batch in walk.run():
+        if not isinstance(batch, Blank) and len(batch):
+            phy_offset, time_ms = (
+                int(np.asarray(batch.buffer(name)).view(np.int64)[0])
+                for name in ("phy_offset", "store_timestamp_ms")
+            )
+            return phy_offset, time_ms
+    return None
