@@ -25,12 +25,12 @@ from rmqcore.engine.swap import PARTS
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import list_log_files
+from rmqcore.offline.hidden_records import HiddenRecords
 from rmqcore.offline.rebuild_queues import QueueBuilder
 from rmqcore.offline.store_config import found_config
 from rmqcore.offline.walk import Blank, LogWalk, Progress
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 64 << 20
-SMALLEST_RECORD = 91
 WORKING = ".building"
 ENDED = "torn_tail"
 
@@ -181,7 +181,9 @@ def _build(
     progress: Progress | None,
 ) -> RebuildReport:
     levels = DelayLevels(config.delay_levels_ms)
-    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size)
+    damage: list[DamageRange] = []
+    hidden = HiddenRecords(damage)
+    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, hidden.before)
     settings = replace(
         config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
         enable_multi_dispatch=True,
@@ -192,7 +194,6 @@ def _build(
         (target.root / part).mkdir()
     columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())
     rows = ColumnScan(columns, delay_levels=levels, batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES)
-    damage: list[DamageRange] = []
     multi = MultiDispatch(builder, settings, levels) if queues else None
     walk = LogWalk(list_log_files(paths), _RebuildScan(rows, multi), damage, progress=progress)
     records = record_bytes = 0
@@ -202,7 +203,6 @@ def _build(
             records += len(batch)
             record_bytes += batch.nbytes
             if queues:
-                builder.gap_limit = _hidden_records(damage)
                 builder.add(rows, batch)
             if index:
                 service.put_batch(rows, batch, 0)
@@ -226,15 +226,6 @@ def _build(
         index_entries=index_entries,
         damage=damage,
         seconds=0.0,
-    )
-
-
-def _hidden_records(damage: list[DamageRange]) -> int:
-    """How many records the damaged ranges can have held; one that only fails its CRC is there."""
-    return sum(
-        (found.end_phy_offset - found.start_phy_offset) // SMALLEST_RECORD
-        for found in damage
-        if found.kind != "crc"
     )
 
 

@@ -10,26 +10,26 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.engine.durable import CLOEXEC, write_all
 from rmqcore.engine.paths import file_name
-from rmqcore.sysflag import INNER_BATCH, TRANSACTION_PREPARED
+from rmqcore.offline.queue_runs import ENTRY, Entries, Offsets, Place, QueueRuns
 
-ENTRY = np.dtype([("phy_offset", ">i8"), ("msg_size", ">i4"), ("tags_code", ">i8")])
 FILLER = np.array([(0, 0x7FFFFFFF, 0)], ENTRY)
 MOST_OPEN = 256
 MAX_QUEUE_OFFSET = (1 << 63) // CQ_STORE_UNIT_SIZE - (1 << 32)
 
-Entries = npt.NDArray[np.void]
-Offsets = npt.NDArray[np.int64]
+
+def no_gap(phy_offset: int) -> int:  # noqa: ARG001
+    """The gap limit of a log without damage."""
+    return 0
 
 
 @dataclass(slots=True)
@@ -38,7 +38,6 @@ class _Queue:
 
     folder: Path
     next_offset: int
-    pending: list[tuple[int, tuple[int, int, int]]] = field(default_factory=list)
 
 
 class QueueBuilder:
@@ -50,23 +49,26 @@ class QueueBuilder:
         The ``consumequeue`` to be.
     file_size : int
         Bytes of a file, whole entries.
+    gap_limit : callable, optional
+        Given a record's CommitLog offset: a gap of more entries than this in front of it is not believed. Then its entry goes
+        to the queue's end, as a broker puts it. It is what damage can have hidden.
 
     Attributes
     ----------
     entries, filled, ignored : int
         Entries put, entries that fill gaps, and records left out: their queue offset was there already, or is none.
     files : int
-    gap_limit : int
-        A gap of more entries than this is not believed: then the entry goes to the queue's end, as a broker puts it. The caller
-        raises it by what damage can have hidden.
     """
 
-    def __init__(self, folder: Path, file_size: int) -> None:
+    def __init__(
+        self, folder: Path, file_size: int, gap_limit: Callable[[int], int] = no_gap
+    ) -> None:
         self.entries = self.filled = self.ignored = self.files = 0
-        self.gap_limit = 0
         self._folder = folder
         self._file_size = file_size
-        self._queues: dict[tuple[str, int], _Queue] = {}
+        self._gap_limit = gap_limit
+        self._runs = QueueRuns()
+        self._queues: dict[Place, _Queue] = {}
         self._open: OrderedDict[Path, int] = OrderedDict()
 
     @property
@@ -75,27 +77,9 @@ class QueueBuilder:
         return len(self._queues)
 
     def add(self, scan: ColumnScan, batch: Batch) -> None:
-        """Put the entries of a batch: those of records that are neither prepared nor rolled back, and no inner batches."""
-        sys_flag = _ints(batch, "sys_flag")
-        wanted = np.flatnonzero(sys_flag & (TRANSACTION_PREPARED | INNER_BATCH) == 0)
-        if len(wanted):
-            topic_id = _ints(batch, "topic_id")[wanted].astype(np.int64)
-            queue_id = _ints(batch, "queue_id")[wanted].astype(np.int64)
-            key = topic_id << 32 | (queue_id & 0xFFFFFFFF)
-            order = np.argsort(key, kind="stable")
-            rows = wanted[order]
-            entries = np.empty(len(rows), ENTRY)
-            entries["phy_offset"] = _longs(batch, "phy_offset")[rows]
-            entries["msg_size"] = _ints(batch, "msg_size")[rows]
-            entries["tags_code"] = _longs(batch, "tags_code")[rows]
-            offsets = _longs(batch, "queue_offset")[rows]
-            topics = scan.topics()
-            bounds = [0, *(np.flatnonzero(np.diff(key[order])) + 1).tolist(), len(rows)]
-            for begin, end in pairwise(bounds):
-                row = order[begin]
-                place = topics[int(topic_id[row])], int(queue_id[row])
-                self._add_run(place, offsets[begin:end], entries[begin:end])
-        self._put_pending()
+        """Put the entries of a batch, and those of `put_entry`."""
+        for place, offsets, entries in self._runs.of(scan, batch):
+            self.add_run(place, offsets, entries)
 
     def put_entry(
         self,
@@ -106,53 +90,26 @@ class QueueBuilder:
         tags_code: int,
         queue_offset: int,
     ) -> None:
-        """Put one more entry; it is written with the next batch, or by `close`."""
-        queue = self._queue((topic, queue_id), queue_offset)
-        if queue is not None:
-            queue.pending.append((queue_offset, (phy_offset, msg_size, tags_code)))
+        """Put one more entry; it is written with the next batch."""
+        self._runs.put_entry(topic, queue_id, phy_offset, msg_size, tags_code, queue_offset)
 
     def close(self) -> None:
-        """Write what waits and close the files."""
-        try:
-            self._put_pending()
-        finally:
-            while self._open:
-                os.close(self._open.popitem()[1])
+        """Close the files."""
+        while self._open:
+            os.close(self._open.popitem()[1])
 
     # ---- one queue ----------------------------------------------------------------------------------
 
-    def _put_pending(self) -> None:
-        for place, queue in self._queues.items():
-            if queue.pending:
-                offsets = np.array([offset for offset, _ in queue.pending], np.int64)
-                entries = np.array([entry for _, entry in queue.pending], ENTRY)
-                queue.pending.clear()
-                self._add_run(place, offsets, entries)
-
-    def _queue(self, place: tuple[str, int], queue_offset: int) -> _Queue | None:
-        """The queue, begun at this offset if it is new; None when there can be no such queue."""
+    def add_run(self, place: Place, offsets: Offsets, entries: Entries) -> None:
+        """Put the next entries of one queue, in the order of their records."""
         queue = self._queues.get(place)
-        if queue is not None:
-            return queue
-        topic, queue_id = place
-        if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
-            return None
-        if not 0 <= queue_offset <= MAX_QUEUE_OFFSET:
-            return None
-        queue = _Queue(self._folder / topic / str(queue_id), queue_offset)
-        queue.folder.mkdir(parents=True)
-        self._queues[place] = queue
-        begin = queue_offset - queue_offset % (self._file_size // CQ_STORE_UNIT_SIZE)
-        # As a broker does in the first file of a queue.
-        self._write(queue, begin, np.repeat(FILLER, queue_offset - begin))
-        return queue
-
-    def _add_run(self, place: tuple[str, int], offsets: Offsets, entries: Entries) -> None:
-        """Put the entries of one queue, in the order of their records."""
-        queue = self._queue(place, int(offsets[0]))
         if queue is None:
-            self.ignored += len(offsets)
-            return
+            nowhere = _without_place(place, offsets)
+            self.ignored += nowhere
+            offsets, entries = offsets[nowhere:], entries[nowhere:]
+            if len(offsets) == 0:
+                return
+            queue = self._begin(place, int(offsets[0]))
         if offsets[0] == queue.next_offset and bool(np.all(np.diff(offsets) == 1)):
             self._append(queue, entries)
             return
@@ -161,10 +118,20 @@ class QueueBuilder:
             if gap < 0 and queue_offset != 0:
                 self.ignored += 1
                 continue
-            if 0 < gap <= self.gap_limit:
+            if 0 < gap <= self._gap_limit(int(entries["phy_offset"][number])):
                 self.filled += gap
                 self._append(queue, np.repeat(FILLER, gap), counted=False)
             self._append(queue, entries[number : number + 1])
+
+    def _begin(self, place: Place, queue_offset: int) -> _Queue:
+        topic, queue_id = place
+        queue = _Queue(self._folder / topic / str(queue_id), queue_offset)
+        queue.folder.mkdir(parents=True, exist_ok=True)
+        self._queues[place] = queue
+        begin = queue_offset - queue_offset % (self._file_size // CQ_STORE_UNIT_SIZE)
+        # As a broker does in the first file of a queue.
+        self._write(queue, begin, np.repeat(FILLER, queue_offset - begin))
+        return queue
 
     def _append(self, queue: _Queue, entries: Entries, *, counted: bool = True) -> None:
         self._write(queue, queue.next_offset, entries)
@@ -198,9 +165,10 @@ class QueueBuilder:
         return fd
 
 
-def _ints(batch: Batch, name: str) -> npt.NDArray[np.int32]:
-    return np.frombuffer(batch.buffer(name), np.int32)
-
-
-def _longs(batch: Batch, name: str) -> npt.NDArray[np.int64]:
-    return np.frombuffer(batch.buffer(name), np.int64)
+def _without_place(place: Place, offsets: Offsets) -> int:
+    """How many of a run's first entries no queue can begin with: all of them when the topic is no name of a folder."""
+    topic = place[0]
+    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
+        return len(offsets)
+    fits = np.flatnonzero((offsets >= 0) & (offsets <= MAX_QUEUE_OFFSET))
+    return int(fits[0]) if len(fits) else len(offsets)

@@ -57,6 +57,40 @@ def test_small_batches_and_few_open_files(
     assert os.listdir(tmp_path / "out") == ["consumequeue"]
 
 
+def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap in front of damage was filled when both lay in one batch, and not when a batch ended between them.
+
+    Who comes first in a queue that two kinds of records share, and what begins a queue, hung on batches too.
+    """
+    store = BuiltStore(tmp_path / "store", log_file_size=8192)
+    for queue_offset in (-1, 1 << 62, 0, 1, 4, 5):
+        store.put("T", queue_offset=queue_offset)
+    for number in range(12):
+        multi = {"INNER_MULTI_DISPATCH": "Both", "INNER_MULTI_QUEUE_OFFSET": str(2 * number)}
+        store.put("T", queue_offset=8 + number, properties=multi)
+        store.put("Both", queue_offset=2 * number + 1)
+    store.write_log()
+    root = store.root
+    lost = store.records[14]
+    store.change_log(lost.phy_offset, b"\x55" * lost.msg_size)
+    made = []
+    for rows in (1, 2, 5, 1000):
+        monkeypatch.setattr(rebuild_module, "BATCH_ROWS", rows)
+        report = rebuild(StorePaths(root), tmp_path / f"out{rows}", index=False)
+        counts = report.queue_entries, report.filled_entries, report.ignored_records
+        made.append((counts, tree(tmp_path / f"out{rows}")))
+    assert made[1:] == made[:-1]
+    assert made[0][0] == (2 + 2 + 11 + 24 - 1, 1, 2)
+    both = [
+        entry
+        for entry in oracle.unpack_cq(
+            b"".join(data for name, data in made[0][1].items() if "Both" in name)
+        )
+        if entry[1] not in {0, FILLER[1]}
+    ]
+    assert [entry[0] for entry in both] == sorted(entry[0] for entry in both)
+
+
 def test_only_the_index(golden: Path, tmp_path: Path) -> None:
     rebuild(StorePaths(golden / "basic" / "store"), tmp_path / "out", queues=False)
     assert os.listdir(tmp_path / "out") == ["index"]
@@ -190,8 +224,7 @@ def test_any_offsets(
 ) -> None:
     folder = tmp_path_factory.mktemp("queue") / "consumequeue"
     slow = SlowQueue(gap_limit)
-    builder = QueueBuilder(folder, 160)
-    builder.gap_limit = gap_limit
+    builder = QueueBuilder(folder, 160, lambda phy_offset: gap_limit)
     log = bytearray()
     places = []
     for number, queue_offset in enumerate(queue_offsets):
