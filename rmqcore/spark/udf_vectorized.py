@@ -1,0 +1,51 @@
+"""Functions of Arrow arrays as UDFs of whichever PySpark is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column
+
+Kernel = Callable[..., Any]
+"""Arrow arrays of equal length to one more."""
+Udf = Callable[..., "Column"]
+
+
+def vectorized(kernel: Kernel, return_type: str) -> Udf:
+    """Make an UDF that calls `kernel` for each batch, an arrow_udf where there are any (PySpark 4.1), else a pandas_udf.
+
+    Parameters
+    ----------
+    kernel : callable
+        Without annotations, from which Spark would guess another kind of UDF.
+    return_type : str
+        Spark's DDL.
+    """
+    from pyspark.sql.pandas import functions
+
+    made: Udf
+    if hasattr(functions, "arrow_udf"):
+        made = functions.arrow_udf(kernel, return_type)
+    else:
+        made = functions.pandas_udf(over_series(kernel), return_type)
+    return made
+
+
+def over_series(kernel: Kernel) -> Kernel:
+    """The kernel with pandas in place of Arrow around it; a struct becomes a DataFrame, as a pandas UDF wants it."""
+
+    def call(*columns: pd.Series[Any]) -> pd.Series[Any] | pd.DataFrame:
+        import pyarrow as pa
+
+        result = kernel(*[pa.Array.from_pandas(column) for column in columns])
+        if pa.types.is_struct(result.type):
+            # flatten, not field: a null struct has null fields. Ints stay ints: a float has no room for every phy_offset.
+            names = [field.name for field in result.type]
+            result = pa.RecordBatch.from_arrays(result.flatten(), names)
+        return result.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy")
+
+    call.__annotations__ = {}
+    return call
