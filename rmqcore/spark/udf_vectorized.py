@@ -26,11 +26,12 @@ def vectorized(kernel: Kernel, return_type: str) -> Udf:
     """
     from pyspark.sql.pandas import functions
 
+    known: Any = functions  # its overloads are for functions of one to ten arguments
     made: Udf
-    if hasattr(functions, "arrow_udf"):
-        made = functions.arrow_udf(kernel, return_type)
+    if hasattr(known, "arrow_udf"):
+        made = known.arrow_udf(kernel, return_type)
     else:
-        made = functions.pandas_udf(over_series(kernel), return_type)
+        made = known.pandas_udf(over_series(kernel), return_type)
     return made
 
 
