@@ -38,10 +38,12 @@ def vectorized(kernel: Kernel, return_type: str) -> Udf:
 def over_series(kernel: Kernel) -> Kernel:
     """The kernel with pandas in place of Arrow around it; a struct becomes a DataFrame, as a pandas UDF wants it."""
 
-    def call(*columns: pd.Series[Any]) -> pd.Series[Any] | pd.DataFrame:
+    def call(*columns: pd.Series[Any], **named: pd.Series[Any]) -> pd.Series[Any] | pd.DataFrame:
         import pyarrow as pa
 
-        result = kernel(*[pa.Array.from_pandas(column) for column in columns])
+        arrays = [pa.Array.from_pandas(column) for column in columns]
+        by_name = {name: pa.Array.from_pandas(column) for name, column in named.items()}
+        result = kernel(*arrays, **by_name)
         if pa.types.is_struct(result.type):
             # flatten, not field: a null struct has null fields. Ints stay ints: a float has no room for every phy_offset.
             names = [field.name for field in result.type]
@@ -49,4 +51,5 @@ def over_series(kernel: Kernel) -> Kernel:
         return result.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy")
 
     call.__annotations__ = {}
+    call.__name__ = kernel.__name__
     return call
