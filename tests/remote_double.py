@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from rmqcore.errors import RemoteStorageError
 from rmqcore.spark.filesystem import RemoteEntry, RemoteFilesystem
@@ -47,7 +47,7 @@ class Handle:
     def close(self) -> None:
         self.closed = True
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

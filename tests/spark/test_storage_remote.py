@@ -7,9 +7,10 @@ import random
 from pathlib import Path
 
 import pytest
+from remote_double import Disk, DiskFilesystem, remote_file
+from store_maker import make_store, sample_records
 
 import rmqcore
-from remote_double import Disk, DiskFilesystem, remote_file
 from rmqcore._native.scan import ColumnScan, ViewScan
 from rmqcore.errors import RemoteStorageError
 from rmqcore.offline.damage import DamageRange
@@ -19,7 +20,6 @@ from rmqcore.spark.filesystem import RemoteFilesystem
 from rmqcore.spark.remote_copy import copy_of
 from rmqcore.spark.remote_file import BLOCK, LEAST, RemoteLogFile
 from rmqcore.spark.store_location import list_remote_log_files
-from store_maker import make_store, sample_records
 
 MIB = 1024 * 1024
 
@@ -40,6 +40,7 @@ def test_reading_onwards_takes_blocks_one_ahead() -> None:
     disk, file = remote_file(data)
     window = 2 * MIB
     buf = bytearray(window)
+    got = 0
     with file.open(never) as source:
         for pos in range(0, len(data), window):
             got = source.read_into(memoryview(buf), pos)
@@ -79,7 +80,7 @@ def test_nothing_is_read_ahead_behind_the_end_of_a_split() -> None:
 
 def test_random_reads_give_what_the_file_holds() -> None:
     data = noise(300_000)
-    disk, file = remote_file(data)
+    _, file = remote_file(data)
     rng = random.Random(7)
     with file.open(never) as source:
         pos = 0
@@ -157,7 +158,11 @@ def test_the_error_names_file_and_range(monkeypatch: pytest.MonkeyPatch) -> None
 
 def on_disk(root: Path) -> tuple[Disk, list[LogFile]]:
     disk = Disk(
-        {f"/{path.relative_to(root)}": path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        {
+            f"/{path.relative_to(root)}": path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
     )
     return disk, list_remote_log_files(DiskFilesystem("mem://host", (), disk), "/commitlog")
 
@@ -201,7 +206,9 @@ def test_a_remote_file_that_goes_in_the_middle_of_a_walk(tmp_path: Path) -> None
 def test_copies_hold_the_same_bytes_with_holes(golden: Path) -> None:
     root = golden / "basic" / "store"
     disk, _ = on_disk(root)
-    with copy_of(DiskFilesystem("mem://host", (), disk), "", ["consumequeue", "checkpoint", "nope"]) as at:
+    with copy_of(
+        DiskFilesystem("mem://host", (), disk), "", ["consumequeue", "checkpoint", "nope"]
+    ) as at:
         local = rmqcore.read(root)
         files = sorted(path.relative_to(at) for path in at.rglob("*") if path.is_file())
         assert files == sorted(
