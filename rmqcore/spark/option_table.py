@@ -1,0 +1,278 @@
+"""Every option of the data source: its name, default, what it means, and the tables that it has a meaning for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore.spark import option_values as values
+
+TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
+_SCAN = ("messages", "corrupt")
+_MESSAGES = ("messages",)
+_QUEUES = ("messages", "consumequeue", "queues")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    name : str
+        In camelCase; any case counts.
+    field : str
+        Attribute of `rmqcore.spark.options.SourceOptions`.
+    parse : callable
+        Its text into a value.
+    default : str
+        As a user would write it; empty when nothing is set.
+    doc : str
+    tables : tuple of str
+        Those it may be given for.
+    aliases : tuple of str
+    """
+
+    name: str
+    field: str
+    parse: Callable[[str], Any]
+    default: str
+    doc: str
+    tables: tuple[str, ...] = TABLES
+    aliases: tuple[str, ...] = ()
+
+
+OPTIONS = (
+    Option(
+        "path",
+        "path",
+        values.a_text,
+        "",
+        "Stores: directories, globs, URIs, ``name=path``; several between commas, or a JSON list.",
+    ),
+    Option(
+        "table", "table", values.one_of(*TABLES), "messages", f"What to read: {', '.join(TABLES)}."
+    ),
+    Option(
+        "columns",
+        "columns",
+        values.a_list,
+        "",
+        "Columns in the order wanted. What is not asked for is not decoded.",
+    ),
+    Option(
+        "properties",
+        "properties",
+        values.one_of("map", "string", "none"),
+        "map",
+        "The column ``properties``: a map; a string as stored (``NAME\\x01VALUE\\x02``...); left out.",
+        tables=_MESSAGES,
+    ),
+    Option("topics", "topics", values.a_list, "", "Any of these topics.", tables=_QUEUES),
+    Option(
+        "topicsPattern",
+        "topics_pattern",
+        values.a_pattern,
+        "",
+        "Topics that this regular expression (Python's) matches as a whole.",
+        tables=_QUEUES,
+    ),
+    Option(
+        "queueIds", "queue_ids", values.an_int_list, "", "Any of these queue ids.", tables=_QUEUES
+    ),
+    Option(
+        "tags",
+        "tags",
+        values.a_list,
+        "",
+        "Any of these tags; each the whole of TAGS.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "keys",
+        "keys",
+        values.a_list,
+        "",
+        "Any of these keys: a word of KEYS, or UNIQ_KEY.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingOffsets",
+        "starting_offsets",
+        values.queue_offsets,
+        "earliest",
+        'Queue offsets to begin with, JSON ``{"topic": {"broker": {"0": 42}}}``; other queues from their beginning. '
+        "``latest`` is for streams.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "endingOffsets",
+        "ending_offsets",
+        values.queue_offsets,
+        "latest",
+        "Queue offsets to end before, as in startingOffsets; queues that are not named are read to their end.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingTimestamp",
+        "starting_timestamp",
+        values.an_int(),
+        "",
+        "Messages stored at or after this time, milliseconds since 1970. startingOffsets is ignored then.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "endingTimestamp",
+        "ending_timestamp",
+        values.an_int(),
+        "",
+        "Messages stored before this time, milliseconds since 1970. endingOffsets is ignored then.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingPhyOffset",
+        "starting_phy_offset",
+        values.a_phy_offset,
+        "",
+        "CommitLog offset to begin at, for all stores or as JSON ``{broker: phy_offset}``.",
+        tables=_SCAN,
+    ),
+    Option(
+        "endingPhyOffset",
+        "ending_phy_offset",
+        values.a_phy_offset,
+        "",
+        "CommitLog offset to end before, likewise.",
+        tables=_SCAN,
+    ),
+    Option(
+        "maxClockStepMs",
+        "max_clock_step_ms",
+        values.an_int(0),
+        "",
+        "The most by which the broker's clock was ever set back, in milliseconds. With it whole files are left out by their "
+        "first store timestamp; nothing else proves that a file holds no message of a time.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "verifyCrc",
+        "verify_crc",
+        values.one_of("off", "column", "fail"),
+        "off",
+        "``column`` adds the column crc_ok; with ``fail`` a message that fails its CRC fails the query.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "mode",
+        "mode",
+        values.one_of("PERMISSIVE", "FAILFAST", "DROPMALFORMED"),
+        "PERMISSIVE",
+        "Damage: PERMISSIVE gives messages that fail only their CRC (``corrupt_reason`` says so) and goes on behind a damaged "
+        "range; DROPMALFORMED leaves those messages out; FAILFAST fails the query at any damage but a torn tail.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "failOnDataLoss",
+        "fail_on_data_loss",
+        values.a_bool,
+        "true",
+        "Fail when startingPhyOffset lies before the first file, or a file is deleted between plan and read.",
+        tables=_SCAN,
+    ),
+    Option(
+        "includeTransactionHalf",
+        "include_transaction_half",
+        values.a_bool,
+        "true",
+        "``false`` leaves out what no consumer gets: the half and op topics of transactions, prepared and rolled back records.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "decompressBody",
+        "decompress_body",
+        values.a_bool,
+        "false",
+        "Give ``body`` as the producer had it, not as stored.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "maxPartitionBytes",
+        "max_partition_bytes",
+        values.a_size(1, 1 << 40),
+        "128m",
+        "The most bytes of a file that one task reads.",
+        tables=("messages", "consumequeue", "index", "corrupt"),
+    ),
+    Option(
+        "minPartitions",
+        "min_partitions",
+        values.an_int(1, 10_000_000),
+        "1",
+        "Tasks wanted; a hint.",
+        tables=_SCAN,
+    ),
+    Option(
+        "splitMode",
+        "split_mode",
+        values.one_of("auto", "resync", "walk"),
+        "auto",
+        "How files are cut: ``resync`` (and ``auto``) tells it from the bytes around a cut, ``walk`` reads each file beforehand.",
+        tables=_SCAN,
+    ),
+    Option(
+        "maxRecordSize",
+        "max_record_size",
+        values.a_size(91, (1 << 31) - 1),
+        "4160k",
+        "No record is longer. Raise it with the broker's maxMessageSize (+ 64k).",
+        tables=_SCAN,
+    ),
+    Option(
+        "batchRows",
+        "batch_rows",
+        values.an_int(1, 1 << 24),
+        "10000",
+        "The most rows of an Arrow batch.",
+    ),
+    Option(
+        "batchBytes",
+        "batch_bytes",
+        values.a_size(1, 1 << 30),
+        "8m",
+        "An Arrow batch ends with the record that reaches so many bytes.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "maxRecordsPerTrigger",
+        "max_records_per_trigger",
+        values.an_int(1),
+        "",
+        "Streams: about so many records a batch.",
+        tables=_MESSAGES,
+        aliases=("maxOffsetsPerTrigger",),
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        "max_bytes_per_trigger",
+        values.a_size(1, 1 << 50),
+        "",
+        "Streams: about so many bytes of the log a batch.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "tailGuard",
+        "tail_guard",
+        values.one_of("crc", "consumequeue", "none"),
+        "crc",
+        "Streams: when the newest record of a live store counts.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "pushdown",
+        "pushdown",
+        values.a_bool,
+        "false",
+        "Take filters from Spark. Set by `rmqcore.spark.read`; needs spark.sql.python.filterPushdown.enabled.",
+    ),
+)

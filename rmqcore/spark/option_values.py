@@ -1,0 +1,147 @@
+"""Texts of options into values: each function says what it expects and raises ValueError without naming the option."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
+EARLIEST, LATEST = -2, -1
+"""Queue offsets of Spark's Kafka source: from the beginning, to the end."""
+
+QueueOffsets = dict[str, dict[str, dict[int, int]]]
+"""Topic -> broker -> queue id -> queue offset."""
+
+
+def a_text(text: str) -> str:
+    """The text as it is."""
+    if not text:
+        raise ValueError("a text that is not empty")
+    return text
+
+
+def a_bool(text: str) -> bool:
+    """``true`` or ``false``."""
+    known = {"true": True, "false": False}
+    if text.strip().lower() not in known:
+        raise ValueError("true or false")
+    return known[text.strip().lower()]
+
+
+def an_int(low: int | None = None, high: int | None = None) -> Callable[[str], int]:
+    """A whole number in [low, high]."""
+    bounds = "" if low is None else f", {low} or more" if high is None else f" in {low}..{high}"
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"a whole number{bounds}") from None
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise ValueError(f"a whole number{bounds}")
+        return value
+
+    return parse
+
+
+def a_size(low: int, high: int) -> Callable[[str], int]:
+    """Bytes, as a number or with a unit: ``128m``, ``4 MiB``, ``65536``; units are powers of 1024."""
+
+    def parse(text: str) -> int:
+        found = _SIZE.fullmatch(text.strip())
+        value = int(found[1]) * _UNITS[found[2].lower()] if found else -1
+        if not low <= value <= high:
+            raise ValueError(f"a number of bytes in {low}..{high}, such as 65536, 64k, 128m or 1g")
+        return value
+
+    return parse
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """One of some words, in any case."""
+    by_lower = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        if text.strip().lower() not in by_lower:
+            raise ValueError(f"one of {', '.join(names)}")
+        return by_lower[text.strip().lower()]
+
+    return parse
+
+
+def a_list(text: str) -> tuple[str, ...]:
+    """Texts between commas, or a JSON list (for texts with commas)."""
+    if text.lstrip().startswith("["):
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            listed = None
+        if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
+            return tuple(listed)
+        raise ValueError("texts between commas, or a JSON list of texts")
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def an_int_list(text: str) -> tuple[int, ...]:
+    """Whole numbers between commas, or a JSON list."""
+    try:
+        listed = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+        numbers = tuple(int(part) for part in listed)
+    except (TypeError, ValueError):
+        numbers = (-1,)
+    if any(not 0 <= number < 1 << 31 for number in numbers):
+        raise ValueError("queue ids between commas, such as 0,1,7")
+    return numbers
+
+
+def a_pattern(text: str) -> str:
+    """A regular expression of Python."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return a_text(text)
+
+
+def a_phy_offset(text: str) -> int | dict[str, int]:
+    """A CommitLog offset for every store, or JSON ``{broker: phy_offset}``."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if _is_offset(value):
+        return int(value)
+    if isinstance(value, dict) and all(_is_offset(one) for one in value.values()):
+        return value
+    raise ValueError('a CommitLog offset, or JSON such as {"broker-a": 4096}')
+
+
+def _is_offset(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def queue_offsets(text: str) -> QueueOffsets | Literal["earliest", "latest"]:
+    """``earliest``, ``latest``, or JSON ``{topic: {broker: {queue id: queue offset}}}``."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return cast('Literal["earliest", "latest"]', word)
+    try:
+        return _queue_offsets(json.loads(text))
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            'earliest, latest, or JSON such as {"TopicA": {"broker-a": {"0": 42}}} of queue offsets, -2: earliest, -1: latest'
+        ) from None
+
+
+def _queue_offsets(given: Mapping[str, Any]) -> QueueOffsets:
+    found: QueueOffsets = {}
+    for topic, brokers in given.items():
+        for broker, queues in brokers.items():
+            for queue_id, queue_offset in queues.items():
+                if not (_is_offset(queue_offset) or queue_offset in (EARLIEST, LATEST)):
+                    raise ValueError
+                found.setdefault(topic, {}).setdefault(broker, {})[int(queue_id)] = queue_offset
+    return found
