@@ -12,6 +12,7 @@ from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.info import log_end
 from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.unfinished import lacks_its_end
 from rmqcore.offline.walk import Blank, LogWalk
 
 HEADER = 8
@@ -141,7 +142,11 @@ class LogTail:
         if damage and damage[-1].end_phy_offset >= walk.end_phy_offset:
             self.unfinished = damage.pop()
             unfinished = self.unfinished.start_phy_offset
-        elif held is not None and _lacks_its_end(held, walk.end_phy_offset):
+        elif (
+            held is not None
+            and held.phy_offset + held.msg_size == walk.end_phy_offset
+            and lacks_its_end(held)
+        ):
             unfinished = held.phy_offset
         self.damage += damage
         self.next_phy_offset = max(start, walk.end_phy_offset if unfinished is None else unfinished)
@@ -159,16 +164,6 @@ class LogTail:
         self.damage.append(
             DamageRange(start, end, "missing_file", file.name, "file", "present", found)
         )
-
-
-def _lacks_its_end(view: MessageView, log_end: int) -> bool:
-    """Whether the last message of the log still waits for the end of its properties.
-
-    No CRC covers them. They are text, and where nothing was written yet lie zeros.
-    """
-    return (
-        view.phy_offset + view.msg_size == log_end and bool(view.properties) and view.raw[-1] == 0
-    )
 
 
 def _written(files: list[LogFile]) -> list[LogFile]:
