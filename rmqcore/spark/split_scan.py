@@ -61,6 +61,8 @@ class SplitScan(Generic[Rows]):
             self._miss_file()
             return
         self.start_phy_offset = found.phy_offset
+        if found.phy_offset is not None:
+            self.end_phy_offset = found.phy_offset  # also where no record starts in the split
         if found.resynced and found.phy_offset is not None:
             self.resynced.add(found.phy_offset)
         if found.phy_offset is None or (split.end is not None and found.phy_offset >= split.end):
