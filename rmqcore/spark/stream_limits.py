@@ -15,10 +15,19 @@ class Allowance:
 
     Bytes are counted before each record: the one that reaches the limit is taken, so that a record larger than the limit
     passes too.
+
+    Attributes
+    ----------
+    records, byte_count : int or None
+        What is left.
+    taken_records, taken_bytes : int
+        What was taken so far; bytes may be more than were allowed.
     """
 
     records: int | None = None
     byte_count: int | None = None
+    taken_records: int = 0
+    taken_bytes: int = 0
 
     @property
     def spent(self) -> bool:
@@ -32,6 +41,8 @@ class Allowance:
 
     def take(self, records: int, byte_count: int) -> None:
         """Note what was taken."""
+        self.taken_records += records
+        self.taken_bytes += byte_count
         if self.records is not None:
             self.records = max(0, self.records - records)
         if self.byte_count is not None:
@@ -70,14 +81,13 @@ def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> 
         hungry = []
         share = allowance.share(len(active))
         for taker in active:
-            own = Allowance(share.records, share.byte_count)
-            if allowance.spent:
+            if allowance.records == 0:
                 break
+            # Bytes that others took too many, with their last records, are not taken from this one's share.
+            own = Allowance(share.records, share.byte_count)
             taker.advance(own)
-            allowance.take(
-                _used(share.records, own.records), _used(share.byte_count, own.byte_count)
-            )
-            if own.spent:
+            allowance.take(own.taken_records, own.taken_bytes)
+            if own.limited and own.spent:
                 hungry.append(taker)
         active = hungry
 
@@ -85,7 +95,3 @@ def share_out(takers: Sequence[Taker], allowance: Allowance, first: int = 0) -> 
 def turn(stores: Mapping[str, int]) -> int:
     """A number that differs from batch to batch and is the same when a batch is planned again."""
     return crc32(json.dumps(stores, sort_keys=True).encode())
-
-
-def _used(given: int | None, left: int | None) -> int:
-    return 0 if given is None or left is None else given - left

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rmqcore._native import codec, scan
 from rmqcore._native.scan import Batch, ColumnScan
 from rmqcore.offline.files import LogBytes, LogFile
+from rmqcore.offline.unfinished import lacks_its_end
 from rmqcore.offline.window import Window
 
 ROOM = 256 * 1024
@@ -72,9 +73,8 @@ class SoundWalk:
             self._file.open(lambda start, end, error: unread.append(error)) as source,
             closing(Window(source, self._file.size, room=ROOM)) as window,
         ):
-            held = np.empty(
-                0, np.int64
-            )  # the newest ones are given only when they are known to be whole
+            # The newest ones are given only when they are known to be whole.
+            held = np.empty(0, np.int64)
             last_start = before = self._start
             for ends in self._batches(window):
                 if len(held):
@@ -125,8 +125,6 @@ class SoundWalk:
         return code >= 0
 
     def _lacks_its_end(self, source: LogBytes, start: int, end: int) -> bool:
-        """Whether the last record still waits for the end of its properties: they are text, and zeros are not written yet."""
         raw = bytearray(end - start)
         source.read_into(memoryview(raw), start - self._file.file_from_offset)
-        view = codec.decode(raw)
-        return (bool(view.properties) and raw[-1] == 0) or view.prop_crc_ok() is False
+        return lacks_its_end(codec.decode(raw))
