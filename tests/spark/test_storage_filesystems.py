@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
-import pyarrow
+import pyarrow as pa
 import pytest
 
 import rmqcore
@@ -119,7 +119,7 @@ def test_options_get_their_types() -> None:
 
 
 @pytest.mark.skipif(
-    int(pyarrow.__version__.partition(".")[0]) < 26, reason="an older pyarrow has fewer parameters"
+    int(pa.__version__.partition(".")[0]) < 26, reason="an older pyarrow has fewer parameters"
 )
 def test_every_parameter_is_one_of_pyarrow() -> None:
     """The table is ours, since pyarrow's classes do not tell their parameters but in the first line of their documentation."""
