@@ -165,7 +165,7 @@ class StoreCursor:
                 yield record_ends(found)
         last = damage[-1].kind if damage else None
         if last == "missing_file":
-            raise FileNotFoundError(place.file.path)
+            raise FileNotFoundError(place.file.location)
         self.unfinished = last == "torn_tail"
 
     def _pass_blank(self) -> None:
@@ -190,5 +190,6 @@ def is_blank(file: LogFile, phy_offset: int) -> bool:
 
 def dispatched_end(location: StoreLocation, first_offset: int) -> int:
     """CommitLog offset behind the newest message that is in a queue."""
-    queues = list_queues(location.paths, first_offset)
+    with location.local_copy("consumequeue") as paths:
+        queues = list_queues(paths, first_offset)
     return max((queue.max_phy_offset or 0 for queue in queues), default=0)
