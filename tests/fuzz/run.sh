@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-targets=${*:-record scan properties cq index index_put checkpoint arrow}
+targets=${*:-record scan split properties cq index index_put checkpoint arrow}
 cc=${FUZZ_CC:-clang}
 native=src/rmqcore/_native
 out=build/fuzz
@@ -17,6 +17,7 @@ sources() {
     case $1 in
         record) echo "$record" ;;
         scan) echo "$record resync.c filter.c topics.c batch.c columns.c" ;;
+        split) echo "$record resync.c split.c" ;;
         properties) echo "properties.c utf8.c jhash.c" ;;
         cq) echo "cq_bulk.c" ;;
         index) echo "index_file.c jhash.c utf8.c" ;;

@@ -74,6 +74,23 @@ def scans() -> list[bytes]:
     ]
 
 
+def splits() -> list[bytes]:
+    """Boundaries in a log, records in bodies: with both ends the same, and without."""
+    inner = oracle.encode_record(RECORDS[0])
+    suffix = len(inner) - inner.index(b"hello") - 5
+    outer = [
+        oracle.encode_record(replace(RECORDS[0], body=body))
+        for body in (inner, inner * 3 + b"padding", inner + inner[:-suffix])
+    ]
+    bodies = [log(40), log(8)[:-8], b"".join(outer * 2), outer[1] + log(8)]
+    return [
+        bytes([flags, 1, at >> 8, at & 0xFF, 4, 0, behind, 0]) + body
+        for body in bodies
+        for flags in (1, 3, 5)
+        for at, behind in ((100, 40), (400, 255), (len(body) * 2 // 3, 0))
+    ]
+
+
 def properties() -> list[bytes]:
     texts = [
         PLAIN,
@@ -142,6 +159,7 @@ def arrows() -> list[bytes]:
 SEEDS = {
     "record": lambda: [*raw_records(), oracle.blank(100), bytes(100)],
     "scan": scans,
+    "split": splits,
     "properties": properties,
     "cq": queues,
     "index": indexes,
