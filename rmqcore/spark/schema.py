@@ -1,0 +1,138 @@
+"""Columns of a read from its options or from a user's schema, and as Spark's and Arrow's schemas.
+
+Spark compares the Arrow batches of a source with its schema to the letter: order, widths, nullable, 32-bit lengths
+(and before 4.2 breaks without a word when they differ). So there is one place that makes both.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.spark.options import SourceOptions
+from rmqcore.spark.table_columns import TABLE_COLUMNS, Column
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def columns_of(options: SourceOptions) -> tuple[Column, ...]:
+    """The columns that a read without a schema gives, in order.
+
+    Raises
+    ------
+    ValueError
+        The option ``columns`` names one that the table lacks, or one twice.
+    """
+    known = known_columns(options)
+    if options.columns is None:
+        return tuple(
+            column
+            for column in known.values()
+            if not column.on_request or (column.name == "crc_ok" and options.verify_crc == "column")
+        )
+    return _chosen(options, options.columns)
+
+
+def known_columns(options: SourceOptions) -> dict[str, Column]:
+    """All columns of the table by name."""
+    found = {column.name: column for column in TABLE_COLUMNS[options.table]}
+    if options.table == "messages" and options.properties == "string":
+        found["properties"] = replace(
+            found["properties"], type="string", doc="All properties, as stored."
+        )
+    elif options.table == "messages" and options.properties == "none":
+        del found["properties"]
+    return found
+
+
+def columns_of_schema(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
+    """The columns that a user's schema asks for.
+
+    Raises
+    ------
+    ValueError
+        The schema has a column that the table lacks, or of another type, or one that may not be null; or the option ``columns``
+        names others. All that is wrong is said at once.
+    """
+    names = [field.name for field in schema.fields]
+    chosen = _chosen(options, names)
+    if options.columns is not None and list(options.columns) != names:
+        raise ValueError(
+            f"the schema has the columns {', '.join(names)}, the option columns {', '.join(options.columns)}: give one of them"
+        )
+    wrong = [
+        f"column {column.name} is {column.type}, the schema says {found}"
+        for column, field in zip(chosen, schema.fields, strict=True)
+        if (found := field.dataType.simpleString()) != column.type
+    ]
+    wrong += [
+        f"column {field.name} is NOT NULL in the schema: Spark must take every column as nullable"
+        for field in schema.fields
+        if not field.nullable
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return chosen
+
+
+def _chosen(options: SourceOptions, names: Iterable[str]) -> tuple[Column, ...]:
+    known = known_columns(options)
+    chosen = list(names)
+    for name in chosen:
+        if name not in known:
+            raise ValueError(_unknown(name, known, options))
+        if chosen.count(name) > 1:
+            raise ValueError(f"column {name} is asked for twice")
+    if not chosen:
+        raise ValueError(f"no columns are asked for; table {options.table} has {', '.join(known)}")
+    return tuple(known[name] for name in chosen)
+
+
+def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str:
+    if name == "properties" and options.table == "messages":
+        return "column properties is asked for, but the option properties is none"
+    text = f"table {options.table} has no column {name}"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"{text}; did you mean {near[0]}?" if near else f"{text}; it has {', '.join(known)}"
+
+
+def ddl(columns: Iterable[Column]) -> str:
+    """The schema as Spark's SQL writes it."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
+def spark_schema(columns: Iterable[Column]) -> StructType:
+    """The schema as Spark's StructType; made without a session."""
+    from pyspark.sql import types
+
+    by_name: dict[str, Any] = {
+        "string": types.StringType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        "binary": types.BinaryType(),
+        "boolean": types.BooleanType(),
+        "map<string,string>": types.MapType(types.StringType(), types.StringType()),
+    }
+    return types.StructType(
+        [types.StructField(column.name, by_name[column.type]) for column in columns]
+    )
+
+
+def arrow_schema(columns: Iterable[Column]) -> Any:
+    """The schema of the Arrow batches that Spark accepts for `spark_schema`."""
+    import pyarrow as pa
+
+    by_name = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "binary": pa.binary(),
+        "boolean": pa.bool_(),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
+    }
+    return pa.schema([(column.name, by_name[column.type]) for column in columns])
