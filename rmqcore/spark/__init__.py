@@ -6,11 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from rmqcore.spark.session import session
 
-_LATER: dict[str, str] = {}
+__all__ = ["session"]
+
+_LATER = {
+    "session": "rmqcore.spark.session",
+}
 """Public name -> module: loaded when first asked for."""
 
 
