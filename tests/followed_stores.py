@@ -45,10 +45,10 @@ class FollowedStores:
     def read(self, start: Offsets, end: Offsets) -> Rows:
         """Rows between two offsets, by split."""
         rows: Rows = []
-        for location, split in self.follower.splits(start, end, self.sizing):
+        for split in self.follower.splits(start, end, self.sizing):
             scan = SplitScan(split, ViewScan(stop_offset=stop_offset(split)))
             for views in scan.run():
-                rows += [(location.broker, view.phy_offset) for view in views]
+                rows += [(split.broker, view.phy_offset) for view in views]
             assert split.end is None or scan.end_phy_offset >= split.end, (
                 split,
                 scan.end_phy_offset,

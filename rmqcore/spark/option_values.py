@@ -129,14 +129,15 @@ def queue_offsets(text: str) -> QueueOffsets | Literal["earliest", "latest"]:
     if word in ("earliest", "latest"):
         return cast('Literal["earliest", "latest"]', word)
     try:
-        return _queue_offsets(json.loads(text))
+        return queue_offsets_of(json.loads(text))
     except (AttributeError, TypeError, ValueError):
         raise ValueError(
             'earliest, latest, or JSON such as {"TopicA": {"broker-a": {"0": 42}}} of queue offsets, -2: earliest, -1: latest'
         ) from None
 
 
-def _queue_offsets(given: Mapping[str, Any]) -> QueueOffsets:
+def queue_offsets_of(given: Mapping[str, Any]) -> QueueOffsets:
+    """From JSON values, whose queue ids are texts; anything else raises, AttributeError and TypeError too."""
     found: QueueOffsets = {}
     for topic, brokers in given.items():
         for broker, queues in brokers.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from rmqcore.errors import SplitError
+from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.walk import Blank, LogWalk, Sink, damage_of
 from rmqcore.spark.split_start import SplitStart, ends_resynced, find_split_start, unanimous_start
@@ -53,6 +53,8 @@ class SplitScan(Generic[Rows]):
         ------
         SplitError
             The next split begins elsewhere than this one ends.
+        DataLossError
+            With `Split.must_reach`: the walk does not come to the split's end.
         """
         split = self.split
         try:
@@ -116,6 +118,18 @@ class SplitScan(Generic[Rows]):
                 one for one in self.damage if one.kind != "unreadable" or one.start_phy_offset < end
             ]
         self._check_end(own, told)
+        self._check_reached()
+
+    def _check_reached(self) -> None:
+        split, end = self.split, self.end_phy_offset
+        if split.must_reach and split.end is not None and end < split.end:
+            raise DataLossError(
+                split.broker,
+                end,
+                None,
+                f"{split.file.name} went on to {split.end} when the batch was planned: it was cut since, or a network "
+                "filesystem does not show its end everywhere",
+            )
 
     def _check_end(self, own: SplitStart, told: int | None) -> None:
         """Hold what the rule tells the next split against what the walk to the boundary has met there.

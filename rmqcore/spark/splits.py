@@ -33,6 +33,8 @@ class Split:
         No record is longer, in bytes; see `rmqcore.spark.split_start`.
     check_end : bool
         Have the task compare where its records end with where the next split begins.
+    must_reach : bool
+        A record, or damage, was seen to end at `end`: a task that does not come so far reads another log than the planner did.
     """
 
     broker: str
@@ -43,6 +45,7 @@ class Split:
     aligned: bool = True
     max_record_size: int = DEFAULT_MAX_RECORD_SIZE
     check_end: bool = False
+    must_reach: bool = False
 
     @property
     def byte_count(self) -> int:

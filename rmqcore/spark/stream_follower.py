@@ -113,25 +113,26 @@ class StreamFollower:
 
     def splits(
         self, start: Mapping[str, int], end: Mapping[str, int], sizing: Sizing
-    ) -> list[tuple[StoreLocation, Split]]:
+    ) -> list[Split]:
         """The splits of a batch, whether it is new or was planned by a process that is gone."""
         stores = self._stores()
-        parts = {
-            broker: (start[broker], end[broker])
-            for broker in sorted(end)
-            if broker in start and start[broker] < end[broker]
-        }
-        sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
-        found: list[tuple[StoreLocation, Split]] = []
-        for broker, (low, high) in parts.items():
+        parts = {}
+        for broker, high in sorted(end.items()):
+            low = start.get(broker)
             location = stores.get(broker)
             if location is None:
-                self._miss_store(broker, low)
+                if low != high:
+                    self._miss_store(broker, low or 0)
                 continue
-            splits = plan_batch(
-                location, low, high, sizing, fail_on_data_loss=self._rules.fail_on_data_loss
-            )
-            found += ((location, split) for split in splits)
+            if low is None:
+                low = StreamFiles(location).first_offset or 0
+            if low < high:
+                parts[broker] = (low, high)
+        sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
+        found: list[Split] = []
+        for broker, (low, high) in parts.items():
+            fail = self._rules.fail_on_data_loss
+            found += plan_batch(stores[broker], low, high, sizing, fail_on_data_loss=fail)
         return found
 
     # ---- stores -------------------------------------------------------------------------------------

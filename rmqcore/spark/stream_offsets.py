@@ -3,30 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from rmqcore.spark.option_values import QueueOffsets, queue_offsets_of
 
 VERSION = 1
 
 
-def to_offset(stores: Mapping[str, int]) -> dict[str, Any]:
-    """The offset as Spark writes it into a checkpoint: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
-    return {"v": VERSION, "stores": dict(sorted(stores.items()))}
+@dataclass(frozen=True)
+class StreamOffset:
+    """What Spark writes into a checkpoint.
 
-
-def from_offset(offset: Mapping[str, Any]) -> dict[str, int]:
-    """CommitLog offsets by store name.
-
-    Raises
-    ------
-    ValueError
-        It is no offset of this source, or one of a later version.
+    Attributes
+    ----------
+    stores : dict of str to int
+        CommitLog offsets by store: the beginning of a record, or the end of one.
+    queues : dict
+        Topic -> broker -> queue id -> queue offset before which nothing of the queue is a row: the startingOffsets that the
+        stream began with. In the offset, because a stream that goes on asks no option where it begins.
     """
-    stores = offset.get("stores")
-    if offset.get("v") != VERSION or not isinstance(stores, Mapping):
-        raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
-    for broker, phy_offset in stores.items():
-        if type(phy_offset) is not int or phy_offset < 0:
-            raise ValueError(
-                f"stream offset of store {broker!r} is {phy_offset!r}, expected a CommitLog offset"
-            )
-    return dict(stores)
+
+    stores: dict[str, int]
+    queues: QueueOffsets = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
+        offset: dict[str, Any] = {"v": VERSION, "stores": dict(sorted(self.stores.items()))}
+        if self.queues:
+            offset["queues"] = {
+                topic: {
+                    broker: {str(queue_id): at for queue_id, at in sorted(queues.items())}
+                    for broker, queues in sorted(brokers.items())
+                }
+                for topic, brokers in sorted(self.queues.items())
+            }
+        return offset
+
+    @classmethod
+    def parse(cls, offset: Mapping[str, Any]) -> Self:
+        """From what `as_dict` gave.
+
+        Raises
+        ------
+        ValueError
+            It is no offset of this source, or one of a later version.
+        """
+        stores = offset.get("stores")
+        if offset.get("v") != VERSION or not isinstance(stores, Mapping):
+            raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
+        for broker, phy_offset in stores.items():
+            if type(phy_offset) is not int or phy_offset < 0:
+                raise ValueError(
+                    f"stream offset of store {broker!r} is {phy_offset!r}, expected a CommitLog offset"
+                )
+        return cls(dict(stores), queue_offsets_of(offset.get("queues", {})))

@@ -46,7 +46,8 @@ def plan_batch(
             files.lost(position, None, "the log ends before it")
             break
         if place.phy_offset < end:
-            splits += _cut(location, files, place, min(end, place.file_end), sizing)
+            of_file = _cut(location, files, place, min(end, place.file_end), sizing)
+            splits += (_bound(split, fail_on_data_loss, end) for split in of_file)
         position = place.file_end
     return splits
 
@@ -84,3 +85,8 @@ def _within(split: Split, whole: Split) -> Split:
     if whole.end is not None and (split.end is None or split.end >= whole.end):
         split = replace(split, end=whole.end, check_end=False)
     return split
+
+
+def _bound(split: Split, must_reach: bool, end: int) -> Split:
+    """The batch ends with a record that was seen: so must the task that reads up to there."""
+    return replace(split, must_reach=True) if must_reach and split.end == end else split

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -23,18 +22,18 @@ class StreamStart:
 
     Attributes
     ----------
-    offsets : "earliest", "latest" or dict of str to int
-        CommitLog offsets by store; the first record at or after one is the first row. Stores that are not named begin at
-        their first record.
+    latest : bool
+        Behind what there is now; else at the first record that there is.
     timestamp_ms : int, optional
-        The first record stored then or later is the first row. Wins over `offsets`.
-    phy_offset : int, optional
-        One CommitLog offset for all stores; wins over both.
+        The first record stored then or later is the first row. Wins over `latest`.
+    phy_offset : int or dict of str to int, optional
+        The first record at or after this CommitLog offset, for all stores or by store. Wins over `latest`; with
+        `timestamp_ms` the later one of both counts.
     """
 
-    offsets: Literal["earliest", "latest"] | dict[str, int] = "earliest"
+    latest: bool = False
     timestamp_ms: int | None = None
-    phy_offset: int | None = None
+    phy_offset: int | dict[str, int] | None = None
 
 
 def start_position(location: StoreLocation, start: StreamStart, rules: StreamRules) -> int | None:
@@ -46,18 +45,18 @@ def start_position(location: StoreLocation, start: StreamStart, rules: StreamRul
         The offset that was given is not there any more, or not yet.
     """
     files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
-    first = files.first_offset
     wanted = start.phy_offset
-    if wanted is None and start.timestamp_ms is None and isinstance(start.offsets, dict):
-        wanted = start.offsets.get(location.broker)
+    if isinstance(wanted, dict):
+        wanted = wanted.get(location.broker)
+    found = []
     if wanted is not None:
-        return _first_at(files, wanted, log_end(location, rules))
-    if first is None:
-        return None
+        found.append(_first_at(files, wanted, log_end(location, rules)))
     if start.timestamp_ms is not None:
         since, end = _first_since(files, start.timestamp_ms), log_end(location, rules)
-        return end if since is None or end is None else min(since, end)
-    return log_end(location, rules) if start.offsets == "latest" else first
+        found.append(end if since is None or end is None else min(since, end))
+    if not found:
+        found.append(log_end(location, rules) if start.latest else files.first_offset)
+    return max((at for at in found if at is not None), default=None)
 
 
 def log_end(location: StoreLocation, rules: StreamRules, start: int | None = None) -> int | None:

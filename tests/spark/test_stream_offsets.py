@@ -9,18 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore.spark.stream_offsets import from_offset, to_offset
+from rmqcore.spark.stream_offsets import StreamOffset
+
+OFFSETS = st.integers(0, (1 << 63) - 1)
+QUEUES = st.dictionaries(st.integers(0, 1 << 30), OFFSETS, min_size=1)
+BROKERS = st.dictionaries(st.text(), QUEUES, min_size=1)
 
 
-@given(st.dictionaries(st.text(), st.integers(0, (1 << 63) - 1)))
-def test_what_is_written_is_read(stores: dict[str, int]) -> None:
-    assert from_offset(json.loads(json.dumps(to_offset(stores)))) == stores
+@given(st.dictionaries(st.text(), OFFSETS), st.dictionaries(st.text(), BROKERS))
+def test_what_is_written_is_read(
+    stores: dict[str, int], queues: dict[str, dict[str, dict[int, int]]]
+) -> None:
+    written = json.loads(json.dumps(StreamOffset(stores, queues).as_dict()))
+    assert StreamOffset.parse(written) == StreamOffset(stores, queues)
 
 
 def test_the_text_in_a_checkpoint_stays_as_it_is() -> None:
     """Checkpoints outlive releases."""
-    written = to_offset({"broker-b": 5, "broker-a": 1 << 40})
-    assert json.dumps(written) == '{"v": 1, "stores": {"broker-a": 1099511627776, "broker-b": 5}}'
+    written = StreamOffset({"broker-b": 5, "broker-a": 1 << 40})
+    assert (
+        json.dumps(written.as_dict())
+        == '{"v": 1, "stores": {"broker-a": 1099511627776, "broker-b": 5}}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,10 +39,10 @@ def test_the_text_in_a_checkpoint_stays_as_it_is() -> None:
 )
 def test_anything_else_is_refused(offset: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a stream offset of version 1 was expected, found"):
-        from_offset(offset)
+        StreamOffset.parse(offset)
 
 
 @pytest.mark.parametrize("phy_offset", [-1, "5", None, True, 1.0])
 def test_a_store_without_a_commitlog_offset_is_refused(phy_offset: object) -> None:
     with pytest.raises(ValueError, match="stream offset of store 'a' is"):
-        from_offset({"v": 1, "stores": {"a": phy_offset}})
+        StreamOffset.parse({"v": 1, "stores": {"a": phy_offset}})
