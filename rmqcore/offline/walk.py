@@ -79,6 +79,8 @@ class LogWalk(Generic[Rows]):
     ----------
     end_phy_offset : int
         Where the walk is, after it the end of the log as far as it was walked.
+    stopped : bool
+        The sink's stop offset ended the walk, and not the end of the log.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class LogWalk(Generic[Rows]):
         self._done_bytes = 0
         self._total_bytes = sum(file.size for file in self._files)
         self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
+        self.stopped = False
 
     def run(self) -> Iterator[Rows | Blank]:
         """Yield what the sink gathered each time it is full and at the end; holds one open file meanwhile."""
@@ -174,6 +177,7 @@ class LogWalk(Generic[Rows]):
                     yield self._sink.take()
                     continue
                 if code == scan.STOP:
+                    self.stopped = True
                     return
                 if code == scan.BLANK:
                     if self._blanks:

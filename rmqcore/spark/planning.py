@@ -6,7 +6,7 @@ What is read for a plan: the directory, the first bytes of the newest file, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -131,9 +131,7 @@ def plan_store(
     used = 0
     for file in walked:
         before = len(splits)
-        splits += (
-            split for split in cut_file(location, file, shape, sizing) if _is_in(split, span)
-        )
+        splits += _within(cut_file(location, file, shape, sizing), span)
         used += len(splits) > before
     return SplitPlan(location, splits, gaps, len(files) - used)
 
@@ -146,11 +144,28 @@ def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
     )
 
 
-def _is_in(split: Split, span: Span) -> bool:
-    # The last split of a file is kept with the file: what lacks at the end of a short one is its damage.
-    return (
-        span.start_phy_offset is None or split.end is None or split.end > span.start_phy_offset
-    ) and (span.end_phy_offset is None or split.start < span.end_phy_offset)
+def _within(splits: Iterable[Split], span: Span) -> Iterator[Split]:
+    """Splits of a file that may hold what is asked for.
+
+    One without the split before it, which would check where it begins, walks there. One without the split behind it checks
+    nothing.
+    """
+    start, end = span.start_phy_offset, span.end_phy_offset
+    before_left_out = False
+    for split in splits:
+        # The last split of a file is kept with the file: what lacks at the end of a short one is its damage.
+        if start is not None and split.end is not None and split.end <= start:
+            before_left_out = True
+            continue
+        if end is not None and split.start >= end:
+            return
+        last = split.end is None or (end is not None and split.end >= end)
+        yield replace(
+            split,
+            walk_to_start=before_left_out and not split.aligned,
+            check_end=split.check_end and not last,
+        )
+        before_left_out = False
 
 
 def cut_file(

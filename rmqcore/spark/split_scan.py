@@ -8,7 +8,14 @@ from typing import Generic, TypeVar
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.walk import Blank, LogWalk, Sink, damage_of
-from rmqcore.spark.split_start import SplitStart, ends_resynced, find_split_start, unanimous_start
+from rmqcore.spark.split_start import (
+    SplitStart,
+    ends_resynced,
+    find_split_start,
+    is_skipped,
+    unanimous_start,
+    walk_to,
+)
 from rmqcore.spark.splits import Split
 
 Rows = TypeVar("Rows")
@@ -86,7 +93,7 @@ class SplitScan(Generic[Rows]):
             seen = self._note_resynced(seen)
             yield rows
         self._note_resynced(seen)
-        self._end_walk(walk.end_phy_offset, told)
+        self._end_walk(walk, told)
 
     # ---- both ends ----------------------------------------------------------------------------------
 
@@ -94,6 +101,8 @@ class SplitScan(Generic[Rows]):
         split = self.split
         if split.aligned:
             return SplitStart(split.start, resynced=False)
+        if split.walk_to_start:
+            return walk_to(split.file, split.shape, split.start)
         return find_split_start(split.file, split.shape, split.start, split.max_record_size)
 
     def _told_to_next(self) -> int | None:
@@ -103,22 +112,22 @@ class SplitScan(Generic[Rows]):
             return None
         return unanimous_start(split.file, split.shape, split.end, split.max_record_size)
 
-    def _end_walk(self, end: int, told: int | None) -> None:
+    def _end_walk(self, walk: LogWalk[Rows], told: int | None) -> None:
         split = self.split
         if any(one.kind == "missing_file" for one in self.damage):
             self._miss_file()
             return
-        self.end_phy_offset = end
-        if split.end is None or end < split.end:  # the file's log ends here
-            own = SplitStart(None, resynced=False)
-        else:
-            own = SplitStart(end, ends_resynced(self.damage, end))
+        self.end_phy_offset = end = walk.end_phy_offset
+        if walk.stopped:
             # A window is read to its end: bad sectors behind the split are another's to report.
             self.damage[:] = [
                 one for one in self.damage if one.kind != "unreadable" or one.start_phy_offset < end
             ]
-        self._check_end(own, told)
-        self._check_reached()
+        if split.end is not None and end >= split.end:
+            self._check_end(SplitStart(end, ends_resynced(self.damage, end)), told)
+        elif not walk.stopped:  # the file's log ends here; else the reader wants no more, and the boundary was not reached
+            self._check_end(SplitStart(None, resynced=False), told)
+            self._check_reached()
 
     def _check_reached(self) -> None:
         split, end = self.split, self.end_phy_offset
@@ -163,7 +172,7 @@ class SplitScan(Generic[Rows]):
 
     def _note_resynced(self, seen: int) -> int:
         for found in self.damage[seen:]:
-            if found.kind != "crc":
+            if is_skipped(found):
                 self.resynced.add(found.end_phy_offset)
         return len(self.damage)
 

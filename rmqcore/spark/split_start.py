@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 from rmqcore._native import scan
@@ -104,12 +105,20 @@ def unanimous_start(
 
 
 def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
-    """Walk a file from its beginning to the first record at or after a boundary: the authority."""
+    """Walk a file from its beginning to the first record at or after a boundary: the authority.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is gone.
+    """
     damage: list[DamageRange] = []
     sink = ColumnScan(["phy_offset"], stop_offset=boundary)
-    walk = LogWalk([file], sink, damage, stop=boundary, shape=shape)
+    walk = LogWalk([file.read_until(boundary)], sink, damage, stop=boundary, shape=shape)
     for _ in walk.run():
         pass
+    if any(one.kind == "missing_file" for one in damage):
+        raise FileNotFoundError(errno.ENOENT, "deleted while it was read", file.name)
     if walk.end_phy_offset < boundary:
         return SplitStart(None, resynced=False)
     return SplitStart(walk.end_phy_offset, ends_resynced(damage, walk.end_phy_offset))
@@ -117,5 +126,9 @@ def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
 
 def ends_resynced(damage: list[DamageRange], end_phy_offset: int) -> bool:
     """Whether what begins where a walk ended was found by search, behind damage."""
-    last = damage[-1] if damage else None
-    return last is not None and last.kind != "crc" and last.end_phy_offset == end_phy_offset
+    return any(one.end_phy_offset == end_phy_offset and is_skipped(one) for one in damage)
+
+
+def is_skipped(one: DamageRange) -> bool:
+    """Whether a walk went on by search behind a range; bad sectors are told as they are read, apart from that."""
+    return one.kind not in {"crc", "unreadable"}

@@ -8,7 +8,7 @@ from rmqcore._native.scan import ColumnScan
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.files import LogFile, LogShape
 from rmqcore.offline.walk import Blank, LogWalk
-from rmqcore.spark.split_start import ends_resynced
+from rmqcore.spark.split_start import is_skipped
 
 
 def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
@@ -23,7 +23,7 @@ def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
     for batch in walk.run():
         assert not isinstance(batch, Blank)
         starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)
-        behind = {one.end_phy_offset for one in damage if ends_resynced([one], one.end_phy_offset)}
+        behind = {one.end_phy_offset for one in damage if is_skipped(one)}
         while number < count:
             at = int(np.searchsorted(starts, file.file_from_offset + number * file.size // count))
             while at < len(starts) and int(starts[at]) in behind:

@@ -35,6 +35,8 @@ class Split:
         Have the task compare where its records end with where the next split begins.
     must_reach : bool
         A record, or damage, was seen to end at `end`: a task that does not come so far reads another log than the planner did.
+    walk_to_start : bool
+        Have the task walk from the file's beginning to its start: the split before is left out, which would check the start.
     """
 
     broker: str
@@ -46,6 +48,7 @@ class Split:
     max_record_size: int = DEFAULT_MAX_RECORD_SIZE
     check_end: bool = False
     must_reach: bool = False
+    walk_to_start: bool = False
 
     @property
     def byte_count(self) -> int:
