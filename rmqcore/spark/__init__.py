@@ -9,14 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rmqcore.spark.session import session
+    from rmqcore.spark.map_in_arrow import read_with_map
+    from rmqcore.spark.registration import read, register
+    from rmqcore.spark.sessions import session
 
-__all__ = ["session"]
+__all__ = ["read", "read_with_map", "register", "session"]
 
 _LATER = {
-    "session": "rmqcore.spark.session",
+    "read": "rmqcore.spark.registration",
+    "read_with_map": "rmqcore.spark.map_in_arrow",
+    "register": "rmqcore.spark.registration",
+    "session": "rmqcore.spark.sessions",
 }
-"""Public name -> module: loaded when first asked for."""
+"""Public name -> module: loaded when first asked for. A module of a public name would take its place in the package."""
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Self, TypeVar
 
 from rmqcore._native.scan import Filter
+from rmqcore.offline.damage import DamageRange
 from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.planning import Span
 
@@ -62,6 +63,13 @@ class Conditions:
         if all(value is None for value in given.values()):
             return None
         return Filter(**given)
+
+    def overlaps(self, found: DamageRange) -> bool:
+        """Whether damage lies in the range of CommitLog offsets that is asked for."""
+        start, end = self.start_phy_offset, self.end_phy_offset
+        return (start is None or found.end_phy_offset > start) and (
+            end is None or found.start_phy_offset < end
+        )
 
     def span(self, max_clock_step_ms: int | None) -> Span:
         """What planning makes use of."""

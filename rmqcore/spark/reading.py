@@ -63,20 +63,21 @@ def read_split(
     rows.resynced = scan.resynced
     seen = 0
     for batch in scan.run():
-        seen = _note_damage(split, scan.damage, seen, options, rows)
+        seen = _note_damage(scan, seen, wanted, options, rows)
         yield from rows.batches(batch, choice.mask(batch, sink))
-    _note_damage(split, scan.damage, seen, options, rows)
+    _note_damage(scan, seen, wanted, options, rows)
 
 
 def _note_damage(
-    split: Split, damage: list[DamageRange], seen: int, options: SourceOptions, rows: ArrowRows
+    scan: SplitScan[Batch], seen: int, wanted: Conditions, options: SourceOptions, rows: ArrowRows
 ) -> int:
     """Look at damage that is new; answer how much of it was looked at."""
-    for found in damage[seen:]:
-        check_damage(found, split.broker, options)
+    for found in scan.damage[seen:]:
+        if wanted.overlaps(found):
+            check_damage(found, scan.split.broker, options)
         if found.kind == "crc":
             rows.failed_crcs[found.start_phy_offset] = found
-    return len(damage)
+    return len(scan.damage)
 
 
 def check_damage(found: DamageRange, broker: str, options: SourceOptions) -> None:

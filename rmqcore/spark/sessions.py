@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqcore.errors import SparkMissingError
 from rmqcore.spark.java import set_java_home
+from rmqcore.spark.registration import register
+from rmqcore.spark.versions import check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +41,7 @@ def session(
     app_name: str = "rmqcore",
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """Start Spark, or take the session that runs.
+    """Start Spark, or take the session that runs; either with the data source ``rmqstore``.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def session(
     Raises
     ------
     SparkMissingError
-        PySpark is not installed.
+        PySpark, pyarrow or pandas is not installed, or too old.
     JavaMissingError
         No Java is, or only one that is too old.
 
@@ -61,6 +63,7 @@ def session(
     -----
     A session that runs already keeps the settings that Spark reads at its start: a warning names those that differ.
     """
+    check_versions()
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
@@ -75,6 +78,7 @@ def session(
         for name, value in (DYNAMIC | given).items():
             if running.conf.isModifiable(name):
                 running.conf.set(name, value)
+    register(running)
     return running
 
 

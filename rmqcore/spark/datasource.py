@@ -1,0 +1,68 @@
+"""The data source ``rmqstore`` of PySpark.
+
+Spark makes it anew in short-lived processes on the driver: one for the schema, one that plans a read. Nothing is kept between
+them, and whatever one of them raises fails the query before a job starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from rmqcore.errors import StoreError
+from rmqcore.spark.options import SourceOptions
+from rmqcore.spark.schema import columns_of, columns_of_schema, spark_schema
+from rmqcore.spark.shipped import ShippedPushingReader, ShippedReader
+from rmqcore.spark.shipped_map import send_code_along
+from rmqcore.spark.tables import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
+    """Stores of RocketMQ as tables; options in `rmqcore.spark.option_table`, columns in `rmqcore.spark.table_columns`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        with _short_errors():
+            self.parsed = SourceOptions.parse(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``spark.read.format`` takes."""
+        return "rmqstore"
+
+    def schema(self) -> StructType:
+        """All columns of the table, or those that the option ``columns`` names. Finds the stores, to fail early."""
+        with _short_errors():
+            columns = columns_of(self.parsed)
+            open_table(self.parsed, columns)
+        return spark_schema(columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        with _short_errors():
+            table = open_table(self.parsed, columns_of_schema(schema, self.parsed))
+        send_code_along("rmqcore.spark.shipped")
+        # Only our own helpers set the option, since they also set what Spark wants for it.
+        return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
+        """A stream of messages."""
+        from rmqcore.spark.stream import RmqStoreStreamReader
+
+        with _short_errors():
+            return RmqStoreStreamReader(schema, self.parsed)
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    """Errors of ours without the calls that led to them, which Spark prints before the one line that says what is wrong."""
+    try:
+        yield
+    except (StoreError, ValueError, OSError) as error:
+        raise error.with_traceback(None) from None

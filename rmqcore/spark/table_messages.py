@@ -1,0 +1,55 @@
+"""Table ``messages``: one row a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rmqcore.spark.conditions import Conditions
+from rmqcore.spark.options import SourceOptions
+from rmqcore.spark.pushdown import take_filters
+from rmqcore.spark.reading import check_damage, read_split
+from rmqcore.spark.table import check_brokers
+from rmqcore.spark.table_columns import Column
+from rmqcore.spark.table_scan import ScanPart, ScanRead
+
+
+class MessagesRead(ScanRead):
+    """A read of ``messages``."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        super().__init__(options, columns)
+        for name, given, never in (
+            ("startingOffsets", options.starting_offsets, "latest"),
+            ("endingOffsets", options.ending_offsets, "earliest"),
+        ):
+            if given == never:
+                raise ValueError(
+                    f"option {name}: {never!r} leaves nothing to read; it is for streams"
+                )
+            if isinstance(given, dict):
+                named = {broker for brokers in given.values() for broker in brokers}
+                check_brokers(self.stores, sorted(named), name)
+
+    def push_filters(self, filters: list[Any]) -> list[Any]:
+        """Take over what the native scan tests."""
+        taken = take_filters(filters)
+        self.pushed = taken.conditions
+        if taken.brokers is not None:
+            self.stores = [store for store in self.stores if store.broker in taken.brokers]
+        return taken.left
+
+    def parts(self) -> list[ScanPart]:
+        """Splits; raises when files lack and the options say that this fails a query."""
+        plans = self.plans()
+        for plan in plans:
+            wanted = Conditions.of(self.options, plan.location.broker).and_also(self.pushed)
+            for gap in plan.gaps:
+                if wanted.overlaps(gap):
+                    check_damage(gap, plan.location.broker, self.options)
+        return [part for part in self.parts_of(plans) if part.splits]
+
+    def read(self, part: ScanPart) -> Iterator[Any]:
+        """Splits one after the other."""
+        for split in part.splits:
+            yield from read_split(split, self.columns, self.options, self.pushed)
