@@ -151,6 +151,9 @@ def _within(splits: Iterable[Split], span: Span) -> Iterator[Split]:
     nothing.
     """
     start, end = span.start_phy_offset, span.end_phy_offset
+    if start is None and end is None:
+        yield from splits
+        return
     before_left_out = False
     for split in splits:
         # The last split of a file is kept with the file: what lacks at the end of a short one is its damage.

@@ -1,0 +1,90 @@
+"""A file that is cleaned or goes bad while a store is read in parts: each part reports its own share, none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from split_logs import FILE_SIZE, MAX_RECORD, split_log, write_store
+from split_runs import in_log_order, plan_parts, read_splits, scan_of
+
+from rmqcore.offline.damage import DamageRange
+from rmqcore.offline.files import PAGE, LogBytes, LogFile
+from rmqcore.spark.planning import SplitPlan
+
+PARTS = 20
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> SplitPlan:
+    logs = [split_log(("plain", "forged"), n, n * FILE_SIZE) for n in range(2)]
+    return plan_parts(write_store(tmp_path, logs), PARTS, MAX_RECORD)
+
+
+def test_parts_of_a_file_that_was_deleted_are_missing_once(plan: SplitPlan, tmp_path: Path) -> None:
+    """Every part said that all of the file was missing; those that begin in the middle said nothing."""
+    (tmp_path / "commitlog" / f"{0:020}").unlink()
+    read = read_splits(plan)
+    assert {one.kind for one in read.damage} == {"missing_file"}
+    ends = [one.end_phy_offset for one in read.damage]
+    assert [one.start_phy_offset for one in read.damage] == [0, *ends[:-1]]
+    assert ends[-1] == FILE_SIZE
+    assert len(ends) > PARTS // 2
+    assert all(row[0] >= FILE_SIZE for row in read.rows)
+
+
+def test_a_file_deleted_between_two_parts(plan: SplitPlan, tmp_path: Path) -> None:
+    first, second = plan.splits[3:5]
+    scan = scan_of(first)
+    list(scan.run())
+    assert scan.damage == []
+    (tmp_path / "commitlog" / f"{0:020}").unlink()
+    scan = scan_of(second)
+    assert list(scan.run()) == []
+    (lost,) = scan.damage
+    assert (lost.start_phy_offset, lost.end_phy_offset) == (second.start, second.end)
+
+
+@dataclass(frozen=True)
+class BadSectors:
+    """Pages that the disk does not give, by position in the file."""
+
+    pages: frozenset[int]
+
+    def read_into(self, real: LogBytes, buf: memoryview, pos: int) -> int:
+        got = LogBytes.read_into(real, buf, pos)
+        for page in self.pages:
+            begin, end = max(page, pos), min(page + PAGE, pos + got)
+            if begin < end:
+                buf[begin - pos : end - pos] = bytes(end - begin)
+                real._unreadable(begin, end, OSError(5, "Input/output error"))
+        return got
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bad_sectors_are_told_by_the_part_that_owns_them(
+    plan: SplitPlan, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part reads a window to its end, and the one behind it reads the same bytes: both told of the same sectors."""
+    sectors = BadSectors(frozenset(PAGE * (n * 37 + seed * 11) for n in range(1, 6)))
+    real = LogFile.open
+
+    @contextmanager
+    def bad(file: LogFile, unreadable: Callable[[int, int, OSError], None]) -> Iterator[LogBytes]:
+        with real(file, unreadable) as source:
+            if file.file_from_offset == 0:
+                source.read_into = lambda buf, pos: sectors.read_into(source, buf, pos)  # type: ignore[method-assign]
+            yield source
+
+    monkeypatch.setattr(LogFile, "open", bad)
+    parts = read_splits(plan)
+    whole = read_splits(plan_parts(tmp_path, 1, MAX_RECORD))
+    assert parts.rows == whole.rows
+    assert set(parts.damage) == set(whole.damage)
+    told = [one for one in parts.damage if one.kind == "unreadable"]
+    assert len({one.start_phy_offset for one in told}) == 5
+    assert told == sorted(set(told), key=in_log_order)
+    assert all(isinstance(one, DamageRange) for one in told)
