@@ -83,7 +83,7 @@ class RebuildReport:
         return asdict(self)
 
 
-class _RebuildScan:
+class DispatchScan:
     """A `ColumnScan` as a walk's sink, which also has entries of further queues put."""
 
     def __init__(self, columns: ColumnScan, multi: MultiDispatch | None) -> None:
@@ -92,9 +92,11 @@ class _RebuildScan:
 
     @property
     def pending_rows(self) -> int:
+        """Rows that `take` would give."""
         return self._columns.pending_rows
 
     def take(self) -> Batch:
+        """Give what was filled, and begin anew."""
         return self._columns.take()
 
     def feed(
@@ -107,6 +109,7 @@ class _RebuildScan:
         *,
         trusted: int = -1,
     ) -> tuple[int, int, int, int]:
+        """Take the records from `pos` on; see `ColumnScan.feed`."""
         stop = self._columns.feed(buf, length, pos, phy_offset, end_offset, trusted=trusted)
         if self._multi is not None and stop[0] > pos:
             self._multi.put(buf, pos, stop[0], 0)
@@ -184,10 +187,7 @@ def _build(
     damage: list[DamageRange] = []
     hidden = HiddenRecords(damage)
     builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, hidden.before)
-    settings = replace(
-        config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
-        enable_multi_dispatch=True,
-    )  # fmt: skip
+    settings = dispatch_config(config)
     service = IndexService(target, settings, on_full=lambda _: None)
     parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
     for part in parts:
@@ -195,7 +195,7 @@ def _build(
     columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())
     rows = ColumnScan(columns, delay_levels=levels, batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES)
     multi = MultiDispatch(builder, settings, levels) if queues else None
-    walk = LogWalk(list_log_files(paths), _RebuildScan(rows, multi), damage, progress=progress)
+    walk = LogWalk(list_log_files(paths), DispatchScan(rows, multi), damage, progress=progress)
     records = record_bytes = 0
     try:
         for batch in walk.run():
@@ -218,7 +218,7 @@ def _build(
         records=records,
         record_bytes=record_bytes,
         queues=builder.queues,
-        queue_files=builder.files,
+        queue_files=len(builder.paths),
         queue_entries=builder.entries,
         filled_entries=builder.filled,
         ignored_records=builder.ignored,
@@ -227,6 +227,14 @@ def _build(
         damage=damage,
         seconds=0.0,
     )
+
+
+def dispatch_config(config: MessageStoreConfig) -> MessageStoreConfig:
+    """A configuration with everything switched on that makes entries: what the records ask for is built."""
+    return replace(
+        config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
+        enable_multi_dispatch=True,
+    )  # fmt: skip
 
 
 def sync_tree(folder: Path) -> None:

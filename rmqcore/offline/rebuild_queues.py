@@ -57,13 +57,15 @@ class QueueBuilder:
     ----------
     entries, filled, ignored : int
         Entries put, entries that fill gaps, and records left out: their queue offset was there already, or is none.
-    files : int
+    paths : list of Path
+        Files made.
     """
 
     def __init__(
         self, folder: Path, file_size: int, gap_limit: Callable[[int], int] = no_gap
     ) -> None:
-        self.entries = self.filled = self.ignored = self.files = 0
+        self.entries = self.filled = self.ignored = 0
+        self.paths: list[Path] = []
         self._folder = folder
         self._file_size = file_size
         self._gap_limit = gap_limit
@@ -104,7 +106,7 @@ class QueueBuilder:
         """Put the next entries of one queue, in the order of their records."""
         queue = self._queues.get(place)
         if queue is None:
-            nowhere = _without_place(place, offsets)
+            nowhere = without_place(place, offsets)
             self.ignored += nowhere
             offsets, entries = offsets[nowhere:], entries[nowhere:]
             if len(offsets) == 0:
@@ -158,14 +160,14 @@ class QueueBuilder:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o644)
         if os.fstat(fd).st_size == 0:
             os.ftruncate(fd, self._file_size)
-            self.files += 1
+            self.paths.append(path)
         if len(self._open) >= MOST_OPEN:
             os.close(self._open.popitem(last=False)[1])
         self._open[path] = fd
         return fd
 
 
-def _without_place(place: Place, offsets: Offsets) -> int:
+def without_place(place: Place, offsets: Offsets) -> int:
     """How many of a run's first entries no queue can begin with: all of them when the topic is no name of a folder."""
     topic = place[0]
     if topic in ("", ".", "..") or "/" in topic or "\0" in topic:

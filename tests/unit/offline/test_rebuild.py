@@ -18,8 +18,8 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch import QUEUE_COLUMNS
 from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import TargetNotEmptyError
+from rmqcore.offline import queue_runs, rebuild_queues
 from rmqcore.offline import rebuild as rebuild_module
-from rmqcore.offline import rebuild_queues
 from rmqcore.offline.rebuild import rebuild
 from rmqcore.offline.rebuild_queues import QueueBuilder
 from rmqcore.offline.store_config import found_config
@@ -72,7 +72,7 @@ def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     store.write_log()
     root = store.root
     lost = store.records[14]
-    store.change_log(lost.phy_offset, b"\x55" * lost.msg_size)
+    store.change_log(lost.phy_offset, b"\x55" * (store.records[15].phy_offset - lost.phy_offset))
     made = []
     for rows in (1, 2, 5, 1000):
         monkeypatch.setattr(rebuild_module, "BATCH_ROWS", rows)
@@ -101,8 +101,8 @@ def test_files_that_expired(golden: Path, tmp_path: Path) -> None:
     case = golden / "crash_expired" / "input"
     rebuild(StorePaths(case), tmp_path / "out", index=False)
     for name, data in tree(tmp_path / "out" / "consumequeue").items():
-        made = np.frombuffer(data, rebuild_queues.ENTRY)
-        original = np.frombuffer((case / "consumequeue" / name).read_bytes(), rebuild_queues.ENTRY)
+        made = np.frombuffer(data, queue_runs.ENTRY)
+        original = np.frombuffer((case / "consumequeue" / name).read_bytes(), queue_runs.ENTRY)
         fillers = int(np.count_nonzero(made["msg_size"] == FILLER[1]))
         assert np.array_equal(made[fillers:], original[fillers:])
         assert np.all(original[:fillers]["phy_offset"] < 49152)

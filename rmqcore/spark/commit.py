@@ -1,0 +1,236 @@
+"""The folder that a job writes into: all of it appears at once, or nothing does.
+
+Tasks write below ``OUT/_temporary/JOB/ATTEMPT/``, each attempt in a folder of its own, so that speculation and retries cannot
+meet. When all have succeeded the driver gathers the files that the successful attempts named, and lets them take their place
+by one rename (`rmqcore.spark.commit_journal`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rmqcore.engine.files import make_directory, sync_directory
+from rmqcore.engine.swap import PARTS
+from rmqcore.errors import StoreError, StoreLockedError, TargetNotEmptyError
+from rmqcore.spark.commit_journal import (
+    ASSEMBLED,
+    TEMPORARY,
+    Journal,
+    commit,
+    discard,
+    finish,
+    read_manifest,
+    unknown_names,
+)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A file that a task has written and synced.
+
+    Attributes
+    ----------
+    staged : str
+        Where it is, relative to the job's folder.
+    byte_count : int
+    sha256 : str
+    rows : int
+        Entries.
+    start_phy_offset, end_phy_offset : int
+        CommitLog offsets of the first and the last record that it has entries of; -1 without any.
+    """
+
+    staged: str
+    byte_count: int
+    sha256: str
+    rows: int
+    start_phy_offset: int
+    end_phy_offset: int
+
+
+class PartOutput:
+    """One part of `out`, written by one job; a context manager on the driver.
+
+    Parameters
+    ----------
+    out : str or path-like
+        On a file system that the driver and all workers have mounted at the same place.
+    part : str
+        ``consumequeue`` or ``index``.
+    store : str
+        The store it is made of. A part made of the same store by an earlier job is replaced when this one commits.
+    overwrite : bool
+        Replace a part that something else has made, too.
+
+    Attributes
+    ----------
+    job_folder : Path
+        Where tasks write; between `__enter__` and `commit`.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        `out` holds something else.
+    StoreLockedError
+        Another job writes to `out`.
+    ValueError
+        `out` is a URI.
+    """
+
+    def __init__(
+        self, out: str | os.PathLike[str], part: str, *, store: str, overwrite: bool = False
+    ) -> None:
+        self.out = local_folder(out)
+        self._part = part
+        self._store = store
+        self._overwrite = overwrite
+        self._job = uuid.uuid4().hex
+        self._made = False
+        self._lock = -1
+        self.job_folder = self.out / TEMPORARY / self._job
+
+    def __enter__(self) -> Self:
+        self._made = not self.out.exists()
+        if not self._made:
+            self._refuse_unknown()
+        make_directory(self.out)
+        self._lock = lock_directory(self.out)
+        try:
+            finish(self.out)
+            self._refuse_foreign_part()
+            discard(self.out)
+            self.job_folder.mkdir(parents=True)
+        except BaseException:
+            self._let_go()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            finish(self.out)  # what was begun and interrupted
+            discard(self.out)
+            if kind is not None and self._made:
+                with suppress(OSError):  # not empty: a commit that was begun
+                    self.out.rmdir()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        os.close(self._lock)
+
+    def _refuse_unknown(self) -> None:
+        unknown = unknown_names(self.out, PARTS)
+        if unknown:
+            raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
+
+    def _refuse_foreign_part(self) -> None:
+        if self._overwrite:
+            return
+        known = read_manifest(self.out)
+        for part in PARTS:
+            if (self.out / part).exists() and part not in known:
+                raise TargetNotEmptyError(
+                    f"{self.out / part} is there, and no rebuild by Spark has made it"
+                )
+        store = known.get(self._part, {}).get("store", self._store)
+        if store != self._store:
+            raise TargetNotEmptyError(f"{self.out / self._part} is made of another store, {store}")
+
+    # ---- commit -------------------------------------------------------------------------------------
+
+    def commit(self, files: dict[str, StagedFile], facts: dict[str, Any]) -> None:
+        """Put the files in their place, and say what they are in ``manifest.json``.
+
+        Parameters
+        ----------
+        files : dict
+            Path below the part, with ``/`` -> staged file.
+        facts : dict
+            What else the manifest says of the part; plain JSON values, the same in every run.
+
+        Raises
+        ------
+        StoreError
+            A file is missing or has another size than its task said: `out` is not the same folder for driver and workers.
+        OSError
+            A rename or a sync failed.
+        """
+        assembled = self.job_folder / ASSEMBLED / self._part
+        assembled.mkdir(parents=True)
+        for name, file in sorted(files.items()):
+            target = assembled / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._take(file, target)
+        for folder, _, _ in os.walk(assembled, topdown=False):
+            sync_directory(folder)
+        listed = [
+            {"file": f"{self._part}/{name}", **_without_place(file)}
+            for name, file in sorted(files.items())
+        ]
+        entry = {"store": self._store, **facts, "files": listed}
+        commit(self.out, Journal(self._job, self._part, entry))
+
+    def _take(self, file: StagedFile, target: Path) -> None:
+        staged = self.job_folder / file.staged
+        try:
+            byte_count = staged.stat().st_size
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{staged} was written by a task and is not here: {self.out} must be one folder for driver and workers"
+            ) from error
+        if byte_count != file.byte_count:
+            raise StoreError(f"{staged} has {byte_count} bytes, expected {file.byte_count}")
+        staged.rename(target)
+
+
+def _without_place(file: StagedFile) -> dict[str, Any]:
+    fields = asdict(file)
+    del fields["staged"]
+    return fields
+
+
+def local_folder(out: str | os.PathLike[str]) -> Path:
+    """Give the absolute path of a folder that is mounted here; ``file:`` in front of it is taken away.
+
+    Raises
+    ------
+    ValueError
+        It lies on a filesystem that cannot rename.
+    """
+    text = os.fspath(out)
+    if text.startswith("file:"):
+        text = "/" + text.removeprefix("file:").lstrip("/")
+    if "://" in text:
+        raise ValueError(
+            f"out={text!r}: queues and index are built in a folder that driver and workers have mounted (local disk, NFS); "
+            "copy it there afterwards"
+        )
+    return Path(text).absolute()
+
+
+def lock_directory(folder: Path) -> int:
+    """Give a descriptor of the folder with a lock that ends when it is closed or the process dies.
+
+    A filesystem that knows no such locks gives none: then nothing stops two jobs, of which one fails.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+            os.close(fd)
+            raise StoreLockedError(f"another job writes to {folder}") from error
+    return fd

@@ -1,0 +1,120 @@
+"""The last steps of a commit: a part's folder takes its place in `out`, then the manifest and ``_SUCCESS`` say so.
+
+Names in `out`: ``consumequeue`` and ``index``, the parts; ``manifest.json``; ``_SUCCESS``, there whenever the manifest tells
+the truth about all parts; ``_temporary``, only while a job runs or after one was killed. In it ``commit.json``, the journal: once
+it is there the commit happens, if not by this process then by the next one that is given the folder.
+
+A crash before the journal leaves `out` as it was. After it every step can be repeated: `finish` does what is not yet done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqcore.engine.durable import write_durable
+from rmqcore.engine.files import sync_directory
+from rmqcore.errors import TargetNotEmptyError
+
+TEMPORARY, SUCCESS, MANIFEST = "_temporary", "_SUCCESS", "manifest.json"
+JOURNAL = "commit.json"
+ASSEMBLED, REPLACED = "commit", "replaced"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What is to take its place.
+
+    Attributes
+    ----------
+    job : str
+        Folder below ``_temporary``; its ``commit/PART`` is the new folder.
+    part : str
+        ``consumequeue`` or ``index``.
+    entry : dict
+        What the manifest says of the part.
+    """
+
+    job: str
+    part: str
+    entry: dict[str, Any]
+
+
+def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
+    """Give the parts that the manifest of a folder names; none when there is no manifest.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        The file is no manifest of ours.
+    """
+    try:
+        found = json.loads((out / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise TargetNotEmptyError(f"{out / MANIFEST} is none of a rebuild: {error}") from error
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise TargetNotEmptyError(f"{out / MANIFEST} is none of a rebuild")
+    parts: dict[str, dict[str, Any]] = found["parts"]
+    return parts
+
+
+def commit(out: Path, journal: Journal) -> None:
+    """Put an assembled folder, whose files are synced, in its place."""
+    data = {"job": journal.job, "part": journal.part, "entry": journal.entry}
+    write_durable(out / TEMPORARY / JOURNAL, json.dumps(data).encode())
+    finish(out)
+
+
+def finish(out: Path) -> None:
+    """Bring a commit to its end, if one was begun."""
+    try:
+        journal = Journal(**json.loads((out / TEMPORARY / JOURNAL).read_bytes()))
+    except FileNotFoundError:
+        return
+    job = out / TEMPORARY / journal.job
+    assembled, place = job / ASSEMBLED / journal.part, out / journal.part
+    (out / SUCCESS).unlink(missing_ok=True)
+    sync_directory(out)
+    if assembled.exists():  # else it is in its place already
+        if place.exists():
+            place.rename(job / REPLACED)
+        assembled.rename(place)
+        sync_directory(out)
+    parts = read_manifest(out) | {journal.part: journal.entry}
+    document = {"version": VERSION, "parts": dict(sorted(parts.items()))}
+    write_durable(out / MANIFEST, json.dumps(document, indent=1).encode() + b"\n")
+    write_durable(out / SUCCESS, b"")
+    (out / TEMPORARY / JOURNAL).unlink()
+
+
+def discard(out: Path) -> None:
+    """Remove what jobs left behind: first under another name, so that a task of theirs that still runs finds nothing there."""
+    temporary = out / TEMPORARY
+    with suppress(FileNotFoundError):
+        for job in list(temporary.iterdir()):
+            if not job.is_dir():
+                job.unlink(missing_ok=True)
+                continue
+            trash = temporary / f".trash-{uuid.uuid4().hex}"
+            job.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+        with suppress(OSError):  # a task that still runs made something: the next job removes it
+            temporary.rmdir()
+    for name in (MANIFEST, SUCCESS):  # half-written by `write_durable`
+        (out / f".{name}.tmp").unlink(missing_ok=True)
+    sync_directory(out)
+
+
+def unknown_names(out: Path, parts: tuple[str, ...]) -> list[str]:
+    """Names in a folder that no rebuild made."""
+    ours = {TEMPORARY, SUCCESS, MANIFEST, f".{MANIFEST}.tmp", f".{SUCCESS}.tmp", *parts}
+    return sorted(set(os.listdir(out)) - ours)

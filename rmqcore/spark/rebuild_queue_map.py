@@ -1,0 +1,133 @@
+"""The map stage of a queue rebuild: one split in, pieces of queues out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rmqcore._native.codec import DelayLevels
+from rmqcore._native.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch import QUEUE_COLUMNS
+from rmqcore.engine.multi_dispatch import MultiDispatch
+from rmqcore.errors import StoreError
+from rmqcore.offline.queue_runs import Entries, Offsets, Place, QueueRuns, Run
+from rmqcore.offline.rebuild import DispatchScan, dispatch_config
+from rmqcore.spark.rebuild_items import (
+    ITEM,
+    PIECE_ITEMS,
+    SEQUENCE_BITS,
+    Piece,
+    pack_items,
+    report_piece,
+)
+from rmqcore.spark.rebuild_source import SplitReport
+from rmqcore.spark.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits import Split
+
+BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
+HELD_BYTES = 64 << 20
+"""A task holds so much of its pieces before it gives them on."""
+
+
+class QueueMap:
+    """Called once for each split.
+
+    Parameters
+    ----------
+    config : MessageStoreConfig
+        Delay levels.
+    file_entries : int, optional
+        Entries of a queue file: cut pieces at files. None: one group for each queue.
+    only : frozenset of (str, int), optional
+        The queues that are wanted.
+    """
+
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        file_entries: int | None,
+        only: frozenset[Place] | None = None,
+    ) -> None:
+        self._delay_levels_ms = list(config.delay_levels_ms)  # a configuration does not travel
+        self._file_entries = file_entries
+        self._only = only
+
+    def pieces(self, number: int, split: Split, /) -> Iterator[Piece]:
+        """The pieces of split `number`, then its report: the number, a `SplitReport`, and how many items it gave.
+
+        Or the error that stopped it.
+        """
+        held = _Held(number)
+        records = record_bytes = 0
+        runs, scan = QueueRuns(), self._scan(split)
+        walk = SplitScan(split, self._sink(scan, runs))
+        try:
+            for batch in walk.run():
+                records += len(batch)
+                record_bytes += batch.nbytes
+                for run in runs.of(scan, batch):
+                    self._hold(held, run)
+                if held.byte_count >= HELD_BYTES:
+                    yield from held.give()
+        except StoreError as error:
+            yield report_piece(number, error)
+            return
+        yield from held.give()
+        yield report_piece(
+            number, (number, SplitReport.of(walk, records, record_bytes), held.entries)
+        )
+
+    def _scan(self, split: Split) -> ColumnScan:
+        return ColumnScan(
+            QUEUE_COLUMNS,
+            delay_levels=DelayLevels(self._delay_levels_ms),
+            stop_offset=stop_offset(split),
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+        )
+
+    def _sink(self, scan: ColumnScan, runs: QueueRuns) -> Any:
+        settings = dispatch_config(MessageStoreConfig())
+        return DispatchScan(scan, MultiDispatch(runs, settings, DelayLevels(self._delay_levels_ms)))
+
+    def _hold(self, held: _Held, run: Run) -> None:
+        place, offsets, entries = run
+        if self._only is not None and place not in self._only:
+            return
+        if self._file_entries is None:
+            held.add(place, 0, offsets, entries)
+            return
+        files = offsets // self._file_entries
+        bounds = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
+        for begin, end in pairwise(bounds):
+            held.add(place, int(files[begin]), offsets[begin:end], entries[begin:end])
+
+
+class _Held:
+    """Runs that wait, by queue and file."""
+
+    def __init__(self, number: int) -> None:
+        self.entries = 0
+        self.byte_count = 0
+        self._sequence = number << SEQUENCE_BITS
+        self._runs: dict[tuple[Place, int], list[bytes]] = {}
+
+    def add(self, place: Place, file_number: int, offsets: Offsets, entries: Entries) -> None:
+        self._runs.setdefault((place, file_number), []).append(pack_items(offsets, entries))
+        self.entries += len(offsets)
+        self.byte_count += len(offsets) * ITEM.itemsize
+
+    def give(self) -> Iterator[Piece]:
+        """All of it as pieces."""
+        for ((topic, queue_id), file_number), runs in self._runs.items():
+            data = b"".join(runs)
+            for begin in range(0, len(data), PIECE_ITEMS * ITEM.itemsize):
+                blob = data[begin : begin + PIECE_ITEMS * ITEM.itemsize]
+                yield Piece(topic, queue_id, file_number, self._sequence, blob)
+                self._sequence += 1
+        self._runs.clear()
+        self.byte_count = 0
