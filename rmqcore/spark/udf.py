@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rmqcore.spark import udf_arrow, udf_records
-from rmqcore.spark.udf_columns import struct_ddl
+from rmqcore.spark.schema import spark_schema
+from rmqcore.spark.udf_columns import chosen
 from rmqcore.spark.udf_vectorized import Kernel, Udf, vectorized
 
 if TYPE_CHECKING:
@@ -160,11 +161,11 @@ def _function(name: str) -> Udf:
 
 def _decoder(columns: Iterable[str] | None, mode: str | None, *, verify_crc: bool) -> Udf:
     """With `mode` None the UDF takes it as an optional second argument."""
-    names = udf_records.check_columns(columns)
+    fields = chosen(columns)
     fixed = None if mode is None else udf_arrow.check_mode(mode)
 
     def decode_message(raw: pa.Array, mode: pa.Array = None) -> pa.Array:
-        chosen = fixed or udf_arrow.any_mode(mode)
-        return udf_records.decode(raw, names, chosen, verify_crc=verify_crc)
+        how = fixed or udf_arrow.any_mode(mode)
+        return udf_records.decode(raw, fields, how, verify_crc=verify_crc)
 
-    return vectorized(decode_message, struct_ddl(names))
+    return vectorized(decode_message, spark_schema(fields))

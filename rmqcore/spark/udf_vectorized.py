@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column
+    from pyspark.sql.types import DataType
 
 Kernel = Callable[..., Any]
 """Arrow arrays of equal length to one more."""
 Udf = Callable[..., "Column"]
 
 
-def vectorized(kernel: Kernel, return_type: str) -> Udf:
+def vectorized(kernel: Kernel, return_type: DataType | str) -> Udf:
     """Make an UDF that calls `kernel` for each batch, an arrow_udf where there are any (PySpark 4.1), else a pandas_udf.
 
     Parameters
     ----------
     kernel : callable
         Without annotations, from which Spark would guess another kind of UDF.
-    return_type : str
-        Spark's DDL.
+    return_type : DataType or str
+        Spark's, or in the words of its SQL.
     """
     from pyspark.sql.pandas import functions
 

@@ -12,22 +12,23 @@ from hypothesis import strategies as st
 
 from rmqcore import Message, codec
 from rmqcore.errors import CorruptMessageError
+from rmqcore.spark.schema import arrow_schema
 
 pa = pytest.importorskip("pyarrow")
 udf_columns = pytest.importorskip("rmqcore.spark.udf_columns")
 udf_records = pytest.importorskip("rmqcore.spark.udf_records")
 
-ALL = tuple(udf_columns.TYPES)
+ALL = tuple(udf_columns.COLUMNS)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 US = (2**63 - 1) // 1000  # ms that fit as microseconds
 
 
 def decode(values: Any, columns: Any = None, mode: Any = "PERMISSIVE", **options: Any) -> Any:
     column = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
-    names = udf_records.check_columns(columns)
-    found = udf_records.decode(column, names, mode, **{"verify_crc": False, **options})
+    fields = udf_columns.chosen(columns)
+    found = udf_records.decode(column, fields, mode, **{"verify_crc": False, **options})
     found.validate(full=True)
-    assert found.type == udf_columns.struct_of(names)
+    assert found.type == pa.struct(list(arrow_schema(fields)))
     return found
 
 
@@ -35,7 +36,7 @@ def times_as_numbers(struct: Any) -> list[Any]:
     """Rows with times in microseconds: Python's datetime ends in the year 9999."""
     fields = []
     for field, column in zip(struct.type, struct.flatten(), strict=True):
-        fields.append(column.cast(pa.int64()) if field.type == udf_columns.TIME else column)
+        fields.append(column.cast(pa.int64()) if pa.types.is_timestamp(field.type) else column)
     names = [field.name for field in struct.type]
     rows = pa.RecordBatch.from_arrays(fields, names).to_pylist()
     return [
@@ -253,9 +254,9 @@ def test_the_default_columns_are_those_of_a_message_without_the_store_s_own() ->
 )
 def test_columns_that_cannot_be(columns: list[str]) -> None:
     with pytest.raises(ValueError, match=r"^columns: "):
-        udf_records.check_columns(columns)
+        udf_columns.chosen(columns)
 
 
 def test_columns_are_no_text() -> None:
     with pytest.raises(TypeError, match="got the str 'topic'"):
-        udf_records.check_columns("topic")
+        udf_columns.chosen("topic")

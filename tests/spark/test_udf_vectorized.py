@@ -12,6 +12,7 @@ pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyspark")
 udf_arrow = pytest.importorskip("rmqcore.spark.udf_arrow")
+udf_columns = pytest.importorskip("rmqcore.spark.udf_columns")
 udf_records = pytest.importorskip("rmqcore.spark.udf_records")
 udf_vectorized = pytest.importorskip("rmqcore.spark.udf_vectorized")
 
@@ -26,9 +27,10 @@ def record(n: int) -> bytes:
 
 def test_numbers_stay_exact_beside_nulls() -> None:
     """A column of int64 with a null became float64 in pandas, and phy offsets above 2**53 came back rounded."""
+    fields = udf_columns.chosen(["phy_offset", "properties"])
 
     def kernel(raw: Any) -> Any:
-        return udf_records.decode(raw, ("phy_offset", "properties"), "PERMISSIVE", verify_crc=False)
+        return udf_records.decode(raw, fields, "PERMISSIVE", verify_crc=False)
 
     frame = udf_vectorized.over_series(kernel)(pd.Series([record(1), None, b"bad", record(2)]))
     assert list(frame.columns) == ["phy_offset", "properties"]
