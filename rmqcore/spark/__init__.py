@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rmqcore.spark.map_in_arrow import read_with_map
+    from rmqcore.spark.rebuild_queues import rebuild_consume_queues
     from rmqcore.spark.registration import read, register
     from rmqcore.spark.sessions import session
 
-__all__ = ["read", "read_with_map", "register", "session"]
+__all__ = ["read", "read_with_map", "rebuild_consume_queues", "register", "session"]
 
 _LATER = {
     "read": "rmqcore.spark.registration",
     "read_with_map": "rmqcore.spark.map_in_arrow",
+    "rebuild_consume_queues": "rmqcore.spark.rebuild_queues",
     "register": "rmqcore.spark.registration",
     "session": "rmqcore.spark.sessions",
 }

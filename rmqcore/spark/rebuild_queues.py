@@ -40,7 +40,8 @@ from rmqcore.spark.rebuild_source import (
     all_damage,
     check_chain,
     open_ends,
-    pin,
+    pin_end,
+    pin_start,
 )
 from rmqcore.spark.split_scan import SplitScan, stop_offset
 from rmqcore.spark.splits import Split
@@ -165,7 +166,7 @@ class _QueueJob:
         numbers = open_ends(self._splits)
         found = self._runner.tasks(find_end, [self._splits[number] for number in numbers])
         for number, report in zip(numbers, found, strict=True):
-            self._splits[number] = pin(self._splits[number], report.end_phy_offset)
+            self._splits[number] = pin_end(self._splits[number], report.end_phy_offset)
             self._ends.append(report)
 
     def _build_files(self) -> dict[Place, list[FilePart]]:
@@ -181,6 +182,7 @@ class _QueueJob:
 
     def _replay(self, places: set[Place], received: dict[Place, int]) -> None:
         before = self._reports
+        self._splits = list(map(pin_start, self._splits, before))
         played = self._shuffle(
             QueueMap(self._source.config, None, frozenset(places)),
             QueueReplay(self._job_folder, self._file_size, self._damage),

@@ -143,6 +143,13 @@ def open_ends(splits: Sequence[Split]) -> list[int]:
     ]
 
 
-def pin(split: Split, end: int) -> Split:
-    """The split as it was when its end was found: whoever reads it later reads no more."""
-    return replace(split, end=max(end, split.start), check_end=False)
+def pin_end(split: Split, end: int) -> Split:
+    """The split as it was when its end was found: whoever reads it later reads no more, and no less."""
+    return replace(split, end=max(end, split.start), check_end=False, must_reach=True)
+
+
+def pin_start(split: Split, report: SplitReport) -> Split:
+    """The split with its start known, from whoever has read it and was checked."""
+    if report.start_phy_offset is None:
+        return split
+    return replace(split, start=report.start_phy_offset, aligned=True, check_end=False)
