@@ -11,6 +11,7 @@ from bench.report import Row
 CRC_OVER_ZLIB_128 = 8.0
 SCAN_OVER_SUM = 0.5
 COLUMNS_OVER_SUM = 0.2
+SPLIT_OVER_SUM = 0.1
 ROUNDS = 9
 
 
@@ -77,3 +78,17 @@ def scans(data: Data) -> list[Row]:
             name = f"{log_set.name}: {job.name}"
             rows.append(Row("scan / sum", name, measured, job.ratio, required.get(job.name)))
     return rows
+
+
+def splits() -> list[Row]:
+    """Where a part of a file begins, told from the largest record's bytes before a boundary."""
+    return [
+        Row(
+            "split start / sum",
+            f"{bodies} bodies",
+            f"{float(seconds) * 1e3:.2f} ms a boundary, {float(seconds) / int(n) * 1e9:.0f} ns a record",
+            float(ratio),
+            SPLIT_OVER_SUM if bodies == "text" else None,
+        )
+        for bodies, n, seconds, ratio in build.output([build.program("split")])
+    ]
