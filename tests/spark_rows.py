@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def message_rows(root: Path, broker: str = "store", **conditions: Any) -> list[R
             row_of(message, broker, file_of(reader, message.phy_offset))
             for message in reader.messages(**conditions)
         ]
+
+
+@cache
+def golden_rows(golden: Path, case: str, part: str = "store") -> list[Row]:
+    """Rows of ``messages`` of a golden store; made once, not to be changed."""
+    return message_rows(golden / case / part, part)
 
 
 def file_of(reader: StoreReader, phy_offset: int) -> str:

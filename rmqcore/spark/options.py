@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from rmqcore.spark.locations import given_paths
 from rmqcore.spark.option_table import OPTIONS, Option
 from rmqcore.spark.option_values import QueueOffsets
 from rmqcore.spark.planning import MIB, Sizing, Span, SplitMode
@@ -94,7 +95,7 @@ class SourceOptions:
             elif lower not in _BY_NAME:
                 raise ValueError(_unknown(name))
             elif lower == "path":
-                paths.append(text)
+                paths += given_paths(text)
             else:
                 option = _BY_NAME[lower]
                 if option.field in found:

@@ -52,7 +52,8 @@ class ScanRead(TableRead):
 
     def parts_of(self, plans: list[SplitPlan]) -> list[ScanPart]:
         """Tasks of about equal bytes: small files share one."""
-        most_bytes = self._sizing().max_partition_bytes
+        total = sum(split.byte_count for plan in plans for split in plan.splits)
+        most_bytes = self.options.sizing().for_bytes(total).max_partition_bytes
         parts = []
         for plan in plans:
             broker = plan.location.broker
