@@ -97,6 +97,8 @@ def _first_at(files: StreamFiles, wanted: int, end: int | None) -> int | None:
     place = None if wanted == end else files.find(wanted)
     if place is None:
         return end
+    if place.phy_offset == place.file.file_from_offset:
+        return place.phy_offset
     found = walk_to(place.file, files.shape, place.phy_offset).phy_offset
     return place.file_end if found is None else found
 

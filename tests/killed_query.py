@@ -1,0 +1,80 @@
+"""A streaming query to be killed: it does what lines on standard input say, and answers each with a line that begins with ##.
+
+``start`` the query into Parquet, ``rest`` until all that is there is done, ``stop`` it in whatever it is doing, ``drain`` with
+Trigger.AvailableNow, ``rows FILE`` writes what the Parquet table holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+COLUMNS = "queue_id, queue_offset, phy_offset, body"
+
+
+def ask(port: int) -> None:
+    """Tell the test that a task of the stream runs, and wait until it may go on."""
+    with socket.create_connection(("127.0.0.1", port)) as gate:
+        gate.recv(1)
+
+
+def main(folder: str, path: str, port: int, options: dict[str, str]) -> None:
+    from rmqcore.spark import register, session
+
+    spark = session(
+        "local[2]",
+        conf={
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.shuffle.partitions": 2,
+            "spark.python.task.killTimeout": "1s",
+        },
+    )
+    register(spark)
+
+    def gated(batches: Iterator[Any]) -> Iterator[Any]:
+        ask(port)
+        yield from batches
+
+    def start(**trigger: Any) -> Any:
+        stream = spark.readStream.format("rmqstore").options(path=path, **options).load()
+        rows = stream.selectExpr(*COLUMNS.split(", "))
+        rows = rows.mapInArrow(gated, rows.schema)
+        writer = rows.writeStream.format("parquet").trigger(**trigger)
+        return writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/table")
+
+    answer("ready")
+    query: Any = None
+    for line in sys.stdin:
+        verb, *words = line.split()
+        if verb == "start":
+            query = start(processingTime="0 seconds")
+        elif verb == "rest":
+            query.processAllAvailable()
+        elif verb == "stop":
+            query.stop()
+        elif verb == "drain":
+            start(availableNow=True).awaitTermination()
+        elif verb == "rows":
+            table = spark.read.parquet(f"{folder}/table").selectExpr(*COLUMNS.split(", "))
+            rows = [[*row[:3], row[3].decode()] for row in table.collect()]
+            with open(words[0], "w") as file:
+                json.dump(rows, file)
+        answer(verb)
+
+
+def answer(text: str) -> None:
+    """One line that the parent tells from what Spark prints."""
+    os.write(1, f"## {text}\n".encode())
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]))
+    except Exception as error:
+        answer(f"failed {error}".replace("\n", " "))
+        raise
