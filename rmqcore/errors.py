@@ -193,6 +193,12 @@ class RemoteStorageError(StoreError):
     )
 
 
+class SparkJobError(StoreError):
+    """A task of a Spark job failed; the message is that of the error in the task."""
+
+    code = "SPARK_JOB"
+
+
 # ---- writing ----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,109 @@
+"""Where a store has the messages with some ids and keys: by the place that an id names, and by the IndexFiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rmqcore._native.codec import MessageView
+from rmqcore._native.index import key_hash
+from rmqcore.engine.index_query import has_key
+from rmqcore.engine.msg_id import phy_offset_of_msg_id
+from rmqcore.engine.paths import MAX_OFFSET
+from rmqcore.offline.files import LogFile
+from rmqcore.offline.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.window import record_at
+from rmqcore.spark.locations import StoreLocation
+from rmqcore.spark.options import SourceOptions
+
+
+@dataclass(frozen=True)
+class LocateTask:
+    """What is asked of one store.
+
+    Attributes
+    ----------
+    store : StoreLocation
+    offset_ids : frozenset of str
+        Ids that look like offset message ids.
+    keys, ids : frozenset of str
+        For the index: keys of any kind; UNIQ_KEYs.
+    index_topics : tuple of str or None
+        The topics to ask the index for, since it knows keys only together with their topic; None for all that have queues, empty
+        to leave the index alone.
+    options : SourceOptions
+    """
+
+    store: StoreLocation
+    offset_ids: frozenset[str]
+    keys: frozenset[str]
+    ids: frozenset[str]
+    index_topics: tuple[str, ...] | None
+    options: SourceOptions
+
+
+@dataclass(frozen=True)
+class Located:
+    """What a store has.
+
+    Attributes
+    ----------
+    phy_offsets : tuple of int
+        Where records begin.
+    ids : frozenset of str
+        The ids that were found.
+    """
+
+    phy_offsets: tuple[int, ...] = ()
+    ids: frozenset[str] = frozenset()
+
+
+def locate(task: LocateTask) -> Located:
+    """Look ids and keys up."""
+    files = task.store.log_files()
+    places: set[int] = set()
+    found: set[str] = set()
+    for one in task.offset_ids:
+        message = record_at(files, phy_offset_of_msg_id(one))
+        # Another broker has something at this place, too; and a UNIQ_KEY looks alike.
+        if message is not None and message.msg_id == one.upper():
+            places.add(message.phy_offset)
+            found.add(one)
+    if task.index_topics != ():
+        for text, message in _by_index(task, files, task.ids - found):
+            places.add(message.phy_offset)
+            if text in task.ids:
+                found.add(text)
+    return Located(tuple(sorted(places)), frozenset(found))
+
+
+def _by_index(
+    task: LocateTask, files: list[LogFile], ids: Iterable[str]
+) -> Iterator[tuple[str, MessageView]]:
+    asked = [(key, None) for key in task.keys] + [(one, "U") for one in ids]
+    topics = task.index_topics
+    if topics is None:
+        topics = tuple(name for name, is_dir in task.store.names("consumequeue").items() if is_dir)
+    with task.store.local_copy("index") as paths:
+        readers = find_index_files(paths)
+        for topic in topics:
+            for text, kind in asked:
+                for message in _messages(task, readers, files, key_hash(topic, text)):
+                    if has_key(message, topic, text, kind):
+                        yield text, message
+
+
+def _messages(
+    task: LocateTask, readers: list[IndexFileReader], files: list[LogFile], wanted: int
+) -> Iterator[MessageView]:
+    """Messages that the index has for a hash, collisions among them."""
+    since = task.options.starting_timestamp or 0
+    until = task.options.ending_timestamp
+    # The index keeps whole seconds since its file begins: a second more on either side loses nothing.
+    begin_ms = max(0, since - 1000)
+    end_ms = MAX_OFFSET if until is None else until + 1000
+    for reader in readers:
+        for phy_offset in reader.find(wanted, begin_ms, end_ms, reader.header.index_count):
+            message = record_at(files, phy_offset)
+            if message is not None:
+                yield message
