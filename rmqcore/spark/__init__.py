@@ -9,19 +9,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rmqcore.spark.job_audit import audit, run_audit
+    from rmqcore.spark.job_find import find
+    from rmqcore.spark.job_topic_stats import topic_stats
     from rmqcore.spark.map_in_arrow import read_with_map
     from rmqcore.spark.rebuild_queues import rebuild_consume_queues
     from rmqcore.spark.registration import read, register
     from rmqcore.spark.sessions import session
 
-__all__ = ["read", "read_with_map", "rebuild_consume_queues", "register", "session"]
+__all__ = [
+    "audit",
+    "find",
+    "read",
+    "read_with_map",
+    "rebuild_consume_queues",
+    "register",
+    "run_audit",
+    "session",
+    "topic_stats",
+]
 
 _LATER = {
+    "audit": "rmqcore.spark.job_audit",
+    "find": "rmqcore.spark.job_find",
     "read": "rmqcore.spark.registration",
     "read_with_map": "rmqcore.spark.map_in_arrow",
     "rebuild_consume_queues": "rmqcore.spark.rebuild_queues",
     "register": "rmqcore.spark.registration",
+    "run_audit": "rmqcore.spark.job_audit",
     "session": "rmqcore.spark.sessions",
+    "topic_stats": "rmqcore.spark.job_topic_stats",
 }
 """Public name -> module: loaded when first asked for. A module of a public name would take its place in the package."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqcore import errors
 from rmqcore.errors import SparkJobError, StoreError
-from rmqcore.spark.workers import freeze_worker_heap
+from rmqcore.spark.shipped_map import part_reader, send_code_along
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Payload = TypeVar("Payload")
 Result = TypeVar("Result")
 
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '(rmqcore|pyarrow|numpy)")
 _LAST_LINE = re.compile(
     r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE
 )
@@ -40,7 +40,7 @@ def task_frame(
     ----------
     spark : SparkSession
     work : callable
-        Of a module that the workers can import.
+        A function of a module, or another object that pickle takes.
     payloads : sequence
         Sent by pickle, one task for each.
     schema : StructType or str
@@ -56,13 +56,32 @@ def task_frame(
     # A range gives each number a partition of its own; which rows a repartition puts together is up to their hashes.
     tasks = spark.range(0, count, 1, count).join(F.broadcast(given), "id").select("payload")
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_worker_heap()
-        for batch in batches:
-            for payload in batch.column(0):
-                yield from work(pickle.loads(payload.as_py()))  # noqa: S301 - the driver's
+    send_code_along()
+    return tasks.mapInArrow(part_reader(pickle.dumps(_Work(work))), schema)
 
-    return tasks.mapInArrow(run, schema)
+
+@dataclass(frozen=True)
+class _Work:
+    """A function as `rmqcore.spark.shipped_map` calls it in a worker."""
+
+    work: Callable[[Any], Iterator[Any]]
+
+    def read(self, payload: Any) -> Iterator[Any]:
+        return self.work(payload)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """Runs a function and gives what it answers as a row."""
+
+    work: Callable[[Any], Any]
+
+    def __call__(self, numbered: tuple[int, Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        number, payload = numbered
+        answer = pickle.dumps(self.work(payload))
+        yield pa.record_batch({"number": pa.array([number], pa.int64()), "answer": [answer]})
 
 
 def run_tasks(
@@ -75,17 +94,9 @@ def run_tasks(
     StoreError
         What a task raised; also where a worker lacks the package.
     """
-
-    def report(numbered: tuple[int, Payload]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        number, payload = numbered
-        answer = pickle.dumps(work(payload))
-        yield pa.record_batch({"number": pa.array([number], pa.int64()), "answer": [answer]})
-
-    frame = task_frame(spark, report, list(enumerate(payloads)), "number bigint, answer binary")
-    with_numbers = collect(frame)
-    found = {row["number"]: row["answer"] for row in with_numbers}
+    numbered = list(enumerate(payloads))
+    frame = task_frame(spark, _Report(work), numbered, "number bigint, answer binary")
+    found = {row["number"]: row["answer"] for row in collect(frame)}
     return [pickle.loads(found[number]) for number in range(len(payloads))]  # noqa: S301 - our tasks'
 
 
@@ -108,12 +119,6 @@ def collect(frame: DataFrame) -> list[Any]:
 
 def job_error(text: str) -> StoreError:
     """What a task raised, from the traceback in Spark's message."""
-    missing = _MISSING.search(text)
-    if missing is not None:
-        return SparkJobError(
-            f"the Python of Spark's workers has no {missing[1]}: install rmqcore[spark] there, or name a Python that has it "
-            "(spark.pyspark.python, PYSPARK_PYTHON)"
-        )
     lines = _LAST_LINE.findall(text)
     name, message = lines[-1] if lines else ("", text.strip().splitlines()[0] if text else "")
     kind = getattr(errors, name.rpartition(".")[2], None)

@@ -15,8 +15,8 @@ Ints = npt.NDArray[np.int64]
 
 EXACT = 64
 A_DOUBLING = 32
-MAX_MS = 2**40
-"""34 years: what is more comes from a damaged timestamp, and counts as this much."""
+MAX_MS = 2**42
+"""139 years, more than a born time of 0 makes: what is more comes from a damaged timestamp, and counts as this much."""
 
 
 def clip_ms(values_ms: Ints) -> Ints:

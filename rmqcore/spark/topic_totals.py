@@ -63,6 +63,8 @@ class TopicTotals:
                 "bytes": found.column("msg_size"),
                 "body_bytes": pc.binary_length(found.column("body")),
                 "latency": latency,
+                # As doubles: exact up to 2^53, and wild times cannot overflow it.
+                "latency_ms": latency.astype(np.float64),
                 "bucket": bucket_of(latency),
                 "store": store_ms,
                 "tag": found.column("tags"),
@@ -70,7 +72,7 @@ class TopicTotals:
         )
         sums = _grouped(
             rows, _KEYS,
-            [([], "count_all"), ("bytes", "sum"), ("body_bytes", "sum"), ("latency", "sum"), ("latency", "min"),
+            [([], "count_all"), ("bytes", "sum"), ("body_bytes", "sum"), ("latency_ms", "sum"), ("latency", "min"),
              ("latency", "max"), ("store", "min"), ("store", "max")],
         )  # fmt: skip
         latencies = _grouped(rows, [*_KEYS, "bucket"], [([], "count_all")])

@@ -43,7 +43,7 @@ SCHEMA = (
     "first_store_timestamp timestamp, last_store_timestamp timestamp"
 )
 _PARTIAL = (
-    "topic string, hour bigint, part tinyint, messages bigint, bytes bigint, body_bytes bigint, latency_sum bigint, "
+    "topic string, hour bigint, part tinyint, messages bigint, bytes bigint, body_bytes bigint, latency_sum double, "
     "latency_min bigint, latency_max bigint, first bigint, last bigint, bucket int, tag string, count bigint"
 )
 
@@ -232,6 +232,12 @@ def _schema() -> pa.Schema:
 def _partial_schema() -> pa.Schema:
     import pyarrow as pa
 
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "tinyint": pa.int8(), "int": pa.int32()}
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "tinyint": pa.int8(),
+        "int": pa.int32(),
+    }
     words = [field.split() for field in _PARTIAL.split(", ")]
     return pa.schema([(name, kinds[kind]) for name, kind in words])
