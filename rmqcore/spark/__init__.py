@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.job_find import find
     from rmqcore.spark.job_topic_stats import topic_stats
     from rmqcore.spark.map_in_arrow import read_with_map
+    from rmqcore.spark.rebuild_index_job import rebuild_index
     from rmqcore.spark.rebuild_queues import rebuild_consume_queues
     from rmqcore.spark.registration import read, register
     from rmqcore.spark.sessions import session
@@ -23,6 +24,7 @@ __all__ = [
     "read",
     "read_with_map",
     "rebuild_consume_queues",
+    "rebuild_index",
     "register",
     "run_audit",
     "session",
@@ -35,6 +37,7 @@ _LATER = {
     "read": "rmqcore.spark.registration",
     "read_with_map": "rmqcore.spark.map_in_arrow",
     "rebuild_consume_queues": "rmqcore.spark.rebuild_queues",
+    "rebuild_index": "rmqcore.spark.rebuild_index_job",
     "register": "rmqcore.spark.registration",
     "run_audit": "rmqcore.spark.job_audit",
     "session": "rmqcore.spark.sessions",

@@ -39,6 +39,7 @@ from rmqcore.spark.rebuild_source import (
     SplitReport,
     all_damage,
     check_chain,
+    log_facts,
     open_ends,
     pin_end,
     pin_start,
@@ -264,13 +265,3 @@ def reduce_tasks(splits: Sequence[Split], shuffle_partitions: int) -> int:
     return max(
         int(byte_count * ITEM_SHARE) // REDUCE_BYTES + 1, min(len(splits), shuffle_partitions)
     )
-
-
-def log_facts(splits: Sequence[Split], reports: Sequence[SplitReport]) -> dict[str, Any]:
-    """The range of the log that was read, and what it holds."""
-    return {
-        "start_phy_offset": splits[0].start if splits else 0,
-        "end_phy_offset": max((report.end_phy_offset for report in reports), default=0),
-        "records": sum(report.records for report in reports),
-        "damaged_ranges": sum(len(report.damage) for report in reports),
-    }

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rmqcore.errors import StoreError
 from rmqcore.spark.rebuild_items import SCHEMA, Piece, batches_of, pieces_of
+from rmqcore.spark.shipped_map import send_code_along, task_function
+from rmqcore.spark.versions import MAP_IN_ARROW, check_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +70,8 @@ class SparkRunner:
     """
 
     def __init__(self, spark: SparkSession, reduce_tasks: int) -> None:
+        check_versions(MAP_IN_ARROW)
+        send_code_along()
         self._spark = spark.newSession()  # its settings are ours to make
         # A row of a shuffle has up to a mebibyte: the default, 10,000 to a batch, would ask a worker for gigabytes at once.
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_PIECES))
@@ -89,7 +93,7 @@ class SparkRunner:
         pieces = self._frame(MapTask(mapper), work, SCHEMA)
         pieces = pieces.repartition(self._reduce_tasks, *keys)
         pieces = pieces.sortWithinPartitions(*keys, "sequence")
-        return self._collect(pieces.mapInArrow(ReduceTask(reducer), RESULT_SCHEMA))
+        return self._collect(pieces.mapInArrow(_sent(ReduceTask(reducer)), RESULT_SCHEMA))
 
     def _frame(
         self,
@@ -98,7 +102,7 @@ class SparkRunner:
         schema: str,
     ) -> DataFrame:
         numbers = self._spark.range(0, len(work), 1, len(work))
-        return numbers.mapInArrow(WorkTask(task, work), schema)
+        return numbers.mapInArrow(_sent(WorkTask(task, work)), schema)
 
     def _collect(self, frame: DataFrame) -> list[Any]:
         results = [pickle.loads(row[0]) for row in frame.collect()]  # noqa: S301 - our tasks' bytes
@@ -106,6 +110,10 @@ class SparkRunner:
             if isinstance(result, StoreError):
                 raise result
         return results
+
+
+def _sent(task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:
+    return task_function(pickle.dumps(task))
 
 
 # ---- what runs in a worker --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors import SplitError
@@ -90,7 +91,7 @@ class SplitReport:
     damage: tuple[DamageRange, ...]
 
     @classmethod
-    def of(cls, scan: SplitScan[object], records: int, record_bytes: int) -> SplitReport:
+    def of(cls, scan: SplitScan[Any], records: int, record_bytes: int) -> SplitReport:
         """The report of a scan that was run to its end."""
         return cls(
             scan.start_phy_offset, scan.end_phy_offset, records, record_bytes, tuple(scan.damage)
@@ -153,3 +154,13 @@ def pin_start(split: Split, report: SplitReport) -> Split:
     if report.start_phy_offset is None:
         return split
     return replace(split, start=report.start_phy_offset, aligned=True, check_end=False)
+
+
+def log_facts(splits: Sequence[Split], reports: Sequence[SplitReport]) -> dict[str, Any]:
+    """The range of the log that was read, and what it holds."""
+    return {
+        "start_phy_offset": splits[0].start if splits else 0,
+        "end_phy_offset": max((report.end_phy_offset for report in reports), default=0),
+        "records": sum(report.records for report in reports),
+        "damaged_ranges": sum(len(report.damage) for report in reports),
+    }

@@ -14,6 +14,13 @@ from typing import Any
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
     """Read a part in a worker; both as pickled bytes."""
+    prepare_worker()
+    table, wanted = pickle.loads(sent), pickle.loads(part)  # noqa: S301 - from our own driver
+    return table.read(wanted)  # type: ignore[no-any-return]
+
+
+def prepare_worker() -> None:
+    """See that this worker has rmqcore, and have it lose no time."""
     try:
         from rmqcore.spark.workers import freeze_worker_heap
     except ImportError as error:
@@ -22,9 +29,18 @@ def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
             "(pip install 'rmqcore[spark]' on every node, or spark.archives), or let spark.pyspark.python name a Python "
             "that has it"
         ) from error
-    table, wanted = pickle.loads(sent), pickle.loads(part)  # noqa: S301 - from our own driver
     freeze_worker_heap()
-    return table.read(wanted)  # type: ignore[no-any-return]
+
+
+def task_function(sent: bytes) -> Any:
+    """A function for ``mapInArrow`` that calls what was pickled, with the batches."""
+
+    def run_task(batches: Iterator[Any]) -> Iterator[Any]:
+        prepare_worker()
+        task = pickle.loads(sent)  # noqa: S301 - from our own driver
+        yield from task(batches)
+
+    return run_task
 
 
 def part_reader(sent: bytes) -> Any:

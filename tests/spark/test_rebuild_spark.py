@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from built_store import BuiltStore
 
 from rmqcore.engine.paths import StorePaths
+from rmqcore.errors import NotAStoreError, StoreError, TargetNotEmptyError
 from rmqcore.offline.rebuild import rebuild
+from rmqcore.spark import rebuild_consume_queues, rebuild_index
 from rmqcore.spark.planning import Sizing
-from rmqcore.spark.rebuild_queues import rebuild_consume_queues
+from rmqcore.spark.rebuild_index_plan import plan_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,3 +46,62 @@ def test_queues_of_a_damaged_log(spark: SparkSession, tmp_path: Path) -> None:
     assert tree(tmp_path / "many" / "consumequeue") == tree(tmp_path / "one" / "consumequeue")
     assert report.filled_entries == expected.filled_entries == 1
     assert report.damage == expected.damage
+
+
+@pytest.mark.parametrize("case", ["basic", "delay"])
+def test_the_index_is_javas(spark: SparkSession, golden: Path, tmp_path: Path, case: str) -> None:
+    store = golden / case / "store"
+    sizing = Sizing(max_partition_bytes=100_000, split_mode="walk")
+    report = rebuild_index(spark, store, f"file:{tmp_path}/out", sizing=sizing)
+    made = [path.read_bytes() for path in sorted((tmp_path / "out" / "index").iterdir())]
+    assert made == [path.read_bytes() for path in sorted((store / "index").iterdir())]
+    assert report.index_files == len(made)
+
+
+def test_an_error_of_the_store_comes_out_as_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first task's file is damaged between counting and building: no traceback of Spark's, and nothing is left."""
+    store = BuiltStore(tmp_path / "store").fill(60)
+    root = store.write()
+
+    def damaged(*given: Any) -> Any:
+        store.change_log(store.records[25].phy_offset, b"\x55" * 100)
+        return plan_index(*given)
+
+    monkeypatch.setattr("rmqcore.spark.rebuild_index_job.plan_index", damaged)
+    with pytest.raises(StoreError, match="changed while it was read"):
+        rebuild_index(spark, root, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_both_parts_in_one_folder_again_and_again(
+    spark: SparkSession, golden: Path, tmp_path: Path
+) -> None:
+    store, out = golden / "ipv6" / "store", tmp_path / "out"
+    seen = []
+    for _ in range(2):
+        rebuild_consume_queues(spark, store, out)
+        rebuild_index(spark, store, out)
+        seen.append(tree(out))
+        assert sorted(path.name for path in out.iterdir()) == [
+            "_SUCCESS", "consumequeue", "index", "manifest.json",
+        ]  # fmt: skip
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("build", [rebuild_consume_queues, rebuild_index])
+def test_what_is_wrong_is_told_before_a_job_starts(
+    spark: SparkSession, golden: Path, tmp_path: Path, build: Any
+) -> None:
+    store = golden / "ipv6" / "store"
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(TargetNotEmptyError, match="mine"):
+        build(spark, store, tmp_path)
+    with pytest.raises(ValueError, match="mounted"):
+        build(spark, store, "s3://bucket/out")
+    with pytest.raises(NotAStoreError):
+        build(spark, tmp_path, tmp_path / "out")
+    with pytest.raises(ValueError, match="one store"):
+        build(spark, f"{golden}/*/store", tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
