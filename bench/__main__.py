@@ -20,6 +20,7 @@ BENCHES = {
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
     "processes": ("process_benches", "commands", True),
+    "spark": ("spark_benches", "spark", True),
 }
 
 

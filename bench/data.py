@@ -35,12 +35,16 @@ class Data:
     root: pathlib.Path
     mib: int
 
-    def _made(self, name: str, body: int, mixed: bool, *, log_only: bool) -> pathlib.Path:
+    def _made(
+        self, name: str, body: int, mixed: bool, *, log_only: bool, file_mib: int | None = None
+    ) -> pathlib.Path:
         path = self.root / f"{name}-{body}-{'mixed' if mixed else 'equal'}-{self.mib}"
         done = path.with_suffix(".done")  # written last: an interrupted maker leaves none
         if not done.exists():
             shutil.rmtree(path, ignore_errors=True)
-            records = make_store(path, mib=self.mib, body=body, mixed=mixed, log_only=log_only)
+            records = make_store(
+                path, mib=self.mib, body=body, mixed=mixed, log_only=log_only, file_mib=file_mib
+            )
             done.write_text(f"{records}\n")
         return path
 
@@ -55,6 +59,10 @@ class Data:
     def store(self) -> pathlib.Path:
         """A whole store, mixed sizes around 128 bytes, with queues and index."""
         return self._made("store", 128, True, log_only=False)
+
+    def cluster_store(self) -> pathlib.Path:
+        """A CommitLog in four files, records of 280 to 560 bytes."""
+        return self._made("cluster", 280, True, log_only=True, file_mib=self.mib // 4)
 
 
 def read_through(path: pathlib.Path) -> None:

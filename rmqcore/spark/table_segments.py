@@ -56,5 +56,5 @@ class SegmentsRead(TableRead):
             "is_tail": file.file_from_offset == part.shape.tail_from,
             "is_sealed": file.file_from_offset < part.shape.tail_from,
             "missing_bytes": max(0, part.shape.file_size - file.size),
-            "path": str(file.path),
+            "path": file.location,
         }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Whole stores through PySpark at local[2]: jobs against each other in one session, and what an empty task costs.
+
+Each Spark session is a process of its own, `bench.spark_run`. Wall time, since a job is done by a JVM and several Python
+workers; their CPU seconds are shown beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from bench.data import Data, read_through
+from bench.report import Row
+
+OVER_TUPLES = 6.0
+FOUR_OVER_ALL = 1.7
+AUDIT_OVER_ALL = 1.6
+EXPORT_OVER_SPARK = 3.0
+EMPTY_TASK = 0.5
+WORKER_RSS_MIB = 512.0
+GROUP = "spark local[2]"
+
+
+def _run(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.spark_run", *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _text(job: dict[str, float], records: int) -> str:
+    rate = records / job["seconds"] / 1e6
+    return (
+        f"{job['seconds']:.2f} s, {rate:.2f} M rows/s, "
+        f"CPU {job['jvm']:.1f} s JVM + {job['python']:.1f} s Python"
+    )
+
+
+def jobs(data: Data) -> list[Row]:
+    store = data.cluster_store()
+    read_through(store)
+    out = pathlib.Path(tempfile.mkdtemp(dir=data.root))
+    try:
+        found = _run("jobs", str(store), str(out / "parquet"))
+    finally:
+        shutil.rmtree(out)
+    done, records, some = found["jobs"], found["records"], found["tuple_records"]
+    seconds = {name: job["seconds"] for name, job in done.items()}
+    text = {name: _text(job, some if name == "tuples" else records) for name, job in done.items()}
+    over_tuples = (records / seconds["all"]) / (some / seconds["tuples"])
+    rss = found["peak_rss_mib"]
+    return [
+        Row(GROUP, "rows as tuples", text["tuples"]),
+        Row(GROUP, "all columns / tuples", text["all"], over_tuples, OVER_TUPLES),
+        Row(GROUP, "4 columns / all", text["four"], seconds["all"] / seconds["four"], FOUR_OVER_ALL),
+        Row(GROUP, "audit / all columns", text["audit"], seconds["all"] / seconds["audit"], AUDIT_OVER_ALL),
+        Row(GROUP, "Parquet by Spark, by topic and day", text["spark_parquet"]),
+        Row(GROUP, "Parquet by Spark, in one directory", text["flat_parquet"]),
+        Row(
+            GROUP, "Parquet by workers / Spark, by topic and day", text["export"],
+            seconds["spark_parquet"] / seconds["export"], EXPORT_OVER_SPARK,
+        ),
+        Row(
+            GROUP, "Parquet by workers / Spark in one directory", text["export"],
+            seconds["flat_parquet"] / seconds["export"],
+        ),
+        Row(GROUP, "whole files as splits", text["whole_files"]),
+        Row(GROUP, "peak of a Python worker", f"{rss:.0f} MiB", rss, WORKER_RSS_MIB, "MiB", at_most=True),
+    ]  # fmt: skip
+
+
+def empty_tasks() -> list[Row]:
+    default, ours = _run("empty", "default"), _run("empty", "ours")
+    measured = (
+        f"{ours['seconds'] * 1e3:.1f} ms a task, default {default['seconds'] * 1e3:.1f} ms; "
+        f"CPU of Python {ours['python'] * 1e3:.1f} and {default['python'] * 1e3:.1f} ms"
+    )
+    ratio = ours["seconds"] / default["seconds"]
+    return [Row(GROUP, "empty task / default settings", measured, ratio, EMPTY_TASK, at_most=True)]
+
+
+def spark(data: Data) -> list[Row]:
+    return [*jobs(data), *empty_tasks()]

@@ -1,0 +1,134 @@
+"""One Spark session of the bench, in a process of its own: ``python -m bench.spark_run jobs STORE OUT`` and ``... empty KIND``.
+
+Prints one JSON object. A session's settings hold for a whole JVM, so each kind of session is a process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.spark_processes import Processes
+from bench.spark_sources import empty_source, tuple_source
+
+MASTER = "local[2]"
+SPLIT = "64m"
+FOUR_COLUMNS = "topic,queue_id,queue_offset,store_timestamp"
+ROUNDS = 3
+EMPTY_TASKS = 200
+Measured = dict[str, float]
+
+
+def noop(frame: Any) -> None:
+    """Run a query for all of its rows, and drop them in the JVM."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def measure(processes: Processes, job: Callable[[], object], rounds: int) -> Measured:
+    """The quickest of some rounds: wall seconds, and CPU seconds of the JVM and of the Python workers."""
+    best: Measured = {}
+    for _ in range(rounds):
+        cpu, begin = processes.cpu(), time.perf_counter()
+        job()
+        seconds, used = time.perf_counter() - begin, processes.cpu() - cpu
+        if not best or seconds < best["seconds"]:
+            best = {"seconds": seconds, "jvm": used.jvm, "python": used.python}
+    return best
+
+
+def jobs(store: str, out: str) -> dict[str, Any]:
+    """Every job over a store, one after the other in one session."""
+    import rmqcore.spark
+    from rmqcore.spark.datasource import RmqStoreDataSource
+
+    spark = rmqcore.spark.session(MASTER)
+    spark.dataSource.register(tuple_source(RmqStoreDataSource))
+    processes = Processes(spark)
+    file_size = next((pathlib.Path(store) / "commitlog").iterdir()).stat().st_size
+    target = pathlib.Path(out)
+
+    def frame(source: str = "rmqstore", **options: Any) -> Any:
+        return spark.read.format(source).options(maxPartitionBytes=SPLIT, **options).load(store)
+
+    def written(write: Callable[[str], object]) -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        write(str(target))
+
+    def spark_writes(path: str) -> None:
+        days = frame().selectExpr("*", "date_format(store_timestamp, 'yyyy-MM-dd') day")
+        days.write.partitionBy("topic", "day").option("compression", "zstd").parquet(path)
+
+    queries: dict[str, tuple[Callable[[], object], int]] = {
+        "all": (lambda: noop(frame()), ROUNDS),
+        "four": (lambda: noop(frame(columns=FOUR_COLUMNS)), ROUNDS),
+        "audit": (
+            lambda: rmqcore.spark.audit(spark, store, maxPartitionBytes=SPLIT).count(),
+            ROUNDS,
+        ),
+        "export": (
+            functools.partial(written, functools.partial(rmqcore.spark.export_parquet, spark, store)),
+            2,
+        ),
+        "spark_parquet": (functools.partial(written, spark_writes), 1),
+        "flat_parquet": (
+            lambda: written(
+                lambda path: frame().write.option("compression", "zstd").parquet(path)
+            ),
+            1,
+        ),
+        # A quarter of the store: as tuples the whole of it takes minutes.
+        "tuples": (lambda: noop(frame("rmqstore_tuples", endingPhyOffset=file_size)), 1),
+        "whole_files": (
+            lambda: noop(spark.read.format("rmqstore").option("maxPartitionBytes", "4g").load(store)),
+            1,
+        ),
+    }  # fmt: skip
+    noop(frame())  # the first query pays for the JVM's compiler and the workers' imports
+    found = {name: measure(processes, job, rounds) for name, (job, rounds) in queries.items()}
+    result = {
+        "jobs": found,
+        "records": frame(columns="phy_offset").count(),
+        "tuple_records": frame(columns="phy_offset", endingPhyOffset=file_size).count(),
+        "peak_rss_mib": processes.peak_rss_mib(),
+    }
+    shutil.rmtree(target, ignore_errors=True)
+    spark.stop()
+    return result
+
+
+def empty(kind: str) -> dict[str, Any]:
+    """Seconds that a task costs which does nothing: with our session, or with PySpark's defaults."""
+    if kind == "ours":
+        import rmqcore.spark
+
+        spark = rmqcore.spark.session(MASTER)
+    else:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(MASTER)
+        spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.dataSource.register(empty_source(EMPTY_TASKS, freeze=kind == "ours"))
+    frame = spark.read.format("empty_tasks").load()
+    noop(frame)
+    found = measure(Processes(spark), lambda: noop(frame), ROUNDS)
+    spark.stop()
+    return {name: seconds / EMPTY_TASKS for name, seconds in found.items()}
+
+
+def main(arguments: list[str]) -> int:
+    from rmqcore.spark.java import set_java_home
+
+    set_java_home()  # session() does so too, PySpark's own session does not
+    result = jobs(*arguments[1:]) if arguments[0] == "jobs" else empty(*arguments[1:])
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
