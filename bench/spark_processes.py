@@ -31,6 +31,8 @@ class Processes:
 
     def __init__(self, spark: Any) -> None:
         self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001
+        self._python: dict[int, float] = {}
+        self._peaks: dict[int, float] = {}
 
     def workers(self) -> list[int]:
         """Python processes under the JVM: the daemon and the workers that it forked."""
@@ -42,13 +44,20 @@ class Processes:
         return found
 
     def cpu(self) -> CpuSeconds:
-        """CPU seconds so far, those of ended workers included."""
-        workers = [*(_cpu_seconds(pid) for pid in self.workers())]
-        return CpuSeconds(_cpu_seconds(self._jvm), sum(workers))
+        """CPU seconds so far; of a worker that has ended, what it had when it was last looked at."""
+        self._look()
+        return CpuSeconds(_cpu_seconds(self._jvm), sum(self._python.values()))
 
     def peak_rss_mib(self) -> float:
         """The most memory that one Python worker ever had."""
-        return max((_peak_rss_mib(pid) for pid in self.workers()), default=0.0)
+        self._look()
+        return max(self._peaks.values(), default=0.0)
+
+    def _look(self) -> None:
+        # Spark ends workers that had nothing to do for a minute: their numbers are kept.
+        for pid in self.workers():
+            self._python[pid] = max(self._python.get(pid, 0.0), _cpu_seconds(pid))
+            self._peaks[pid] = max(self._peaks.get(pid, 0.0), _peak_rss_mib(pid))
 
 
 def _children(pid: int) -> list[int]:
@@ -62,12 +71,12 @@ def _children(pid: int) -> list[int]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process, and of its children that have ended."""
+    """User and system time of a process."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
         return 0.0
-    return sum(int(ticks) for ticks in fields[11:15]) / TICKS
+    return sum(int(ticks) for ticks in fields[11:13]) / TICKS
 
 
 def _peak_rss_mib(pid: int) -> float:

@@ -5,7 +5,6 @@ Prints one JSON object. A session's settings hold for a whole JVM, so each kind 
 
 from __future__ import annotations
 
-import functools
 import json
 import pathlib
 import shutil
@@ -61,8 +60,16 @@ def jobs(store: str, out: str) -> dict[str, Any]:
         write(str(target))
 
     def spark_writes(path: str) -> None:
-        days = frame().selectExpr("*", "date_format(store_timestamp, 'yyyy-MM-dd') day")
+        days = frame(endingPhyOffset=file_size).selectExpr(
+            "*", "date_format(store_timestamp, 'yyyy-MM-dd') day"
+        )
         days.write.partitionBy("topic", "day").option("compression", "zstd").parquet(path)
+
+    def spark_writes_flat(path: str) -> None:
+        frame().write.option("compression", "zstd").parquet(path)
+
+    def workers_write(path: str) -> None:
+        rmqcore.spark.export_parquet(spark, store, path)
 
     queries: dict[str, tuple[Callable[[], object], int]] = {
         "all": (lambda: noop(frame()), ROUNDS),
@@ -71,18 +78,10 @@ def jobs(store: str, out: str) -> dict[str, Any]:
             lambda: rmqcore.spark.audit(spark, store, maxPartitionBytes=SPLIT).count(),
             ROUNDS,
         ),
-        "export": (
-            functools.partial(written, functools.partial(rmqcore.spark.export_parquet, spark, store)),
-            2,
-        ),
-        "spark_parquet": (functools.partial(written, spark_writes), 1),
-        "flat_parquet": (
-            lambda: written(
-                lambda path: frame().write.option("compression", "zstd").parquet(path)
-            ),
-            1,
-        ),
-        # A quarter of the store: as tuples the whole of it takes minutes.
+        "export": (lambda: written(workers_write), 2),
+        "flat_parquet": (lambda: written(spark_writes_flat), 1),
+        # A quarter of the store: the whole of it takes minutes.
+        "spark_parquet": (lambda: written(spark_writes), 1),
         "tuples": (lambda: noop(frame("rmqstore_tuples", endingPhyOffset=file_size)), 1),
         "whole_files": (
             lambda: noop(spark.read.format("rmqstore").option("maxPartitionBytes", "4g").load(store)),
@@ -94,7 +93,7 @@ def jobs(store: str, out: str) -> dict[str, Any]:
     result = {
         "jobs": found,
         "records": frame(columns="phy_offset").count(),
-        "tuple_records": frame(columns="phy_offset", endingPhyOffset=file_size).count(),
+        "quarter_records": frame(columns="phy_offset", endingPhyOffset=file_size).count(),
         "peak_rss_mib": processes.peak_rss_mib(),
     }
     shutil.rmtree(target, ignore_errors=True)
