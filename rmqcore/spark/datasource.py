@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
@@ -40,7 +41,11 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         """All columns of the table, or those that the option ``columns`` names. Finds the stores, to fail early."""
         with _short_errors():
             columns = columns_of(self.parsed)
-            open_table(self.parsed, columns)
+            options = self.parsed
+            if options.starting_offsets == "latest":
+                # For streams; whether one is wanted Spark does not say here. `reader` looks at it again.
+                options = replace(options, starting_offsets="earliest")
+            open_table(options, columns)
         return spark_schema(columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -53,10 +58,10 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """A stream of messages."""
-        from rmqcore.spark.stream import RmqStoreStreamReader
+        from rmqcore.spark.stream_shipped import stream_reader
 
         with _short_errors():
-            return RmqStoreStreamReader(schema, self.parsed)
+            return stream_reader(schema, self.parsed)
 
 
 @contextmanager

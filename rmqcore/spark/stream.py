@@ -1,164 +1,110 @@
-"""``readStream`` of the data source: what Spark asks of a stream, answered by `rmqcore.spark.stream_follower`.
-
-Spark keeps one such reader in a process of its own as long as a query runs, and sends copies of it to the tasks.
-"""
+"""A stream of messages: what Spark asks a stream, answered by `rmqcore.spark.stream_follower`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rmqcore.spark.locations import find_stores
 from rmqcore.spark.option_values import QueueOffsets
 from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.reading import read_split
-from rmqcore.spark.schema import columns_of_schema
 from rmqcore.spark.splits import Split
 from rmqcore.spark.stream_follower import StreamFollower
 from rmqcore.spark.stream_limits import Allowance
 from rmqcore.spark.stream_offsets import StreamOffset
-from rmqcore.spark.stream_options import (  # fmt: skip
-    check_stream_options,
-    first_queue_offsets,
-    stream_rules,
-    stream_start,
-)
+from rmqcore.spark.stream_options import first_queue_offsets, stream_rules, stream_start
+from rmqcore.spark.table_columns import Column
 
-try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxBytes,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
-
-    HAS_LIMITS = True
-except ImportError:  # before PySpark 4.2
-    HAS_LIMITS = False
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in for the class of the same name, which Spark does not ask for yet."""
+Offset = Mapping[str, Any]
 
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+@dataclass(frozen=True)
+class StreamPart:
+    """What one task of a batch reads; sent to it by pickle.
 
-
-class StreamPartition(InputPartition):
-    """What one task of a batch reads.
-
-    Parameters
+    Attributes
     ----------
     split : Split
     queues : dict
         As `StreamOffset.queues`.
     """
 
-    def __init__(self, split: Split, queues: QueueOffsets) -> None:
-        super().__init__(split)
-        self.split = split
-        self.queues = queues
+    split: Split
+    queues: QueueOffsets
 
 
-class RmqStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows stores; see ``docs/spark-streaming.md``.
+class StreamRead:
+    """A stream from some stores. Offsets are JSON values; see `StreamOffset`.
+
+    On the driver it lives as long as the query runs; tasks get a copy, which only reads.
 
     Parameters
     ----------
-    schema : StructType
-        Columns that Spark wants.
-    options : SourceOptions or mapping of str to str
-
-    Raises
-    ------
-    ValueError
-        An option that has no meaning for a stream, or a wrong value; a schema that does not fit.
+    options : SourceOptions
+        Checked by `rmqcore.spark.stream_options.check_stream_options`.
+    columns : tuple of Column
+        What is asked for, in order.
     """
 
-    def __init__(self, schema: StructType, options: SourceOptions | Mapping[str, str]) -> None:
-        if not isinstance(options, SourceOptions):
-            options = SourceOptions.parse(options)
-        check_stream_options(options, has_limits=HAS_LIMITS)
-        self._options = options
-        self._columns = columns_of_schema(schema, options)
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self.options = options
+        self.columns = columns
         # Where a stream begins is in its offsets; a task that asked the options would leave out what is before it.
         self._task_options = replace(
             options, starting_timestamp=None, starting_phy_offset=None, starting_offsets="earliest"
         )
-        self._follower: StreamFollower | None = None
+        self._made: StreamFollower | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_follower": None}
+        return self.__dict__ | {"_made": None}
 
-    # ---- offsets ------------------------------------------------------------------------------------
+    # ---- on the driver ------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initial(self) -> dict[str, Any]:
         """Where a new stream begins."""
-        queues = first_queue_offsets(self._options, self._find())
-        return StreamOffset(self._follow().initial(), queues).as_dict()
+        queues = first_queue_offsets(self.options, self._find())
+        return StreamOffset(self._follower.initial(), queues).as_dict()
 
-    def latestOffset(  # noqa: N802
-        self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None
-    ) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends. Before PySpark 4.2 Spark gives neither: what there is now."""
-        if start is None:
-            return StreamOffset(self._follow().look()).as_dict()
+    def latest(self, start: Offset, allowance: Allowance) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends."""
         begin = StreamOffset.parse(start)
-        return replace(
-            begin, stores=self._follow().latest(begin.stores, self._allowance(limit))
-        ).as_dict()
+        return replace(begin, stores=self._follower.latest(begin.stores, allowance)).as_dict()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One of the two limits: Spark takes no more. The other one is applied with it."""
-        if self._options.max_records_per_trigger is not None:
-            return ReadMaxRows(self._options.max_records_per_trigger)
-        if self._options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(self._options.max_bytes_per_trigger)
-        return ReadAllAvailable()
+    def present(self) -> dict[str, Any]:
+        """Where the logs end now."""
+        return StreamOffset(self._follower.look()).as_dict()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def seen(self) -> dict[str, Any] | None:
         """Where the logs ended at the last look, for the query's progress."""
-        ends = self._follow().ends()
+        ends = self._follower.ends()
         return StreamOffset(ends).as_dict() if ends else None
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember where the logs end: the query stops there."""
-        self._follow().stop_at_present_end()
+    def stop_at_present_end(self) -> None:
+        """Let no later batch go past what there is now."""
+        self._follower.stop_at_present_end()
 
-    def _allowance(self, limit: ReadLimit | None) -> Allowance:
-        """What Spark allows. ReadAllAvailable, as of Trigger.Once, goes before the options."""
-        if isinstance(limit, ReadMaxRows):
-            return Allowance(limit.max_rows, self._options.max_bytes_per_trigger)
-        if isinstance(limit, ReadMaxBytes):
-            return Allowance(self._options.max_records_per_trigger, limit.max_bytes)
-        return Allowance()
-
-    # ---- rows ---------------------------------------------------------------------------------------
-
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """The splits of a batch; of one that an earlier process planned, too."""
+    def parts(self, start: Offset, end: Offset) -> list[StreamPart]:
+        """What the tasks of a batch read; of one that an earlier process planned, too."""
         begin, until = StreamOffset.parse(start), StreamOffset.parse(end)
-        splits = self._follow().splits(begin.stores, until.stores, self._options.sizing())
-        return [StreamPartition(split, begin.queues) for split in splits]
-
-    def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """The rows of a split as ``pyarrow.RecordBatch``; runs in a task."""
-        if isinstance(partition, StreamPartition):
-            options = replace(self._task_options, starting_offsets=partition.queues or "earliest")
-            yield from read_split(partition.split, self._columns, options)
-
-    # ---- stores -------------------------------------------------------------------------------------
+        splits = self._follower.splits(begin.stores, until.stores, self.options.sizing())
+        return [StreamPart(split, begin.queues) for split in splits]
 
     def _find(self) -> Any:
-        return find_stores(self._options.path, dict(self._options.storage))
+        return find_stores(self.options.path, dict(self.options.storage))
 
-    def _follow(self) -> StreamFollower:
-        if self._follower is None:
-            self._follower = StreamFollower(
-                self._find, stream_start(self._options), stream_rules(self._options)
+    @property
+    def _follower(self) -> StreamFollower:
+        if self._made is None:
+            self._made = StreamFollower(
+                self._find, stream_start(self.options), stream_rules(self.options)
             )
-        return self._follower
+        return self._made
+
+    # ---- in a task ----------------------------------------------------------------------------------
+
+    def read(self, part: StreamPart) -> Iterator[Any]:
+        """The rows of a part as ``pyarrow.RecordBatch``."""
+        options = replace(self._task_options, starting_offsets=part.queues or "earliest")
+        return read_split(part.split, self.columns, options)

@@ -14,6 +14,10 @@ from query_process import Gate, QueryProcess
 import rmqcore
 from rmqcore import Message
 
+pytest.importorskip(
+    "pyspark.sql.streaming.datasource", reason="PySpark before 4.2 gives a stream no limits"
+)
+
 FILE_SIZE = 16 * 1024
 CONFIG: dict[str, Any] = {
     "mapped_file_size_commit_log": FILE_SIZE,

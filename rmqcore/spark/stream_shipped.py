@@ -1,0 +1,118 @@
+"""The stream reader that Spark talks to, and that it pickles and sends to its Python workers, the code along with it.
+
+As in `rmqcore.spark.shipped`. Spark keeps one in a process of its own as long as a query runs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from rmqcore.spark.shipped_map import read_sent
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+except ImportError:  # before PySpark 4.2
+    HAS_LIMITS = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in for the class of the same name, for which Spark does not look yet."""
+
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from rmqcore.spark.options import SourceOptions
+    from rmqcore.spark.stream_limits import Allowance
+
+
+class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc, unused-ignore]
+    """A `rmqcore.spark.stream.StreamRead` on the driver, its bytes on the way to a task."""
+
+    sent: bytes
+    """The stream in a worker."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sent": pickle.dumps(self._stream)}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new stream begins."""
+        return self._stream.initial()  # type: ignore[no-any-return]
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends. Before PySpark 4.2 Spark gives neither: what there is now."""
+        if start is None:
+            return self._stream.present()  # type: ignore[no-any-return]
+        return self._stream.latest(start, self._allowance(limit))  # type: ignore[no-any-return]
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """One of the two limits: Spark takes no more. The other one is applied with it."""
+        options = self._stream.options
+        if options.max_records_per_trigger is not None:
+            return ReadMaxRows(options.max_records_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Where the logs ended at the last look."""
+        return self._stream.seen()  # type: ignore[no-any-return]
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember where the logs end: the query stops there."""
+        self._stream.stop_at_present_end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """One for each part of a batch."""
+        return [InputPartition(pickle.dumps(part)) for part in self._stream.parts(start, end)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        """Give the rows of a part."""
+        if partition is None or partition.value is None:
+            return iter(())
+        return read_sent(self.sent, partition.value)
+
+    def _allowance(self, limit: ReadLimit | None) -> Allowance:
+        """What Spark allows. ReadAllAvailable, as of Trigger.Once, goes before the options."""
+        from rmqcore.spark.stream_limits import Allowance
+
+        options = self._stream.options
+        if isinstance(limit, ReadMaxRows):
+            return Allowance(limit.max_rows, options.max_bytes_per_trigger)
+        if isinstance(limit, ReadMaxBytes):
+            return Allowance(options.max_records_per_trigger, limit.max_bytes)
+        return Allowance()
+
+
+def stream_reader(schema: StructType, options: SourceOptions) -> ShippedStreamReader:
+    """Begin a stream.
+
+    Raises
+    ------
+    ValueError
+        An option that has no meaning for a stream; a schema that does not fit.
+    """
+    from rmqcore.spark.schema import columns_of_schema
+    from rmqcore.spark.shipped_map import send_code_along
+    from rmqcore.spark.stream import StreamRead
+    from rmqcore.spark.stream_options import check_stream_options
+
+    check_stream_options(options, has_limits=HAS_LIMITS)
+    send_code_along(__name__)
+    return ShippedStreamReader(StreamRead(options, columns_of_schema(schema, options)))
