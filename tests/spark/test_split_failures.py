@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from split_logs import FILE_SIZE, MAX_RECORD, split_log, write_store
-from split_runs import in_log_order, plan_parts, read_splits, scan_of
+from split_runs import COLUMNS, Read, in_log_order, plan_parts, read_splits, scan_of
 
+from rmqcore._native.scan import ColumnScan
 from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import PAGE, LogBytes, LogFile
+from rmqcore.offline.files import PAGE, LogBytes, LogFile, LogShape
+from rmqcore.spark.locations import find_stores
 from rmqcore.spark.planning import SplitPlan
+from rmqcore.spark.split_scan import SplitScan
+from rmqcore.spark.split_start import walk_to
+from rmqcore.spark.split_walk import record_starts
 
 PARTS = 20
 
@@ -46,6 +51,50 @@ def test_a_file_deleted_between_two_parts(plan: SplitPlan, tmp_path: Path) -> No
     assert list(scan.run()) == []
     (lost,) = scan.damage
     assert (lost.start_phy_offset, lost.end_phy_offset) == (second.start, second.end)
+
+
+def test_a_part_that_walks_to_its_start_misses_its_file_too(
+    plan: SplitPlan, tmp_path: Path
+) -> None:
+    """The walk to the start reports a file that is gone as damage, and ends: the part seemed to be empty."""
+    split = replace(plan.splits[4], walk_to_start=True)
+    (tmp_path / "commitlog" / f"{0:020}").unlink()
+    with pytest.raises(FileNotFoundError, match="deleted while it was read"):
+        walk_to(split.file, split.shape, split.start)
+    scan = scan_of(split)
+    assert list(scan.run()) == []
+    assert [one.kind for one in scan.damage] == ["missing_file"]
+
+
+def test_a_reader_that_wants_less_than_a_part_checks_no_boundary(plan: SplitPlan) -> None:
+    """It stops before the boundary, which looked like a log that ends there while the next part begins behind it."""
+    for split in plan.splits:
+        if split.end is None:
+            continue
+        assert split.check_end
+        middle = (split.start + split.end) // 2
+        scan = SplitScan(split, ColumnScan(COLUMNS, stop_offset=middle))
+        read = Read()
+        for batch in scan.run():
+            read.add(batch)
+        assert all(split.start <= row[0] < middle for row in read.rows)
+
+
+def test_a_walk_cuts_at_no_record_that_was_found_by_search(tmp_path: Path) -> None:
+    """Whoever begins with it would not know that it lies behind damage, and leave its mark out."""
+    log = split_log(("plain",), 1)
+    root = write_store(tmp_path, [log])
+    (store,) = find_stores(str(root))
+    (file,) = store.log_files()
+    shape = LogShape.of([file])
+    (cut,) = record_starts(file, shape, 2)
+    before = log.starts[log.starts.index(cut) - 1]
+    log.data[before + 30] ^= 1
+    (root / "commitlog" / f"{0:020}").write_bytes(log.data)
+    (other,) = record_starts(file, shape, 2)
+    assert other == log.start_at(cut + 1)
+    read = read_splits(plan_parts(root, 2, MAX_RECORD, walk=True))
+    assert read.resynced == {cut}
 
 
 @dataclass(frozen=True)
