@@ -5,12 +5,19 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rmqcore.errors import DataLossError
 from rmqcore.offline.files import LogFile, LogShape
 from rmqcore.spark.locations import StoreLocation
 
 LOG = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1024)
+def warn_once(text: str) -> None:
+    """A warning that every batch would repeat."""
+    LOG.warning("%s", text)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class StreamFiles:
         error = DataLossError(self.location.broker, wanted, available, reason)
         if self._fail_on_data_loss:
             raise error
-        LOG.warning("%s", error)
+        warn_once(str(error))
 
     def _file(self, at: int) -> LogFile | None:
         return self.files[at] if at < len(self.files) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 
 from rmqcore.errors import DataLossError, NotAStoreError
@@ -10,12 +9,11 @@ from rmqcore.spark.locations import StoreLocation
 from rmqcore.spark.planning import Sizing
 from rmqcore.spark.splits import Split
 from rmqcore.spark.stream_cursor import StoreCursor, StreamRules
-from rmqcore.spark.stream_files import StreamFiles
+from rmqcore.spark.stream_files import StreamFiles, warn_once
 from rmqcore.spark.stream_limits import Allowance, share_out, turn
 from rmqcore.spark.stream_planning import plan_batch
 from rmqcore.spark.stream_start import StreamStart, is_record_boundary, log_end, start_position
 
-LOG = logging.getLogger(__name__)
 Offsets = dict[str, int]
 
 
@@ -46,7 +44,6 @@ class StreamFollower:
         self._ends: Offsets = {}
         self._checked: set[str] = set()
         self._unfinished: Offsets = {}
-        self._told: Offsets = {}
 
     # ---- offsets ------------------------------------------------------------------------------------
 
@@ -82,13 +79,12 @@ class StreamFollower:
                 )
         for broker in start.keys() - stores.keys():
             self._miss_store(broker, start[broker])
-        limited = allowance.limited
         if cursors:
             share_out(list(cursors.values()), allowance, turn(start))
         for broker, cursor in cursors.items():
             end[broker] = cursor.position
             self._note_unfinished(broker, cursor)
-        self._note_ends(stores, end, limited=limited)
+        self._note_ends(stores, end, there_is_more=allowance.limited and allowance.spent)
         return end
 
     def ends(self) -> Offsets:
@@ -142,7 +138,7 @@ class StreamFollower:
             self._known = self._by_name(self._find())
         except (FileNotFoundError, NotADirectoryError, NotAStoreError) as error:
             # A broker that is being set up, or a directory that was taken away: what is lost shows in the offsets.
-            LOG.warning("the stores are not looked for again: %s", error)
+            warn_once(f"the stream goes on with the stores that it knows: {error}")
         return self._known
 
     @staticmethod
@@ -153,7 +149,7 @@ class StreamFollower:
         error = DataLossError(broker, wanted, None, "the store is not there any more")
         if self._rules.fail_on_data_loss:
             raise error
-        LOG.warning("%s", error)
+        warn_once(str(error))
 
     def _checked_start(self, location: StoreLocation, start: int) -> int:
         """Make sure that a batch of an earlier process ended at a record: a log that was cut since holds others there."""
@@ -171,11 +167,11 @@ class StreamFollower:
     # ---- notes --------------------------------------------------------------------------------------
 
     def _note_ends(
-        self, stores: Mapping[str, StoreLocation], end: Offsets, *, limited: bool
+        self, stores: Mapping[str, StoreLocation], end: Offsets, *, there_is_more: bool
     ) -> None:
         if self._caps is not None:
             return
-        if limited:
+        if there_is_more:
             self.look()
         else:
             self._ends = {broker: end[broker] for broker in stores if broker in end}
@@ -187,11 +183,8 @@ class StreamFollower:
             self._unfinished.pop(broker, None)
         elif self._unfinished.get(broker) != here:
             self._unfinished[broker] = here
-        elif self._told.get(broker) != here:
-            self._told[broker] = here
-            LOG.warning(
-                "store %s: what lies at CommitLog offset %d is no whole record; the stream waits there until it is one, or the "
-                "log goes on in another file",
-                broker,
-                here,
+        else:
+            warn_once(
+                f"store {broker}: what lies at CommitLog offset {here} is no whole record; the stream waits there until it is "
+                "one, or the log goes on in another file"
             )

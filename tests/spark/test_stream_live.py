@@ -16,11 +16,16 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.errors import DataLossError
 from rmqcore.spark.stream_cursor import StreamRules
-from rmqcore.spark.stream_files import StreamFiles
+from rmqcore.spark.stream_files import StreamFiles, warn_once
 from rmqcore.spark.stream_limits import Allowance
 from rmqcore.spark.stream_start import StreamStart
 
 TOLERANT = StreamRules(fail_on_data_loss=False)
+
+
+@pytest.fixture(autouse=True)
+def forget_warnings() -> None:
+    warn_once.cache_clear()
 
 
 @pytest.fixture
