@@ -39,7 +39,7 @@ def columns(table: str) -> str:
 
 
 def filled(page: str) -> str:
-    """The page with each table that stands between ``<!-- sparktables: NAME -->`` and a line that is none of a table made anew."""
+    """The page with the table behind each ``<!-- sparktables: NAME -->`` made anew."""
     tables = {"options": options(), **{name: columns(name) for name in TABLE_COLUMNS}}
     for name, text in tables.items():
         mark = f"<!-- sparktables: {name} -->\n"
