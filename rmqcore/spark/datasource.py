@@ -6,10 +6,9 @@ them, and whatever one of them raises fails the query before a job starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
@@ -23,14 +22,15 @@ from rmqcore.spark.tables import open_table
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+Answer = TypeVar("Answer")
+
 
 class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
     """Stores of RocketMQ as tables; options in `rmqcore.spark.option_table`, columns in `rmqcore.spark.table_columns`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        with _short_errors():
-            self.parsed = SourceOptions.parse(dict(options))
+        self.parsed = _short_errors(lambda: SourceOptions.parse(dict(options)))
 
     @classmethod
     def name(cls) -> str:
@@ -39,19 +39,18 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def schema(self) -> StructType:
         """All columns of the table, or those that the option ``columns`` names. Finds the stores, to fail early."""
-        with _short_errors():
-            columns = columns_of(self.parsed)
-            options = self.parsed
-            if options.starting_offsets == "latest":
-                # For streams; whether one is wanted Spark does not say here. `reader` looks at it again.
-                options = replace(options, starting_offsets="earliest")
-            open_table(options, columns)
+        columns = _short_errors(lambda: columns_of(self.parsed))
+        options = self.parsed
+        if options.starting_offsets == "latest":
+            # For streams; whether one is wanted Spark does not say here. `reader` looks at it again.
+            options = replace(options, starting_offsets="earliest")
+        _short_errors(lambda: open_table(options, columns))
         return spark_schema(columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        with _short_errors():
-            table = open_table(self.parsed, columns_of_schema(schema, self.parsed))
+        columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
+        table = _short_errors(lambda: open_table(self.parsed, columns))
         send_code_along("rmqcore.spark.shipped")
         # Only our own helpers set the option, since they also set what Spark wants for it.
         return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)
@@ -60,14 +59,12 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         """A stream of messages."""
         from rmqcore.spark.stream_shipped import stream_reader
 
-        with _short_errors():
-            return stream_reader(schema, self.parsed)
+        return _short_errors(lambda: stream_reader(schema, self.parsed))
 
 
-@contextmanager
-def _short_errors() -> Iterator[None]:
+def _short_errors(call: Callable[[], Answer]) -> Answer:
     """Errors of ours without the calls that led to them, which Spark prints before the one line that says what is wrong."""
     try:
-        yield
+        return call()
     except (StoreError, ValueError, OSError) as error:
         raise error.with_traceback(None) from None
