@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,3 +109,36 @@ def test_what_is_wrong_is_told_before_a_job_starts(
     with pytest.raises(ValueError, match="one store"):
         build(spark, f"{golden}/*/store", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+DRIVER = """
+import glob, os, signal, sys, threading, time
+import rmqcore.spark
+store, out, pattern = sys.argv[1:]
+spark = rmqcore.spark.session("local[2]", conf={"spark.sql.shuffle.partitions": 2})
+
+def watch():
+    while not glob.glob(pattern, root_dir=out):
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=watch, daemon=True).start()
+rmqcore.spark.rebuild_consume_queues(spark, store, out)
+"""
+
+
+def test_a_driver_that_is_killed_while_tasks_write(
+    spark: SparkSession, golden: Path, tmp_path: Path
+) -> None:
+    """Its Java and its workers may go on for a moment, while the next job begins."""
+    store, out = golden / "basic" / "store", tmp_path / "out"
+    code = [sys.executable, "-c", DRIVER, str(store), str(out), "_temporary/*/*/*"]
+    with (tmp_path / "err").open(
+        "wb"
+    ) as err:  # no pipe: its Java has it too, and would be waited for
+        done = subprocess.run(code, check=False, stdout=err, stderr=err, timeout=300)
+    assert done.returncode == -signal.SIGKILL, (tmp_path / "err").read_text()
+    assert os.listdir(out) == ["_temporary"]
+    rebuild_consume_queues(spark, store, out)
+    assert sorted(os.listdir(out)) == ["_SUCCESS", "consumequeue", "manifest.json"]
+    assert tree(out / "consumequeue") == tree(store / "consumequeue")
