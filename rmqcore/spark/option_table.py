@@ -149,10 +149,10 @@ OPTIONS = (
     Option(
         "maxClockStepMs",
         "max_clock_step_ms",
-        values.an_int(0),
-        "",
-        "The most by which the broker's clock was ever set back, in milliseconds. With it whole files are left out by their "
-        "first store timestamp; nothing else proves that a file holds no message of a time.",
+        values.a_clock_step,
+        str(values.DEFAULT_CLOCK_STEP_MS),
+        "The most by which the broker's clock was ever set back, in milliseconds: files whose first store timestamps lie further "
+        "than this outside the time asked for are not read. `off` reads them all, for a log whose clock did anything.",
         tables=_MESSAGES,
     ),
     Option(

@@ -47,6 +47,20 @@ def an_int(low: int | None = None, high: int | None = None) -> Callable[[str], i
     return parse
 
 
+DEFAULT_CLOCK_STEP_MS = 3_600_000
+"""An hour: far more than a clock that NTP keeps steps back, and less than most files span."""
+
+
+def a_clock_step(text: str) -> int | None:
+    """Milliseconds, or ``off``."""
+    if text.strip().lower() == "off":
+        return None
+    try:
+        return an_int(0)(text)
+    except ValueError:
+        raise ValueError("milliseconds, 0 or more, or off") from None
+
+
 def a_size(low: int, high: int) -> Callable[[str], int]:
     """Bytes, as a number or with a unit: ``128m``, ``4 MiB``, ``65536``; units are powers of 1024."""
 

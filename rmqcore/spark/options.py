@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from rmqcore.spark.locations import given_paths
 from rmqcore.spark.option_table import OPTIONS, Option
-from rmqcore.spark.option_values import QueueOffsets
+from rmqcore.spark.option_values import DEFAULT_CLOCK_STEP_MS, QueueOffsets
 from rmqcore.spark.planning import MIB, Sizing, Span, SplitMode
 from rmqcore.spark.splits import DEFAULT_MAX_RECORD_SIZE
 
@@ -49,7 +49,7 @@ class SourceOptions:
     ending_timestamp: int | None = None
     starting_phy_offset: int | dict[str, int] | None = None
     ending_phy_offset: int | dict[str, int] | None = None
-    max_clock_step_ms: int | None = None
+    max_clock_step_ms: int | None = DEFAULT_CLOCK_STEP_MS
     verify_crc: Literal["off", "column", "fail"] = "off"
     mode: Mode = "PERMISSIVE"
     fail_on_data_loss: bool = True

@@ -273,8 +273,9 @@ def test_files_are_left_out_by_offset_and_by_time(golden: Path) -> None:
     rows = golden_rows(golden, "basic")
     since = next(row["store_timestamp"] for row in rows if row["phy_offset"] > 700_000)
     ms = int(since.timestamp() * 1000)
-    assert files(startingTimestamp=ms) == 7
+    assert files(startingTimestamp=ms, maxClockStepMs="off") == 7
     assert files(startingTimestamp=ms, maxClockStepMs=0) < 5
+    assert files(startingTimestamp=ms + 2 * 3_600_000) < files(startingTimestamp=ms) == 7
 
 
 def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) -> None:
