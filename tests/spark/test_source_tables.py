@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import fsspec
 import numpy as np
 import pytest
 from spark_rows import STORES, Row, damage_rows, golden_rows, only, store_of, time_of
@@ -318,3 +320,37 @@ def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
         table_of([store_of(golden, "basic"), store_of(golden, "delay")])
     with pytest.raises(ValueError, match="no path is given"):
         table_of([])
+
+
+# ---- other filesystems --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def remote(golden: Path) -> Iterator[str]:
+    """The store ``basic`` on an fsspec filesystem in memory."""
+    memory = fsspec.filesystem("memory")
+    memory.put(str(store_of(golden, "basic")), "/remote/store", recursive=True)
+    yield "memory:///remote/store"
+    memory.rm("/remote", recursive=True)
+
+
+@pytest.mark.parametrize("table", ["messages", "corrupt", "segments", "queues", "consumequeue", "index"])  # fmt: skip
+def test_a_store_on_another_filesystem(golden: Path, remote: str, table: str) -> None:
+    options: dict[str, Any] = {"table": table, "batchRows": 500}
+    expected = read_table(store_of(golden, "basic"), **options)
+    found = read_table(remote, **options, **{"storage.filesystem": "fsspec"})
+    if table == "segments":
+        assert [row.pop("path") for row in found] == [
+            f"memory:///remote/store/commitlog/{row['file']}" for row in found
+        ]
+        expected = [{name: value for name, value in row.items() if name != "path"} for row in expected]  # fmt: skip
+    assert found == expected
+
+
+def test_batches_end_with_their_bytes(golden: Path) -> None:
+    options = {"columns": "body", "batchBytes": "3000"}
+    table = table_of(store_of(golden, "basic"), **options)
+    (part,) = table.parts()
+    sizes = [batch.num_rows for batch in table.read(part)]
+    assert max(sizes) < 30
+    assert sum(sizes) == 2000
