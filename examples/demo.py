@@ -1,10 +1,11 @@
-"""What `make demo` shows: a store of Apache RocketMQ 5.5.0 looked at, checked and queried; then one of our own, written.
+"""What `make demo` shows: a store of RocketMQ 5.5.0 looked at, checked and queried; one of our own written, and Spark over it.
 
 Exit code 0 only if every step did what it should.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import duckdb
 import polars as pl
 
 import rmqcore
+import rmqcore.spark
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVE = ROOT / "tests" / "conformance" / "golden.tar.xz"
@@ -30,6 +32,8 @@ TOPICS = """
     from store group by topic order by topic
 """
 MESSAGES, SINGLE, LISTED = 1_000_000, 50_000, 150_000
+# Java's files have 1 GiB; smaller ones let Spark read several at once.
+FILE_SIZE = 64 << 20
 # Bodies of 128 bytes, eight topics of four queues, a tag and a key each.
 ROWS = """
     select 'Orders' || n % 8 as topic, encode(repeat(md5(n::varchar), 4)) as body, (n // 8 % 4)::int as queue_id,
@@ -74,6 +78,8 @@ def main() -> None:
     reopen(OUT / "written")
     heading("fsck of what was written: log, queues and index agree")
     command("fsck", OUT / "written", "--format", "table")
+    heading("Spark over what was written: audit, and statistics by topic and hour")
+    spark(OUT / "written")
     shutil.rmtree(OUT / "written")
     print(f"\nThe written store was removed. What is left: {OUT.name}/")
 
@@ -119,7 +125,7 @@ def write(root: Path) -> None:
         columns = connection.sql(ROWS.format(SINGLE + LISTED, MESSAGES)).to_arrow_table()
     messages = [rmqcore.Message(*row) for row in rows]
     # Without services there are no threads: each step is timed alone. A program leaves that out and calls put and get.
-    with rmqcore.open(root, services=False) as store:
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
         with rate("put, one by one", SINGLE):
             for message in messages[:SINGLE]:
                 store.put(message)
@@ -145,7 +151,7 @@ def write(root: Path) -> None:
 def reopen(root: Path) -> None:
     """With services: what is put is dispatched by itself."""
     began = time.perf_counter()
-    with rmqcore.open(root) as store:
+    with rmqcore.open(root, mapped_file_size_commit_log=FILE_SIZE) as store:
         seconds = time.perf_counter() - began
         queues = store.queues()
         total = sum(store.max_offset(*queue) for queue in queues)
@@ -157,6 +163,43 @@ def reopen(root: Path) -> None:
         last = store.query("Orders0", "LAST").messages
         if total != MESSAGES or [message.phy_offset for message in last] != [put.phy_offset]:
             sys.exit(f"demo: {total} messages came back, and {len(last)} for the last key")
+
+
+def spark(root: Path) -> None:
+    """Two jobs of `rmqcore.spark` in a local session; only what they find leaves the workers."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    began = time.perf_counter()
+    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
+    session = rmqcore.spark.session("local[2]", conf=conf)
+    session.range(2).mapInArrow(lambda batches: batches, "id bigint").count()
+    print(
+        f"Spark {session.version} and its first Python workers: {time.perf_counter() - began:.1f} s"
+    )
+    audit = rmqcore.spark.run_audit(session, root)
+    print(
+        f"audit: {audit.records:,} records in {audit.splits} parts, {len(audit.damage)} damaged ranges; "
+        f"{throughput(audit.records, audit.record_bytes, audit.seconds)}"
+    )
+    began = time.perf_counter()
+    rows = rmqcore.spark.topic_stats(session, root).orderBy("topic", "hour").collect()
+    seconds = time.perf_counter() - began
+    print(f"{'topic':<10} {'hour (UTC)':<16} {'messages':>9} {'MB':>7} {'tags':>5} {'p99 ms':>7}")
+    for row in rows:
+        print(
+            f"{row.topic:<10} {row.hour:%Y-%m-%d %H:%M} {row.messages:>9,} {row.bytes / 1e6:>7.1f} "
+            f"{row.distinct_tags:>5} {row.latency_p99_ms:>7.0f}"
+        )
+    messages, size = sum(row.messages for row in rows), sum(row.bytes for row in rows)
+    print(f"topic_stats: {throughput(messages, size, seconds)}")
+    session.stop()
+    written = MESSAGES + 1  # and the one put after the store was opened again
+    if audit.damage or audit.records != written or messages != written:
+        sys.exit(f"demo: Spark saw {audit.records} and {messages} messages of {written}")
+
+
+def throughput(count: int, size: int, seconds: float) -> str:
+    """Messages and bytes a second."""
+    return f"{seconds:.1f} s, {count / seconds / 1e6:.2f} M rows/s, {size / seconds / 1e9:.2f} GB/s"
 
 
 def everything(store: rmqcore.MessageStore) -> Iterator[rmqcore.MessageView]:
