@@ -61,7 +61,9 @@ def test_damage_is_told(golden: Path) -> None:
 
 
 def readme_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Those of Spark are run by tests/spark."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [block for block in blocks if "rmqcore.spark" not in block]
 
 
 @pytest.mark.parametrize("number", range(len(readme_blocks())))
