@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from rmqcore.errors import StoreError
 from rmqcore.spark.rebuild_items import Piece, batches_of, pieces_of
 from rmqcore.spark.rebuild_runner import Mapper, Reducer
 
@@ -50,9 +49,6 @@ class LocalRunner:
             self.random.shuffle(pieces)
             pieces.sort(key=lambda piece: _sort_key(piece, keys))
             results += self._reduce(reducer, pieces)
-        for result in results:
-            if isinstance(result, StoreError):
-                raise result
         return results
 
     def _map(self, mapper: Mapper[Work], number: int, item: Work) -> list[Piece]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from rmqcore.engine.index_service import wall_clock_ms
 from rmqcore.errors import StoreError
 from rmqcore.offline.rebuild import RebuildReport
 from rmqcore.spark.commit import PartOutput, StagedFile
-from rmqcore.spark.planning import Sizing
 from rmqcore.spark.rebuild_index_build import BuiltIndexFile, IndexBuild
 from rmqcore.spark.rebuild_index_plan import KeyReport, count_keys, plan_index
 from rmqcore.spark.rebuild_runner import Runner, SparkRunner
@@ -45,16 +43,15 @@ def rebuild_index(
     out: str | os.PathLike[str],
     config: MessageStoreConfig | str | os.PathLike[str] | None = None,
     *,
-    storage: Mapping[str, str] | None = None,
-    sizing: Sizing | None = None,
     overwrite: bool = False,
+    **options: Any,
 ) -> RebuildReport:
     """Build ``out/index/NAME`` of a store; the same bytes as `rmqcore rebuild` makes.
 
     Parameters
     ----------
     spark : SparkSession
-    path, out, storage, sizing, overwrite
+    path, out, overwrite, **options
         As `rebuild_consume_queues`, whose `out` may be the same folder.
     config : MessageStoreConfig or path of a broker.conf, optional
         max_hash_slot_num and max_index_num where the store has no index files (or is not on a local disk).
@@ -67,6 +64,8 @@ def rebuild_index(
     ------
     TargetNotEmptyError
         `out` holds something else.
+    ValueError, NotAStoreError
+        A wrong option, or `path` is not one store.
     StoreError
         The store changed while it was read, or its splits do not fit together. Nothing is in `out` then.
 
@@ -80,7 +79,7 @@ def rebuild_index(
     space of a worker: set at least 1 GiB a core. A container's limit counts these pages too, but the kernel writes them out
     and takes them back before it kills anything.
     """
-    source = RebuildSource.open(path, config, sizing, storage)
+    source = RebuildSource.open(path, config, options)
     return build_index(SparkRunner(spark, 1), source, out, overwrite=overwrite)
 
 

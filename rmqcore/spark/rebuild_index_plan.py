@@ -14,7 +14,7 @@ from itertools import accumulate, groupby
 import numpy as np
 
 from rmqcore._native.scan import ColumnScan
-from rmqcore.spark.rebuild_source import SplitReport
+from rmqcore.spark.job_splits import SplitReport
 from rmqcore.spark.split_scan import SplitScan, stop_offset
 from rmqcore.spark.splits import Split
 

@@ -13,9 +13,9 @@ from rmqcore._native.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch import QUEUE_COLUMNS
 from rmqcore.engine.multi_dispatch import MultiDispatch
-from rmqcore.errors import StoreError
 from rmqcore.offline.queue_runs import Entries, Offsets, Place, QueueRuns, Run
 from rmqcore.offline.rebuild import DispatchScan, dispatch_config
+from rmqcore.spark.job_splits import SplitReport
 from rmqcore.spark.rebuild_items import (
     ITEM,
     PIECE_ITEMS,
@@ -24,7 +24,6 @@ from rmqcore.spark.rebuild_items import (
     pack_items,
     report_piece,
 )
-from rmqcore.spark.rebuild_source import SplitReport
 from rmqcore.spark.split_scan import SplitScan, stop_offset
 from rmqcore.spark.splits import Split
 
@@ -57,25 +56,18 @@ class QueueMap:
         self._only = only
 
     def pieces(self, number: int, split: Split, /) -> Iterator[Piece]:
-        """The pieces of split `number`, then its report: the number, a `SplitReport`, and how many items it gave.
-
-        Or the error that stopped it.
-        """
+        """The pieces of split `number`, then its report: the number, a `SplitReport`, and how many items it gave."""
         held = _Held(number)
         records = record_bytes = 0
         runs, scan = QueueRuns(), self._scan(split)
         walk = SplitScan(split, self._sink(scan, runs))
-        try:
-            for batch in walk.run():
-                records += len(batch)
-                record_bytes += batch.nbytes
-                for run in runs.of(scan, batch):
-                    self._hold(held, run)
-                if held.byte_count >= HELD_BYTES:
-                    yield from held.give()
-        except StoreError as error:
-            yield report_piece(number, error)
-            return
+        for batch in walk.run():
+            records += len(batch)
+            record_bytes += batch.nbytes
+            for run in runs.of(scan, batch):
+                self._hold(held, run)
+            if held.byte_count >= HELD_BYTES:
+                yield from held.give()
         yield from held.give()
         yield report_piece(
             number, (number, SplitReport.of(walk, records, record_bytes), held.entries)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.queue_runs import Place
 from rmqcore.offline.rebuild import RebuildReport
 from rmqcore.spark.commit import PartOutput, StagedFile
-from rmqcore.spark.planning import Sizing
+from rmqcore.spark.job_splits import SplitReport
 from rmqcore.spark.rebuild_queue_map import QueueMap
 from rmqcore.spark.rebuild_queue_reduce import (
     FilePart,
@@ -36,7 +36,6 @@ from rmqcore.spark.rebuild_queue_reduce import (
 from rmqcore.spark.rebuild_runner import Reducer, Runner, SparkRunner
 from rmqcore.spark.rebuild_source import (
     RebuildSource,
-    SplitReport,
     all_damage,
     check_chain,
     log_facts,
@@ -62,9 +61,8 @@ def rebuild_consume_queues(
     out: str | os.PathLike[str],
     config: MessageStoreConfig | str | os.PathLike[str] | None = None,
     *,
-    storage: Mapping[str, str] | None = None,
-    sizing: Sizing | None = None,
     overwrite: bool = False,
+    **options: Any,
 ) -> RebuildReport:
     """Build ``out/consumequeue/TOPIC/QUEUE/FILE`` of a store; the same bytes as `rmqcore rebuild` makes.
 
@@ -78,12 +76,10 @@ def rebuild_consume_queues(
         by Spark made, of which the queues are replaced.
     config : MessageStoreConfig or path of a broker.conf, optional
         Delay levels, and the file size where the store has no queue files (or is not on a local disk).
-    storage : dict, optional
-        Options of the filesystem that the store lies on.
-    sizing : Sizing, optional
-        How the store is cut.
     overwrite : bool
         Replace ``out/consumequeue`` also when something else has made it.
+    **options
+        Of the data source: ``maxPartitionBytes``, ``minPartitions``, ``splitMode``, ``maxRecordSize``, ``storage.*``.
 
     Returns
     -------
@@ -93,6 +89,8 @@ def rebuild_consume_queues(
     ------
     TargetNotEmptyError
         `out` holds something else.
+    ValueError, NotAStoreError
+        A wrong option, or `path` is not one store.
     StoreError
         The store changed while it was read, or its splits do not fit together. Nothing is in `out` then.
 
@@ -104,7 +102,7 @@ def rebuild_consume_queues(
     **Memory.** A task holds at most 64 MiB of entries and 32 MiB of a batch, a reducer one queue file (6 MB) and a batch of 32
     blobs of 0.9 MiB.
     """
-    source = RebuildSource.open(path, config, sizing, storage)
+    source = RebuildSource.open(path, config, options)
     at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     runner = SparkRunner(spark, reduce_tasks(source.splits, at_once))
     return build_queues(runner, source, out, overwrite=overwrite)

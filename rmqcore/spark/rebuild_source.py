@@ -1,23 +1,24 @@
-"""The store that a rebuild reads: its splits, and what the tasks report of them."""
+"""The store that a rebuild reads: its splits, and what the reports of the tasks make of it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors import SplitError
 from rmqcore.offline.damage import DamageRange
 from rmqcore.offline.store_config import found_config
-from rmqcore.spark.locations import StoreLocation, find_stores
-from rmqcore.spark.planning import Sizing, plan_store
-from rmqcore.spark.split_scan import SplitScan
+from rmqcore.spark.job_splits import JobSource, SplitReport, by_file, fits_together
+from rmqcore.spark.locations import StoreLocation
 from rmqcore.spark.splits import Split
 
-GONE = "missing_file"
+CUTS = {
+    name.lower(): name
+    for name in ("maxPartitionBytes", "minPartitions", "splitMode", "maxRecordSize")
+}
 
 
 @dataclass(frozen=True)
@@ -43,64 +44,45 @@ class RebuildSource:
     def open(
         cls,
         path: str | os.PathLike[str],
-        config: MessageStoreConfig | str | os.PathLike[str] | None,
-        sizing: Sizing | None,
-        storage: Mapping[str, str] | None,
+        config: MessageStoreConfig | str | os.PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> RebuildSource:
         """Plan the rebuild of one store.
+
+        Parameters
+        ----------
+        path : str or path-like
+        config : MessageStoreConfig or path of a broker.conf, optional
+        options : mapping, optional
+            Of the data source, those that say how files are cut and where they live.
 
         Raises
         ------
         ValueError
-            `path` is more than one store.
+            `path` is more than one store, or an option is wrong.
         NotAStoreError
             It is none.
         """
-        stores = find_stores(path, storage)
-        if len(stores) != 1:
-            names = ", ".join(store.broker for store in stores)
-            raise ValueError(f"a rebuild is of one store, not of {len(stores)}: {names}")
-        given = config
-        if given is not None and not isinstance(given, MessageStoreConfig):
-            given = MessageStoreConfig.from_broker_conf(given)
-        location = stores[0]
-        settings = given or MessageStoreConfig()
+        given = dict(options or {})
+        for name in given:
+            if name.lower() not in CUTS and not name.lower().startswith("storage."):
+                known = ", ".join(CUTS.values())
+                raise ValueError(
+                    f"option {name}: a rebuild reads all of a store, and takes {known} and storage.*"
+                )
+        job = JobSource.open(path, given, "corrupt")
+        if len(job.stores) != 1:
+            names = ", ".join(store.broker for store in job.stores)
+            raise ValueError(f"a rebuild is of one store, not of {len(job.stores)}: {names}")
+        location = job.stores[0]
+        if config is None:
+            config = MessageStoreConfig()
+        elif not isinstance(config, MessageStoreConfig):
+            config = MessageStoreConfig.from_broker_conf(config)
         if location.is_local:
-            settings = found_config(location.paths, settings)
-        plan = plan_store(location, sizing)
-        return cls(location, settings, tuple(plan.splits), tuple(plan.gaps))
-
-
-@dataclass(frozen=True)
-class SplitReport:
-    """What a task says of its split.
-
-    Attributes
-    ----------
-    start_phy_offset : int or None
-    end_phy_offset : int
-        As `SplitScan` has them.
-    records, record_bytes : int
-    damage : tuple of DamageRange
-    """
-
-    start_phy_offset: int | None
-    end_phy_offset: int
-    records: int
-    record_bytes: int
-    damage: tuple[DamageRange, ...]
-
-    @classmethod
-    def of(cls, scan: SplitScan[Any], records: int, record_bytes: int) -> SplitReport:
-        """The report of a scan that was run to its end."""
-        return cls(
-            scan.start_phy_offset, scan.end_phy_offset, records, record_bytes, tuple(scan.damage)
-        )
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the file was deleted before it was read."""
-        return any(found.kind == GONE for found in self.damage)
+            config = found_config(location.paths, config)
+        plan = job.plans()[0]
+        return cls(location, config, tuple(plan.splits), tuple(plan.gaps))
 
 
 def check_chain(splits: Sequence[Split], reports: Sequence[SplitReport]) -> None:
@@ -111,22 +93,13 @@ def check_chain(splits: Sequence[Split], reports: Sequence[SplitReport]) -> None
     SplitError
         They are not the same place.
     """
-    pairs = zip(splits, reports, strict=True)
-    for _, group in groupby(pairs, key=lambda pair: pair[0].file.file_from_offset):
-        end: int | None = None
-        for split, report in group:
-            if report.is_gone:
-                break
-            start = report.start_phy_offset
-            if end is not None:
-                if start is None and end >= split.start:
-                    raise SplitError(split.file.name, split.start, split.start, str(end))
-                if start is not None and start != end:
-                    raise SplitError(split.file.name, split.start, start, str(end))
-            if start is None:
-                continue
-            reads = split.end is None or start < split.end
-            end = report.end_phy_offset if reads else start
+    for parts in by_file(zip(splits, reports, strict=True)):
+        if fits_together(parts):
+            continue
+        fitting = next(n for n in range(len(parts)) if not fits_together(parts[: n + 1]))
+        split, report = parts[fitting]
+        found, end = report.start_phy_offset, parts[fitting - 1][1].end_phy_offset
+        raise SplitError(split.file.name, split.start, -1 if found is None else found, str(end))
 
 
 def all_damage(gaps: Sequence[DamageRange], reports: Sequence[SplitReport]) -> list[DamageRange]:

@@ -17,7 +17,6 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.offline.rebuild import RebuildReport, rebuild
 from rmqcore.spark.commit import StagedFile
-from rmqcore.spark.planning import Sizing
 from rmqcore.spark.rebuild_index_build import BuiltIndexFile
 from rmqcore.spark.rebuild_index_job import build_index, name_files
 from rmqcore.spark.rebuild_source import RebuildSource
@@ -45,8 +44,7 @@ def small(slots: int = 7, entries: int = 64) -> MessageStoreConfig:
 def source_of(
     root: Path, split_bytes: int, config: MessageStoreConfig | None = None
 ) -> RebuildSource:
-    sizing = Sizing(max_partition_bytes=split_bytes, split_mode="walk")
-    return RebuildSource.open(root, config, sizing, None)
+    return RebuildSource.open(root, config, {"maxPartitionBytes": split_bytes, "splitMode": "walk"})
 
 
 def check_same(

@@ -18,7 +18,6 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.offline.rebuild import RebuildReport, rebuild
 from rmqcore.spark import rebuild_queue_map
-from rmqcore.spark.planning import Sizing
 from rmqcore.spark.rebuild_queues import build_queues
 from rmqcore.spark.rebuild_source import RebuildSource
 
@@ -47,8 +46,7 @@ def counts(report: RebuildReport) -> dict[str, Any]:
 def source_of(
     root: Path, split_bytes: int, config: MessageStoreConfig | None = None
 ) -> RebuildSource:
-    sizing = Sizing(max_partition_bytes=split_bytes, split_mode="walk")
-    return RebuildSource.open(root, config, sizing, None)
+    return RebuildSource.open(root, config, {"maxPartitionBytes": split_bytes, "splitMode": "walk"})
 
 
 def check_same(root: Path, tmp_path: Path, split_bytes: int, runner: LocalRunner) -> RebuildReport:

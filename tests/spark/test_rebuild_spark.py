@@ -16,7 +16,6 @@ from rmqcore.engine.paths import StorePaths
 from rmqcore.errors import NotAStoreError, StoreError, TargetNotEmptyError
 from rmqcore.offline.rebuild import rebuild
 from rmqcore.spark import rebuild_consume_queues, rebuild_index
-from rmqcore.spark.planning import Sizing
 from rmqcore.spark.rebuild_index_plan import plan_index
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def tree(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("case", CLEAN)
 def test_queues_are_javas(spark: SparkSession, golden: Path, tmp_path: Path, case: str) -> None:
     store = golden / case / "store"
-    sizing = Sizing(max_partition_bytes=100_000, split_mode="walk")
-    report = rebuild_consume_queues(spark, str(store), str(tmp_path / "out"), sizing=sizing)
+    options: dict[str, Any] = {"maxPartitionBytes": 100_000, "splitMode": "walk"}
+    report = rebuild_consume_queues(spark, str(store), str(tmp_path / "out"), **options)
     assert tree(tmp_path / "out" / "consumequeue") == tree(store / "consumequeue")
     assert report.queue_files == len(tree(store / "consumequeue"))
 
@@ -45,8 +44,8 @@ def test_queues_of_a_damaged_log(spark: SparkSession, tmp_path: Path) -> None:
     begin, end = store.records[20].phy_offset, store.records[21].phy_offset
     store.change_log(begin, b"\x55" * (end - begin))
     expected = rebuild(StorePaths(root), tmp_path / "one", index=False)
-    sizing = Sizing(max_partition_bytes=2_000, split_mode="walk")
-    report = rebuild_consume_queues(spark, root, tmp_path / "many", sizing=sizing)
+    options: dict[str, Any] = {"maxPartitionBytes": 2_000, "splitMode": "walk"}
+    report = rebuild_consume_queues(spark, root, tmp_path / "many", **options)
     assert tree(tmp_path / "many" / "consumequeue") == tree(tmp_path / "one" / "consumequeue")
     assert report.filled_entries == expected.filled_entries == 1
     assert report.damage == expected.damage
@@ -55,8 +54,8 @@ def test_queues_of_a_damaged_log(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["basic", "delay"])
 def test_the_index_is_javas(spark: SparkSession, golden: Path, tmp_path: Path, case: str) -> None:
     store = golden / case / "store"
-    sizing = Sizing(max_partition_bytes=100_000, split_mode="walk")
-    report = rebuild_index(spark, store, f"file:{tmp_path}/out", sizing=sizing)
+    options: dict[str, Any] = {"maxPartitionBytes": 100_000, "splitMode": "walk"}
+    report = rebuild_index(spark, store, f"file:{tmp_path}/out", **options)
     made = [path.read_bytes() for path in sorted((tmp_path / "out" / "index").iterdir())]
     assert made == [path.read_bytes() for path in sorted((store / "index").iterdir())]
     assert report.index_files == len(made)
@@ -108,6 +107,8 @@ def test_what_is_wrong_is_told_before_a_job_starts(
         build(spark, tmp_path, tmp_path / "out")
     with pytest.raises(ValueError, match="one store"):
         build(spark, f"{golden}/*/store", tmp_path / "out")
+    with pytest.raises(ValueError, match="reads all of a store"):
+        build(spark, store, tmp_path / "out", startingPhyOffset=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 
 
