@@ -8,9 +8,12 @@ whenever that is large enough. A row group that is large at once goes to Parquet
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from rmqcore.offline.part_files import Partition, PartNames
 from rmqcore.offline.partitions import DAY_MS, LAST_DAY
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 Compression = Literal["zstd", "snappy", "none"]
+Days = Callable[["pa.RecordBatch"], npt.NDArray[np.int64]]
 
 CHUNK_BYTES = 24 * 1024 * 1024
 ROW_GROUP_BYTES = 16 * 1024 * 1024
@@ -36,6 +40,7 @@ _REPEATING = {
     "sys_flag",
     "flag",
     "reconsume_times",
+    "broker",
 }
 
 
@@ -51,11 +56,24 @@ class ParquetParts:
     ----------
     folder : Path
     compression : {"zstd", "snappy", "none"}
+    days : callable, optional
+        Days since 1970-01-01 of the rows of a batch, -1 where no calendar has the time; by ``store_timestamp_ms`` when None.
+    chunk_bytes : int
+        Bytes of batches that gather; at most about twice as many are held.
     """
 
-    def __init__(self, folder: Path, compression: Compression) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        compression: Compression,
+        days: Days | None = None,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
         self.names = PartNames(folder, "parquet")
         self._compression = compression
+        self._days = days or days_of_ms
+        self._most_bytes = chunk_bytes
         self._spills = _Spills(folder)
         self._chunk: list[pa.RecordBatch] = []
         self._chunk_bytes = 0
@@ -65,19 +83,22 @@ class ParquetParts:
         """Add the rows of a batch."""
         self._chunk.append(batch)
         self._chunk_bytes += batch.get_total_buffer_size()
-        if self._chunk_bytes >= CHUNK_BYTES:
+        if self._chunk_bytes >= self._most_bytes:
             self._distribute()
 
-    def _distribute(self) -> None:
-        """Give every partition its rows of the chunk."""
+    def _distribute(self, *, last: bool = False) -> None:
+        """Give every partition its rows of the chunk; the `last` ones need not wait for more."""
         import pyarrow as pa
 
         chunk = pa.Table.from_batches(self._chunk).combine_chunks().to_batches()
         self._chunk.clear()
         self._chunk_bytes = 0
         for batch in chunk:
-            for partition, rows in _split(batch):
-                if rows.nbytes >= DIRECT_BYTES:
+            for partition, rows in _split(batch, self._days):
+                if last:
+                    waited = self._spills.take(partition)
+                    self._write_row_group(partition, pa.Table.from_batches([*waited, rows]))
+                elif rows.nbytes >= DIRECT_BYTES:
                     self._drain(partition)
                     self._write_row_group(partition, pa.Table.from_batches([rows]))
                 elif self._spills.append(partition, rows) >= ROW_GROUP_BYTES:
@@ -116,7 +137,7 @@ class ParquetParts:
     def close(self) -> None:
         """Write what still waits and finish all files."""
         if self._chunk:
-            self._distribute()
+            self._distribute(last=True)
         for partition in self._spills.partitions():
             self._drain(partition)
         while self._writers:
@@ -173,16 +194,24 @@ class _Spills:
         return self._folder / f"{number:06}.arrow"
 
 
-def _split(batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
+def days_of_ms(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Days of the rows of a batch by ``store_timestamp_ms``."""
+    return known_days(batch.column("store_timestamp_ms").to_numpy() // DAY_MS)
+
+
+def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Days, with -1 for those that no calendar has."""
+    return np.where((days < 0) | (days > LAST_DAY), -1, days)
+
+
+def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.RecordBatch]]:
     """The rows of a batch by partition, in their order, without the topic: the folder says it."""
-    import numpy as np
     import pyarrow as pa
 
     topics = batch.column("topic").dictionary_encode()
     names = topics.dictionary.to_pylist()
     topic_ids = topics.indices.to_numpy()
-    days = batch.column("store_timestamp_ms").to_numpy() // DAY_MS
-    days[(days < 0) | (days > LAST_DAY)] = -1
+    days = days_of(batch)
     codes = (days + 1) * len(names) + topic_ids
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rmqcore.spark.job_audit import audit, run_audit
+    from rmqcore.spark.job_export import export_parquet
     from rmqcore.spark.job_find import find
     from rmqcore.spark.job_topic_stats import topic_stats
     from rmqcore.spark.map_in_arrow import read_with_map
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "audit",
+    "export_parquet",
     "find",
     "read",
     "read_with_map",
@@ -33,6 +35,7 @@ __all__ = [
 
 _LATER = {
     "audit": "rmqcore.spark.job_audit",
+    "export_parquet": "rmqcore.spark.job_export",
     "find": "rmqcore.spark.job_find",
     "read": "rmqcore.spark.registration",
     "read_with_map": "rmqcore.spark.map_in_arrow",

@@ -23,6 +23,7 @@ def read_split(
     columns: tuple[Column, ...],
     options: SourceOptions,
     conditions: Conditions | None = None,
+    damage: list[DamageRange] | None = None,
 ) -> Iterator[Any]:
     """Give the messages of a split as ``pyarrow.RecordBatch``.
 
@@ -34,6 +35,8 @@ def read_split(
     options : SourceOptions
     conditions : Conditions, optional
         Beside those of the options: filters of Spark, the range of a stream's batch.
+    damage : list of DamageRange, optional
+        Gets the split's damage at the end.
 
     Raises
     ------
@@ -66,6 +69,8 @@ def read_split(
         seen = _note_damage(scan, seen, wanted, options, rows)
         yield from rows.batches(batch, choice.mask(batch, sink))
     _note_damage(scan, seen, wanted, options, rows)
+    if damage is not None:
+        damage += scan.damage
 
 
 def _note_damage(

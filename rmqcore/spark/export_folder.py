@@ -1,0 +1,144 @@
+"""The folder that an export writes into: finished splits wait below ``_temporary``, then all of them take their places.
+
+A crash before the journal ``_temporary/commit.json`` leaves no file under its final name, and the finished splits to the next
+export of the same. After it the commit happens, if not by this process then by the next one that is given the folder: each of its
+steps can be repeated. ``_SUCCESS`` is there when, and only when, all of an export is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from rmqcore.engine.durable import write_durable
+from rmqcore.engine.files import make_directory, sync_directory
+from rmqcore.errors import TargetNotEmptyError
+from rmqcore.spark.commit import local_folder, lock_directory
+
+TEMPORARY, SUCCESS, MANIFEST, JOURNAL = "_temporary", "_SUCCESS", "_manifest.json", "commit.json"
+_OLD_PARTS = "topic=*/day=*/part-*.parquet"
+
+
+class ExportFolder:
+    """The folder on the driver; a context manager that holds a lock on it.
+
+    Parameters
+    ----------
+    out : str or path-like
+        On a disk that the driver and all workers have mounted at the same place; made when it is missing.
+    job : str
+        What is exported and how, as a name: an interrupted export of the same has this name too.
+    overwrite : bool
+        Replace the part files of an earlier export. Files that no export made are left alone.
+
+    Attributes
+    ----------
+    job_folder : Path
+        Where finished splits wait.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        The folder holds something and `overwrite` is off.
+    StoreLockedError
+        Another job writes to it.
+    ValueError
+        `out` is a URI.
+    """
+
+    def __init__(self, out: str | os.PathLike[str], job: str, *, overwrite: bool = False) -> None:
+        self.out = local_folder(out)
+        self.job_folder = self.out / TEMPORARY / job
+        self._overwrite = overwrite
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        make_directory(self.out)
+        self._lock = lock_directory(self.out)
+        try:
+            finish(self.out)
+            self._refuse_content()
+            self._discard_other_jobs()
+            self.job_folder.mkdir(parents=True, exist_ok=True)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
+
+    def _refuse_content(self) -> None:
+        if self._overwrite:
+            return
+        found = sorted(set(os.listdir(self.out)) - {TEMPORARY})
+        if found:
+            more = f" and {len(found) - 1} more" if found[1:] else ""
+            raise TargetNotEmptyError(f"{self.out} is not empty: it holds {found[0]}{more}")
+
+    def _discard_other_jobs(self) -> None:
+        with suppress(FileNotFoundError):
+            for entry in list((self.out / TEMPORARY).iterdir()):
+                if entry != self.job_folder:
+                    shutil.rmtree(entry)
+            for attempt in self.job_folder.glob("attempt-*"):
+                shutil.rmtree(attempt, ignore_errors=True)
+
+    def commit(self, places: Iterable[tuple[str, str]], manifest: dict[str, Any]) -> None:
+        """Move finished files to their places.
+
+        Parameters
+        ----------
+        places : iterable of (str, str)
+            Path of a file below the job's folder, and its place below `out`.
+        manifest : dict
+            What ``_manifest.json`` says; plain JSON values.
+        """
+        moves = [[f"{TEMPORARY}/{self.job_folder.name}/{part}", place] for part, place in places]
+        old = [str(path.relative_to(self.out)) for path in self.out.glob(_OLD_PARTS)]
+        os.sync()  # at once what hundreds of small files would wait for one by one
+        journal = {"old": sorted(old), "moves": moves, "manifest": manifest}
+        write_durable(self.out / TEMPORARY / JOURNAL, json.dumps(journal).encode())
+        finish(self.out)
+
+
+def finish(out: Path) -> None:
+    """Bring a commit to its end, if one was begun."""
+    path = out / TEMPORARY / JOURNAL
+    try:
+        journal = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return
+    (out / SUCCESS).unlink(missing_ok=True)
+    sync_directory(out)
+    if journal["old"]:
+        for name in journal["old"]:
+            _remove(out, name)
+        # From here on files of these names are the new ones.
+        write_durable(path, json.dumps({**journal, "old": []}).encode())
+    folders = set()
+    for part, place in journal["moves"]:
+        target = out / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folders |= {target.parent, target.parent.parent}
+        with suppress(FileNotFoundError):  # it is there already
+            (out / part).rename(target)
+    for folder in sorted(folders):
+        sync_directory(folder)
+    write_durable(out / MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
+    write_durable(out / SUCCESS, b"")
+    path.unlink()
+    shutil.rmtree(out / TEMPORARY)
+
+
+def _remove(out: Path, name: str) -> None:
+    part = out / name
+    part.unlink(missing_ok=True)
+    for folder in (part.parent, part.parent.parent):
+        with suppress(OSError):  # not empty, or gone
+            folder.rmdir()
