@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from rmqcore import codec, compression, sysflag
 from rmqcore._native.value_columns import MAX_PROPERTIES_LEN, Values
 from rmqcore.errors import CompressionError
+from rmqcore.spark.workers import freeze_worker_heap
 
 Mode = Literal["PERMISSIVE", "FAILFAST"]
 MAP = pa.map_(pa.string(), pa.string())
@@ -43,6 +45,8 @@ def narrow(array: pa.Array) -> pa.Array:
 
 def kernels(array: pa.Array) -> Values:
     """The kernels over a narrow array."""
+    if "pyspark" in sys.modules:
+        freeze_worker_heap()
     _, offsets, data = array.buffers()
     if offsets is None or len(array) == 0:  # Arrow allows a column of no rows to have no offsets
         return Values(bytes(4), None, 0, 0)

@@ -130,6 +130,19 @@ def test_an_ill_body_fails_the_query_if_asked(spark: SparkSession) -> None:
         frame.select(udf.decompress_body("body", "f", mode="FAILFAST")).collect()
 
 
+def test_raw_records_of_the_data_source_decode_to_its_own_columns(
+    spark: SparkSession, golden: Path
+) -> None:
+    import rmqcore.spark
+
+    columns = ["topic", "queue_id", "phy_offset", "store_timestamp", "keys", "body", "sys_flag"]
+    store = golden / "basic" / "store"
+    frame = rmqcore.spark.read(spark, store, columns=[*columns, "raw"])
+    frame = frame.withColumn("m", udf.decode_message("raw", columns=columns))
+    same = " and ".join(f"m.{name} <=> {name}" for name in columns)
+    assert frame.where(same).count() == 2000
+
+
 def test_names_and_columns_of_choice(spark: SparkSession, raw: DataFrame) -> None:
     names = udf.register(spark, prefix="log_", columns=["topic", "raw"])
     assert names == [
