@@ -41,6 +41,7 @@ EXTENSIONS = {
     ],
     "queues": ["cq_table.c", "cq_fds.c", "batch.c", "arrow_export.c"],
     "get": RECORD,
+    "query": [],
     "index": ["index_file.c", "checkpoint.c", "jhash.c", "utf8.c"],
     "mapped_index": [
         "index_put.c",

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NoReturn, Self, final
 
 import numpy as np
@@ -78,24 +78,4 @@ class Appender:
 def view_at(
     files: MappedFiles, phy_offset: int, end_offset: int, levels: DelayLevels
 ) -> MessageView | None: ...
-
-@final
-class QueryResult:
-    @property
-    def messages(self) -> list[MessageView]: ...
-    @property
-    def index_last_update_timestamp_ms(self) -> int: ...
-    @property
-    def index_last_update_phy_offset(self) -> int: ...
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[MessageView]: ...
-
-def query_result(
-    files: MappedFiles,
-    phy_offsets: list[int],
-    timestamp_ms: int,
-    phy_offset: int,
-    end_offset: int,
-    levels: DelayLevels,
-) -> QueryResult: ...
 def store_time(files: MappedFiles, phy_offset: int, end_offset: int) -> int: ...

@@ -61,7 +61,8 @@ class IndexService:
         self._writing = config.message_index_enable and config.index_file_write_enable
         self._files: tuple[IndexFile, ...] = ()
         self._native = IndexFiles()
-        self._search = self._native  # stays without files where reading is switched off
+        self.search = self._native
+        """What queries search, as of now; it stays without files where reading is switched off."""
         self._writer: IndexFile | None = None
         self._unsynced: list[IndexFile] = []  # full ones
         self._sync_error: OSError | None = None
@@ -146,7 +147,7 @@ class IndexService:
         self._files = tuple(files)
         self._native = IndexFiles((file.native for file in files), self._config.max_msgs_num_batch)
         if self._config.index_file_read_enable:
-            self._search = self._native
+            self.search = self._native
 
     # ---- putting --------------------------------------------------------------------------------
 
@@ -249,7 +250,7 @@ class IndexService:
         -----
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """
-        return self._search.query(topic, key, max_num, begin_ms, end_ms, index_type)
+        return self.search.query(topic, key, max_num, begin_ms, end_ms, index_type)
 
     def last_update(self) -> tuple[int, int]:
         """Give end timestamp (milliseconds) and end phy offset of the newest file; zeros when there is none."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rmqcore._native.codec import MessageView
-from rmqcore._native.commitlog import QueryResult, query_result
 from rmqcore._native.get import GetResult, get_messages
+from rmqcore._native.query import QueryResult, query_messages
 from rmqcore.engine.index_query import INDEX_TYPES
 from rmqcore.engine.msg_id import phy_offset_of_msg_id
 from rmqcore.engine.paths import MAX_OFFSET
@@ -115,15 +115,17 @@ class StoreGet(StoreState):
             raise ValueError(f"max_messages is {max_messages}, expected at least 0")
         if index_type is not None and index_type not in INDEX_TYPES:
             raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
-        last_ms = MAX_OFFSET if end_ms is None else end_ms
-        found = self._index.query_offsets(topic, key, max_messages, begin_ms, last_ms, index_type)
-        return query_result(
+        return query_messages(
+            self._index.search,
             self._files,
-            found.phy_offsets,
-            found.last_update_timestamp_ms,
-            found.last_update_phy_offset,
-            self._appender.max_phy_offset,
+            self._appender,
             self._levels,
+            topic,
+            key,
+            max_messages,
+            begin_ms,
+            MAX_OFFSET if end_ms is None else end_ms,
+            index_type,
         )
 
     def lookup(self, phy_offset: int) -> MessageView | None:

@@ -1,8 +1,9 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from .codec cimport DelayLevels, MessageView
 from .kernels cimport rmq_message
-from .mapped_file cimport MappedFile
+from .mapped_file cimport MappedFile, MappedFiles
 from .message cimport Message
 
 
@@ -85,6 +86,7 @@ cdef class Appender:
     # Appends n prepared items (rmq_put_check was called on each), rolling and asking for room as needed; the GIL is let go.
     # Answers how many are settled: fewer than n only when no room could be made.
     cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0
+    cdef int64_t end_offset(self) noexcept  # max_phy_offset
     cdef int refuse(self) except -1
     cdef int64_t read_clock(self) except? -1
     cdef int append_one(self, rmq_put *put) except -1
@@ -94,3 +96,7 @@ cdef class Appender:
     cdef Py_ssize_t fill_chunk(self, _Chunk chunk, list messages, Py_ssize_t at, Py_ssize_t count) except -1
     cdef int give_chunk(self, _Chunk chunk) except -1
     cdef PutResult put_chunk(self, _Chunk chunk, Py_ssize_t count)
+
+
+# The message whose record starts at `phy_offset` and ends at or before `end_offset`; None: there is none.
+cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offset, DelayLevels levels)

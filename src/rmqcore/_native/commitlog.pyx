@@ -419,6 +419,9 @@ cdef class Appender:
         """End of the last record; all below it is whole."""
         return rmq_log_wrote(self.log)
 
+    cdef int64_t end_offset(self) noexcept:
+        return rmq_log_wrote(self.log)
+
     @property
     def file_from_offset(self):
         """Start of the file that is appended to."""
@@ -836,51 +839,6 @@ cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offs
 def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
     """The message whose record starts at `phy_offset` and ends at or before `end_offset`; None: there is none."""
     return view_of(files, phy_offset, end_offset, levels)
-
-
-@cython.final
-@cython.freelist(16)
-cdef class QueryResult:
-    """The answer of a query.
-
-    Attributes
-    ----------
-    messages : list of MessageView
-        By phy offset. As in Java another key with the same hash can be among them, and a record twice that has the key twice.
-    index_last_update_timestamp_ms, index_last_update_phy_offset : int
-        The end of the newest index file; both 0 when the index has no entry, as in Java.
-    """
-
-    cdef readonly list messages
-    cdef readonly object index_last_update_timestamp_ms
-    cdef readonly object index_last_update_phy_offset
-
-    def __init__(self):
-        raise TypeError("QueryResult is made by a query")
-
-    def __len__(self):
-        return len(self.messages)
-
-    def __iter__(self):
-        return iter(self.messages)
-
-    def __repr__(self):
-        return f"<QueryResult of {len(self.messages)} messages>"
-
-
-def query_result(MappedFiles files not None, list phy_offsets not None, timestamp_ms, phy_offset, int64_t end_offset,
-                 DelayLevels levels not None):
-    """The messages at offsets that the index gave, in that order; what is not there is left out."""
-    cdef QueryResult result = QueryResult.__new__(QueryResult)
-    cdef MessageView view
-    result.index_last_update_timestamp_ms = timestamp_ms
-    result.index_last_update_phy_offset = phy_offset
-    result.messages = []
-    for offset in phy_offsets:
-        view = view_of(files, offset, end_offset, levels)
-        if view is not None:
-            result.messages.append(view)
-    return result
 
 
 def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):

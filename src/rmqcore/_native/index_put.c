@@ -144,6 +144,10 @@ int32_t rmq_index_tail(const rmq_index_map *map, int64_t phy_offset, int32_t *ou
     return found;
 }
 
+void rmq_index_ask(const rmq_index_map *map, int32_t key_hash) {
+    if (map->base != NULL) __builtin_prefetch(slot_at(map, (uint32_t)key_hash % map->slots));
+}
+
 int rmq_index_search_run(rmq_index_search *s, int64_t steps) {
     s->walk.steps = steps;
     while (s->left > 0) {

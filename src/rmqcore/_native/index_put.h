@@ -80,6 +80,9 @@ enum {
 /* Goes on with a search, newest file first, as IndexService#queryOffset does. */
 int rmq_index_search_run(rmq_index_search *search, int64_t steps);
 
+/* Asks for the slot of a hash, if the file is mapped. */
+void rmq_index_ask(const rmq_index_map *map, int32_t key_hash);
+
 /* Sorts ascending. */
 void rmq_index_sort(int64_t *offsets, size_t count);
 

@@ -7,7 +7,7 @@ cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from .kernels cimport (
     RMQ_COL_KEY_HASHES, RMQ_COL_PHY_OFFSET, RMQ_COL_STORE_TIMESTAMP_MS, rmq_batch, rmq_index_key_hash, rmq_jhash,
@@ -21,21 +21,7 @@ from rmqcore._native.index import IndexHeader
 cdef extern from "index_put.h" nogil:
     enum:
         RMQ_IDX_HEADER_SIZE, RMQ_IDX_SLOT_SIZE, RMQ_IDX_ENTRY_SIZE
-    ctypedef struct rmq_index_header:
-        int64_t begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset
-        int32_t hash_slot_count, index_count
-    ctypedef struct rmq_index_map:
-        uint8_t *base
-        uint32_t slots
-        int32_t capacity, ready, visible
-        rmq_index_header header
     void rmq_index_map_init(rmq_index_map *map, uint32_t slots, int32_t capacity, const rmq_index_header *header) noexcept
-    ctypedef struct rmq_index_rows:
-        const int64_t *phy_offsets
-        const int64_t *store_timestamps
-        const int32_t *hashes
-        const int32_t *offsets
-        int64_t rows
     ctypedef struct rmq_index_place:
         int64_t row
         int32_t key
@@ -60,10 +46,22 @@ cdef extern from "index_put.h" nogil:
     enum:
         RMQ_SEARCH_END, RMQ_SEARCH_MAP, RMQ_SEARCH_ROOM, RMQ_SEARCH_STEPS
     int rmq_index_search_run(rmq_index_search *search, int64_t steps) noexcept
+    void rmq_index_ask(const rmq_index_map *map, int32_t key_hash) noexcept
     void rmq_index_sort(int64_t *offsets, size_t count) noexcept
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef extern from *:
+    """
+    /* The text of a str that is ASCII, as nearly all are; NULL of any other. */
+    static inline const char *rmq_ascii_of(PyObject *text, Py_ssize_t *size) {
+        if (!PyUnicode_IS_COMPACT_ASCII(text)) return NULL;
+        *size = PyUnicode_GET_LENGTH(text);
+        return (const char *)PyUnicode_1BYTE_DATA(text);
+    }
+    """
+    const char *rmq_ascii_of(str text, Py_ssize_t *size) noexcept
 
 cdef extern from "mapping.h" nogil:
     void rmq_read_at_random(uint8_t *base, size_t size) noexcept
@@ -73,8 +71,6 @@ PUT_FULL = int(RMQ_PUT_FULL)
 PUT_ROOM = int(RMQ_PUT_ROOM)
 
 cdef enum:
-    # Hits of one query that need no memory but the stack's.
-    FEW_HITS = 64
     # Entries that a query looks at before it lets go of the GIL: less than letting go costs.
     STEPS_WITH_GIL = 64
 
@@ -258,10 +254,12 @@ cdef class IndexAnswer:
         )
 
 
-cdef uint32_t hash_on(uint32_t seed, str text):
+cdef uint32_t hash_on(uint32_t seed, str text) except? 0:
     """Go on with Java's hash; a half surrogate, which no stored key can hold, counts as `?` (codec.java_hash)."""
     cdef Py_ssize_t size
-    cdef const char *utf8
+    cdef const char *utf8 = rmq_ascii_of(text, &size)
+    if utf8 != NULL:
+        return rmq_jhash(seed, <const uint8_t *> utf8, size)
     try:
         utf8 = PyUnicode_AsUTF8AndSize(text, &size)
     except UnicodeEncodeError:
@@ -270,11 +268,17 @@ cdef uint32_t hash_on(uint32_t seed, str text):
     return rmq_jhash(seed, <const uint8_t *> utf8, size)
 
 
-cdef int32_t query_hash(str topic, str key, bint tagged):
+cdef int32_t query_hash(str topic, str key, bint tagged) except? 0:
     cdef uint32_t seed = rmq_jhash(hash_on(0, topic), <const uint8_t *> b"#", 1)
     if tagged:
         seed = rmq_jhash(seed, <const uint8_t *> b"T#", 2)
     return rmq_index_key_hash(hash_on(seed, key))
+
+
+cdef void drop_hits(IndexHits *hits) noexcept:
+    if hits.phy_offsets != hits.few:
+        free(hits.phy_offsets)
+    hits.phy_offsets = hits.few
 
 
 @cython.final
@@ -287,11 +291,6 @@ cdef class IndexFiles:
     most_hits : int
         No query finds more (maxMsgsNumBatch).
     """
-
-    cdef readonly tuple files
-    cdef int64_t most_hits
-    cdef rmq_index_map **maps
-    cdef Py_ssize_t count
 
     def __cinit__(self, files=(), int64_t most_hits=INT64_MAX):
         cdef MappedIndexFile file
@@ -316,50 +315,69 @@ cdef class IndexFiles:
 
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """
-        cdef int64_t few[FEW_HITS]
+        cdef IndexHits hits
+        cdef int32_t key_hash = self.hash_of(topic, key, index_type)
+        try:
+            self.find(&hits, key_hash, limit, begin_ms, end_ms)
+            return IndexAnswer(
+                [hits.phy_offsets[i] for i in range(<Py_ssize_t> hits.count)],
+                hits.last_update_timestamp_ms, hits.last_update_phy_offset,
+            )
+        finally:
+            drop_hits(&hits)
+
+    cdef int32_t hash_of(self, str topic, str key, object index_type) except -1:
+        cdef int32_t key_hash
+        if self.count == 0:
+            return 0
+        key_hash = query_hash(topic, key, index_type is not None and index_type == "T")
+        rmq_index_ask(self.maps[self.count - 1], key_hash)
+        return key_hash
+
+    cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms) except -1:
         cdef rmq_index_search search
-        cdef int64_t *more = NULL
         cdef int64_t *grown
         cdef rmq_index_map *newest
         cdef int code
-        cdef list found
+        hits.phy_offsets = hits.few
+        hits.count = 0
+        hits.last_update_timestamp_ms = hits.last_update_phy_offset = 0
         if self.count == 0 or limit <= 0 or self.most_hits <= 0:
-            return IndexAnswer([], 0, 0)
+            return 0
         search.maps = self.maps
         search.left = self.count
         search.begin_ms = begin_ms
         search.end_ms = end_ms
-        search.key_hash = query_hash(topic, key, index_type is not None and index_type == "T")
+        search.key_hash = key_hash
         search.walking = 0
         search.most = min(limit, self.most_hits)
-        search.out = few
+        search.out = hits.few
         search.room = FEW_HITS
         search.hits = 0
         newest = self.maps[self.count - 1]
-        try:
-            code = rmq_index_search_run(&search, STEPS_WITH_GIL)
-            while code != RMQ_SEARCH_END:
-                if code == RMQ_SEARCH_MAP:
-                    (<MappedIndexFile> self.files[search.left - 1]).open()
-                elif code == RMQ_SEARCH_ROOM:
-                    grown = <int64_t *> realloc(more, 8 * search.room * sizeof(int64_t))
-                    if grown == NULL:
-                        raise MemoryError
-                    if more == NULL:
-                        for i in range(<Py_ssize_t> search.hits):
-                            grown[i] = few[i]
-                    more = grown
-                    search.out = more
-                    search.room *= 8
-                with nogil:
-                    code = rmq_index_search_run(&search, INT64_MAX)
-            if search.hits == 0:
-                return IndexAnswer([], 0, 0)
-            rmq_index_sort(search.out, search.hits)
-            found = [search.out[i] for i in range(<Py_ssize_t> search.hits)]
-            return IndexAnswer(found, newest.header.end_timestamp, newest.header.end_phy_offset)
-        finally:
-            free(more)
+        code = rmq_index_search_run(&search, STEPS_WITH_GIL)
+        while code != RMQ_SEARCH_END:
+            if code == RMQ_SEARCH_MAP:
+                (<MappedIndexFile> self.files[search.left - 1]).open()
+            elif code == RMQ_SEARCH_ROOM:
+                grown = <int64_t *> realloc(NULL if hits.phy_offsets == hits.few else hits.phy_offsets,
+                                            8 * search.room * sizeof(int64_t))
+                if grown == NULL:
+                    raise MemoryError
+                if hits.phy_offsets == hits.few:
+                    memcpy(grown, hits.few, search.hits * sizeof(int64_t))
+                hits.phy_offsets = grown
+                search.out = grown
+                search.room *= 8
+            with nogil:
+                code = rmq_index_search_run(&search, INT64_MAX)
+        if search.hits == 0:
+            return 0
+        rmq_index_sort(search.out, search.hits)
+        hits.count = search.hits
+        hits.last_update_timestamp_ms = newest.header.end_timestamp
+        hits.last_update_phy_offset = newest.header.end_phy_offset
+        return 0
 
     def first_place(self, Batch batch not None, int64_t from_phy_offset):
         """Where putting a batch begins: ``(row, key)``; the row behind the last one when all of it is in or before the offset.

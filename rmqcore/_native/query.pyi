@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+from typing import final
+
+from rmqcore._native.codec import DelayLevels, MessageView
+from rmqcore._native.commitlog import Appender
+from rmqcore._native.mapped_file import MappedFiles
+from rmqcore._native.mapped_index import IndexFiles
+
+@final
+class QueryResult:
+    @property
+    def messages(self) -> list[MessageView]: ...
+    @property
+    def index_last_update_timestamp_ms(self) -> int: ...
+    @property
+    def index_last_update_phy_offset(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[MessageView]: ...
+
+def query_messages(
+    index: IndexFiles,
+    files: MappedFiles,
+    appender: Appender,
+    levels: DelayLevels,
+    topic: str,
+    key: str,
+    limit: int,
+    begin_ms: int,
+    end_ms: int,
+    index_type: str | None,
+) -> QueryResult: ...
