@@ -316,3 +316,21 @@ def test_sync_flush_without_threads_flushes_in_the_put(root: Path) -> None:
         store.put_many([Message("t", b"")] * 3).raise_for_status()
         store.put_batch([Message("t", b"")] * 3).raise_for_status()
         assert store.flushed_phy_offset == store.max_phy_offset
+
+
+def test_bodies_and_views_say_the_same_in_any_order_and_until_release(store: MessageStore) -> None:
+    """The records found become views when somebody asks for them; bodies come without any."""
+    first, second = store.get("t", 0, 0), store.get("t", 0, 0)
+    bodies = [b"%d" % i for i in range(32)]
+    assert (len(first), first.bodies(), len(first)) == (32, bodies, 32)
+    assert [view.body for view in second] == bodies == second.bodies()
+    assert first.messages is first.messages
+    assert [view.queue_offset for view in first.messages] == list(range(32))
+    first.messages.pop()
+    assert (len(first), first.bodies()) == (31, bodies[:31])  # the list is the caller's
+    kept = second.messages[3]
+    for result in (first, second, store.get("t", 0, 0)):
+        result.release()
+        assert (len(result), result.messages, result.bodies()) == (0, [], [])
+    assert kept.body == b"3"
+    assert store.get("t", 0, 300).bodies() == []

@@ -2,8 +2,10 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from .codec cimport DelayLevels, MessageView, new_view
@@ -146,6 +148,15 @@ cdef class GetLimits:
         self.keeps_offsets = config.broker_role == "SLAVE" and not config.offset_check_in_slave
 
 
+cdef enum:
+    LEAST_ROOM = 32
+
+
+cdef struct FoundRecord:
+    rmq_record rec
+    PyObject *owner  # borrowed: the MappedFile of the record
+
+
 @cython.final
 @cython.freelist(16)
 cdef class GetResult:
@@ -170,41 +181,96 @@ cdef class GetResult:
 
     cdef readonly object status
     cdef readonly int64_t next_begin_offset, min_offset, max_offset, buffer_total_size
-    cdef readonly list messages
     cdef readonly bint suggest_pulling_from_slave
+    cdef list views  # None: not asked for yet, so they are still to be made of what was found
+    cdef FoundRecord *found  # stays until the end: somebody may be reading it while the result is released
+    cdef Py_ssize_t count, room
+    cdef list owners  # keep the records that were found mapped
+    cdef DelayLevels delay_levels
 
     def __init__(self):
         raise TypeError("a GetResult is the answer of a get")
 
+    def __dealloc__(self):
+        PyMem_Free(self.found)
+
+    cdef int add(self, MappedFile owner, const rmq_record *rec) except -1:
+        cdef FoundRecord *grown
+        if self.count == self.room:
+            grown = <FoundRecord *> PyMem_Realloc(self.found, max(2 * self.room, LEAST_ROOM) * sizeof(FoundRecord))
+            if grown == NULL:
+                raise MemoryError
+            self.found = grown
+            self.room = max(2 * self.room, LEAST_ROOM)
+        self.found[self.count].rec = rec[0]
+        self.found[self.count].owner = <PyObject *> owner
+        self.count += 1
+        return 0
+
+    @property
+    def messages(self):
+        """The messages, made when they are first asked for."""
+        cdef list _owners, views
+        cdef Py_ssize_t i
+        with cython.critical_section(self):
+            if self.views is None:
+                _owners = self.owners  # what runs beside the allocations below may release this result
+                views = PyList_New(self.count)
+                for i in range(PyList_GET_SIZE(views)):
+                    put_in(views, i, new_view(<object> self.found[i].owner, &self.found[i].rec, self.delay_levels))
+                if self.views is None:
+                    self.views = views
+            return self.views
+
     def bodies(self):
         """The bodies of all messages as stored, a list of new bytes; a third of the time of asking each view."""
+        cdef list _owners, views, found
         cdef MessageView view
-        cdef list found = []
-        for view in self.messages:
-            found.append(PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.body_pos, view.rec.body_len))
-        return found
+        cdef Py_ssize_t i
+        with cython.critical_section(self):
+            views, _owners = self.views, self.owners  # held: see messages
+            if views is not None:
+                return [body_of(&view.rec) for view in views]
+            found = PyList_New(self.count)
+            for i in range(PyList_GET_SIZE(found)):
+                put_in(found, i, body_of(&self.found[i].rec))
+            return found
 
     def release(self):
         """Let go of the messages; views that are held elsewhere stay valid."""
-        self.messages = []
+        with cython.critical_section(self):
+            self.views = []
+            self.owners = None
+            self.count = 0
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.messages = []
+        self.release()
 
     def __len__(self):
-        return len(self.messages)
+        with cython.critical_section(self):
+            return self.count if self.views is None else len(self.views)
 
     def __iter__(self):
         return iter(self.messages)
 
     def __repr__(self):
         return (
-            f"<GetResult {self.status} of {len(self.messages)} messages, {self.buffer_total_size} bytes, "
+            f"<GetResult {self.status} of {len(self)} messages, {self.buffer_total_size} bytes, "
             f"next_begin_offset={self.next_begin_offset}>"
         )
+
+
+cdef inline void put_in(list items, Py_ssize_t at, object item) noexcept:
+    """Into a place that holds nothing yet."""
+    Py_INCREF(item)
+    PyList_SET_ITEM(items, at, item)
+
+
+cdef inline bytes body_of(const rmq_record *rec):
+    return PyBytes_FromStringAndSize(<const char *> rec.at + rec.body_pos, rec.body_len)
 
 
 cdef GetLimits last_limits = None
@@ -236,7 +302,6 @@ cdef GetResult answer(status, int64_t next_offset, int64_t start, int64_t end):
     result.next_begin_offset = next_offset
     result.min_offset = start
     result.max_offset = end
-    result.messages = []
     return result
 
 
@@ -315,7 +380,8 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
     cdef object status = NO_MATCHED_MESSAGE
     # No entry is taken beyond that many, wherever the messages lie.
     cdef int64_t most_anyway = max(1, min(most, max(limits.count_in_memory, limits.count_on_disk)))
-    cdef list messages = result.messages
+    result.owners = []
+    result.delay_levels = delay_levels
     while total == 0 and at < end and files_seen < limits.files:
         files_seen += 1
         skip_below = INT64_MIN
@@ -372,6 +438,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                 base = NULL
                 file_begin = file_end = 0
                 if file is not None:
+                    result.owners.append(file)
                     base = file.base
                     file_begin = file.file_from_offset
                     file_end = file_begin + file.file_size
@@ -395,7 +462,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                     if total == 0:
                         status = NO_MATCHED_MESSAGE
                     continue
-            messages.append(new_view(file, &rec, delay_levels))
+            result.add(file, &rec)
             count += 1
             total += entry.msg_size
             status = FOUND
