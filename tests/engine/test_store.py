@@ -334,3 +334,66 @@ def test_bodies_and_views_say_the_same_in_any_order_and_until_release(store: Mes
         assert (len(result), result.messages, result.bodies()) == (0, [], [])
     assert kept.body == b"3"
     assert store.get("t", 0, 300).bodies() == []
+
+
+def test_put_many_counts_the_offsets_of_every_queue_for_itself(root: Path) -> None:
+    """Queues found a moment ago are kept by queue id modulo 16 and for one topic text; new queues move their table."""
+    queue_ids = [0, 16, 32, 1, 17, 0, 16, *range(300), 0, 16]
+    topics = ["a", "b", "a", "a" * 20, "ä", "a"]
+    messages = [
+        Message(topics[i % len(topics)] + ("" if i % 5 else "x"), b"", queue_id)
+        for i, queue_id in enumerate(queue_ids)
+    ] * 2
+    seen: dict[tuple[str, int], int] = {}
+    expected = []
+    for message in messages:
+        queue = (message.topic, message.queue_id)
+        expected.append(seen.get(queue, 0))
+        seen[queue] = expected[-1] + 1
+    with rmqcore.open(root, services=False, **SMALL) as opened:
+        assert opened.put_many(messages).queue_offsets.tolist() == expected
+        assert opened.put_many(messages[:1]).queue_offsets[0] == seen[messages[0].topic, 0]
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100])
+def test_properties_of_any_length_and_low_bytes_at_any_place_come_back(
+    root: Path, length: int
+) -> None:
+    """Texts are copied in words that overlap; only a byte below 4 makes somebody look for separators."""
+    with rmqcore.open(root, services=False, **SMALL) as opened:
+        for place in range(length):
+            for low in "\x00\x01\x03\x04é":
+                text = "v" * place + low + "v" * (length - place - 1)
+                result = opened.put(Message("t" * length, text.encode(), properties={"n": text}))
+                view = opened.lookup(result.phy_offset)
+                assert view is not None
+                assert (view.topic, view.body) == ("t" * length, text.encode())
+                assert view.properties == {"n": text}
+            name = "v" * place + "\x01" + "v" * (length - place - 1)
+            for bad in ({name: "v"}, {"n": name.replace("\x01", "\x02")}):
+                with pytest.raises(ValueError, match="separator"):
+                    opened.put(Message("t", b"", properties=bad))
+            for bad_topic in (name.replace("\x01", "/"), name.replace("\x01", "\0")):
+                assert opened.put(Message(bad_topic, b"")).status is Status.MESSAGE_ILLEGAL
+
+
+def test_put_many_takes_messages_of_a_subclass_and_names_the_first_that_is_none(
+    store: MessageStore,
+) -> None:
+    class Own(Message):
+        pass
+
+    every: list[Any] = [Message("t", b""), Own("t", b""), Message("t", b"")]
+    assert store.put_many(every).count == 3
+    before = store.max_phy_offset
+    lists: list[list[Any]] = [
+        [*every, 1, *every, "x", *every],
+        [*every, 1],
+        ["x", 1, Own("t", b"")],
+    ]
+    for bad in lists:
+        place = next(i for i, item in enumerate(bad) if not isinstance(item, Message))
+        kind = type(bad[place]).__name__
+        with pytest.raises(TypeError, match=f"message {place} is a {kind}, expected a Message"):
+            store.put_many(bad)
+    assert store.max_phy_offset == before

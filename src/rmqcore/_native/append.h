@@ -77,6 +77,36 @@ void rmq_log_forget_queues(rmq_log *log);
 /* How many 0x01 (upper half) and 0x02 (lower half) there are in encoded properties. */
 int64_t rmq_props_separators(const uint8_t *props, int64_t len);
 
+/* Copies a text to out, which has room for it. Answers whether a byte below 4 is in it, as every separator is: only then
+ * somebody has to look for one. */
+static inline int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) {
+    const uint64_t each = UINT64_C(0x0101010101010101), upper = each * 0xFC, top = each << 7;
+    uint64_t v, found = 0;
+    if (len >= 4 && len < 8) { /* two halves that may overlap */
+        uint32_t first, last;
+        memcpy(&first, text, sizeof first);
+        memcpy(&last, text + len - 4, sizeof last);
+        memcpy(out, &first, sizeof first);
+        memcpy(out + len - 4, &last, sizeof last);
+        v = ((uint64_t)first << 32 | last) & upper;
+        return ((v - each) & ~v & top) != 0;
+    }
+    if (len < 4) {
+        for (size_t i = 0; i < len; i++) {
+            out[i] = text[i];
+            found |= text[i] < 4;
+        }
+        return found != 0;
+    }
+    for (size_t i = 0;; i = i + 16 > len ? len - 8 : i + 8) {
+        memcpy(&v, text + i, sizeof v);
+        memcpy(out + i, &v, sizeof v);
+        v &= upper;
+        found |= (v - each) & ~v & top;
+        if (i + 8 == len) return found != 0;
+    }
+}
+
 /* Whether a topic can be stored: 1 to 255 bytes (Java's limit for any topic) that name a directory. */
 int rmq_topic_is_legal(const uint8_t *topic, size_t length);
 

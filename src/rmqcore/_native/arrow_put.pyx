@@ -341,7 +341,7 @@ cdef class _Run:
                 n = rmq_import_rows(state, log, &batch, at, min(batch.rows - at, RMQ_IMP_CHUNK), puts, arena, &fault)
             if n == 0:
                 raise ValueError(f"{describe_fault(&fault, self.rows + at)}; the rows before it are stored")
-            settled = self.appender.append_prepared(puts, n)
+            settled = self.appender.append_prepared(puts, n, False)
             for i in range(settled):
                 code_of[at + i] = <int8_t> puts[i].status
                 if puts[i].status == RMQ_PUT_OK:

@@ -42,6 +42,7 @@ cdef extern from "append.h" nogil:
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
     int rmq_log_append(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms, size_t *done) noexcept
     int rmq_log_append_batch(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms) noexcept
+    int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) noexcept
     int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
     int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept
 
@@ -61,13 +62,14 @@ cdef class _Chunk:
     cdef rmq_put *puts
     cdef uint8_t *props
     cdef Py_ssize_t count, capacity, props_used, props_room
+    cdef int64_t total  # bytes of their records
     cdef PyObject **held  # two a message: topic, body
     cdef Py_buffer *buffers
     cdef Py_ssize_t buffer_count
     cdef int seen
 
-    cdef void clear(self)
-    cdef bint has_room(self)
+    cdef void clear(self) noexcept
+    cdef bint has_room(self) noexcept
     cdef int add(self, Appender appender, Message m) except -1
     cdef int add_refused(self) except -1
 
@@ -85,7 +87,7 @@ cdef class Appender:
 
     # Appends n prepared items (rmq_put_check was called on each), rolling and asking for room as needed; the GIL is let go.
     # Answers how many are settled: fewer than n only when no room could be made.
-    cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0
+    cdef size_t append_prepared(self, rmq_put *puts, size_t n, bint briefly) except? 0
     cdef int64_t end_offset(self) noexcept  # max_phy_offset
     cdef int refuse(self) except -1
     cdef int64_t read_clock(self) except? -1

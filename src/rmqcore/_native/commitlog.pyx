@@ -2,13 +2,13 @@
 
 Two rules, each enough against a deadlock, and both are held: nobody waits for the C lock with the GIL, nobody takes the GIL
 with the C lock held by a waiter. A single put keeps the GIL (letting it go costs 45 ns, more than the append) unless the lock is
-taken; batches and columns let it go.
+taken; batches and columns let it go, and so do many messages that are more than a few.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_Next
+from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t, uint8_t
@@ -41,6 +41,10 @@ cdef enum:
     PROPS_ROOM = 32768  # more than any record may have
     CHUNK = 512  # messages prepared before the lock is taken
     CHUNK_PROPS = 1 << 20
+    # Bytes of records that are appended with the GIL, as a single put is: some ten microseconds, less than it costs when another
+    # thread takes it.
+    BRIEF = 128 * 1024
+    AHEAD = 4  # messages between one thing that is asked for ahead and the next
 
     # What write_properties noticed.
     HAS_DELAY = 2
@@ -168,13 +172,28 @@ cdef extern from *:
         return PyUnicode_AsUTF8AndSize(text, length);
     }
 
-    /* What a put will read of a message, asked for ahead: the object, then the keys of its properties. Messages that were just
-     * made lie all over the heap, and waiting for them costs more than storing them. */
+    /* What a put will read of a message, asked for ahead, one after the other as each says where the next one is: the object,
+     * its properties, their keys. Messages that were just made lie all over the heap, and waiting for them costs more than
+     * storing them. Borrowed references, so nothing may be looked into that another thread can take away meanwhile. */
+    #ifdef Py_GIL_DISABLED
+    enum { CAN_LOOK_AHEAD = 0 };
+    #else
+    enum { CAN_LOOK_AHEAD = 1 };
+    #endif
     static inline void rmq_ask_for(PyObject *item) {
         __builtin_prefetch(item);
         __builtin_prefetch((char *)item + 64);
         __builtin_prefetch((char *)item + 128);
     }
+    static inline int rmq_is_just(PyObject *item, PyObject *type) { return (PyObject *)Py_TYPE(item) == type; }
+    /* How many items of a list are left to be looked at when all behind them are of just this type. From the end on: what was
+     * made last is still near, and the first ones are again when the caller goes on with them. */
+    static inline Py_ssize_t rmq_not_just(PyObject *list, PyObject *type) {
+        Py_ssize_t left = PyList_GET_SIZE(list);
+        while (CAN_LOOK_AHEAD && left > 0 && rmq_is_just(PyList_GET_ITEM(list, left - 1), type)) left--;
+        return left;
+    }
+    static inline void rmq_ask_for_dict(PyObject *properties) { __builtin_prefetch(properties); }
     static inline void rmq_ask_for_record(const uint8_t *p) {
         __builtin_prefetch(p);
         __builtin_prefetch(p + 64);
@@ -182,15 +201,21 @@ cdef extern from *:
         __builtin_prefetch(p + 192);
     }
     static inline void rmq_ask_for_keys(PyObject *properties) {
-        if (properties == NULL || !PyDict_CheckExact(properties)) return;
+        if (!PyDict_CheckExact(properties)) return;
         char *keys = (char *)((PyDictObject *)properties)->ma_keys;
         __builtin_prefetch(keys);
         __builtin_prefetch(keys + 64);
     }
     """
     const char *rmq_utf8_of(object text, Py_ssize_t *length) except NULL
-    void rmq_ask_for(object item) noexcept
-    void rmq_ask_for_keys(object properties) noexcept
+    bint CAN_LOOK_AHEAD
+    bint rmq_is_just(PyObject *item, PyObject *type) noexcept
+    Py_ssize_t rmq_not_just(PyObject *items, PyObject *type) noexcept
+    void rmq_ask_for(PyObject *item) noexcept
+    void rmq_ask_for_dict(PyObject *properties) noexcept
+    void rmq_ask_for_keys(PyObject *properties) noexcept
+    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t at) noexcept
+    Py_ssize_t PyList_GET_SIZE(PyObject *items) noexcept
     void rmq_ask_for_record(const uint8_t *p) noexcept
 
 
@@ -206,29 +231,33 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
     """Encode as far as there is room, and answer the bytes of all of them."""
     cdef PyObject *key
     cdef PyObject *item
-    cdef Py_ssize_t pos = 0, used = 0, name_len, value_len, pairs = 0
+    cdef Py_ssize_t pos = 0, used = 0, name_len, value_len, pairs = 0, left = PyDict_Size(properties)
     cdef const char *name
     cdef const char *value
-    while PyDict_Next(properties, &pos, &key, &item):
+    cdef int suspect = 0
+    while left > 0 and PyDict_Next(properties, &pos, &key, &item):
+        left -= 1  # to save the last call
         if <object> item is None:
             continue
         name = rmq_utf8_of(<object> key, &name_len)
         value = rmq_utf8_of(<object> item, &value_len)
-        if name_len == 5 and memcmp(name, b"DELAY", 5) == 0:
+        if name_len < 5:
+            pass  # TAGS, KEYS, WAIT
+        elif name_len == 5 and memcmp(name, b"DELAY", 5) == 0:
             seen[0] |= HAS_DELAY
         elif name_len == 8 and drop_crc and memcmp(name, b"__CRC32#", 8) == 0:
             continue
         elif name_len == 9 and memcmp(name, b"INNER_NUM", 9) == 0:
             seen[0] |= HAS_INNER_NUM
         if used + name_len + value_len + 2 <= room:
-            memcpy(out + used, name, name_len)
+            suspect |= rmq_copy_text(out + used, <const uint8_t *> name, name_len)
             out[used + name_len] = 1
-            memcpy(out + used + name_len + 1, value, value_len)
+            suspect |= rmq_copy_text(out + used + name_len + 1, <const uint8_t *> value, value_len)
             out[used + name_len + value_len + 1] = 2
         used += name_len + value_len + 2
         pairs += 1
     # One of each separator a pair, or somebody's text has one. (What has no room is refused whatever is in it.)
-    if used <= room and rmq_props_separators(out, used) != (pairs << 32 | pairs):
+    if suspect and used <= room and rmq_props_separators(out, used) != (pairs << 32 | pairs):
         raise_for_separator(properties)
     return used
 
@@ -311,16 +340,17 @@ cdef class _Chunk:
         PyMem_Free(self.held)
         PyMem_Free(self.buffers)
 
-    cdef void clear(self):
+    cdef void clear(self) noexcept:
         cdef Py_ssize_t i
         for i in range(self.buffer_count):
             PyBuffer_Release(&self.buffers[i])
         for i in range(2 * self.count):
             Py_DECREF(<object> self.held[i])
         self.count = self.buffer_count = self.props_used = 0
+        self.total = 0
         self.seen = 0
 
-    cdef bint has_room(self):
+    cdef bint has_room(self) noexcept:
         return self.count < self.capacity and self.props_room - self.props_used >= PROPS_ROOM
 
     cdef int add(self, Appender appender, Message m) except -1:
@@ -351,6 +381,7 @@ cdef class _Chunk:
         self.held[2 * self.count + 1] = <PyObject *> body
         self.props_used += used
         self.seen |= seen
+        self.total += put.msg_size
         self.count += 1
         return 0
 
@@ -696,15 +727,15 @@ cdef class Appender:
         cdef int64_t[::1] phy_offset_of = phy_offsets
         cdef int64_t[::1] queue_offset_of = queue_offsets
         cdef int64_t[::1] timestamp_of = timestamps
-        for message in messages:
+        for place in range(rmq_not_just(<PyObject *> messages, <PyObject *> Message)):
+            message = messages[place]
             if not isinstance(message, Message):
                 raise TypeError(f"put_many: message {place} is a {type(message).__name__}, expected a Message")
-            place += 1
         cdef _Chunk chunk = self.take_chunk()
         while at < count:
             place = at
             at = self.fill_chunk(chunk, messages, at, count)
-            settled = self.append_prepared(chunk.puts, chunk.count)
+            settled = self.append_prepared(chunk.puts, chunk.count, chunk.total <= BRIEF)
             for i in range(<Py_ssize_t> settled):
                 code_of[place + i] = <int8_t> chunk.puts[i].status
                 if chunk.puts[i].status == RMQ_PUT_OK:
@@ -732,17 +763,20 @@ cdef class Appender:
 
     cdef Py_ssize_t fill_chunk(self, _Chunk chunk, list messages, Py_ssize_t at, Py_ssize_t count) except -1:
         """Prepare messages from `at` on while there is room; answers how far it came."""
-        cdef Py_ssize_t ahead
+        cdef PyObject *items = <PyObject *> messages
+        cdef PyObject *item
         while True:
             try:
                 # Around the loop: an error is rare, and to be ready for one costs as much as a small message.
-                while at < count and at < len(messages) and chunk.has_room():
-                    ahead = at + 8
-                    if ahead < len(messages):
-                        rmq_ask_for(messages[ahead])
-                        ahead = at + 4
-                        if type(messages[ahead]) is Message:
-                            rmq_ask_for_keys((<Message> messages[ahead]).properties)
+                while at < count and at < PyList_GET_SIZE(items) and chunk.has_room():
+                    if CAN_LOOK_AHEAD and at + 3 * AHEAD < PyList_GET_SIZE(items):
+                        rmq_ask_for(PyList_GET_ITEM(items, at + 3 * AHEAD))
+                        item = PyList_GET_ITEM(items, at + 2 * AHEAD)
+                        if rmq_is_just(item, <PyObject *> Message):
+                            rmq_ask_for_dict(<PyObject *> (<Message> item).properties)
+                        item = PyList_GET_ITEM(items, at + AHEAD)
+                        if rmq_is_just(item, <PyObject *> Message):
+                            rmq_ask_for_keys(<PyObject *> (<Message> item).properties)
                     chunk.add(self, <Message?> messages[at])
                     at += 1
                 return at
@@ -750,7 +784,7 @@ cdef class Appender:
                 chunk.add_refused()
                 at += 1
 
-    cdef size_t append_prepared(self, rmq_put *puts, size_t n) except? 0:
+    cdef size_t append_prepared(self, rmq_put *puts, size_t n, bint briefly) except? 0:
         cdef size_t done = 0
         cdef int code
         cdef int64_t now = RMQ_NO_CLOCK
@@ -759,6 +793,9 @@ cdef class Appender:
                 self.lock()
                 if now == RMQ_NO_CLOCK:  # once a put, also when it comes again with more room
                     now = self.read_clock()
+                code = rmq_log_append(self.log, puts, n, now, &done)
+                rmq_log_unlock(self.log)
+            elif briefly and rmq_log_try_lock(self.log):
                 code = rmq_log_append(self.log, puts, n, now, &done)
                 rmq_log_unlock(self.log)
             else:

@@ -77,3 +77,17 @@ int64_t *rmq_queue_offsets_at(rmq_queue_offsets *t, const uint8_t *topic, size_t
     t->count++;
     return &t->slots[at].next_offset;
 }
+
+int64_t *rmq_queue_offsets_find(rmq_queue_offsets *t, rmq_queue_recent *recent, const uint8_t *topic, size_t topic_len,
+                                int32_t queue_id) {
+    const uint32_t at = (uint32_t)queue_id % RMQ_QUEUE_RECENT, count = t->count;
+    int64_t *next = rmq_queue_offsets_at(t, topic, topic_len, queue_id);
+    /* A new queue may have moved the table. */
+    if (recent->topic != topic || recent->topic_len != topic_len || t->count != count)
+        memset(recent, 0, sizeof *recent);
+    recent->topic = topic;
+    recent->topic_len = topic_len;
+    recent->next[at] = next;
+    recent->queue_ids[at] = queue_id;
+    return next;
+}

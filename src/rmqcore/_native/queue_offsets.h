@@ -15,4 +15,28 @@ int64_t *rmq_queue_offsets_at(rmq_queue_offsets *table, const uint8_t *topic, si
 
 void rmq_queue_offsets_clear(rmq_queue_offsets *table);
 
+enum { RMQ_QUEUE_RECENT = 16 };
+
+/* Counters found a moment ago: the messages of one call are of few queues, and most share the very bytes of their topic. Begins
+ * as zeros; no other call for the table may come between those that share one, and topics stay where they are meanwhile. */
+typedef struct rmq_queue_recent {
+    const uint8_t *topic; /* all are of this one; NULL: none yet */
+    size_t topic_len;
+    int64_t *next[RMQ_QUEUE_RECENT]; /* NULL: not known */
+    int32_t queue_ids[RMQ_QUEUE_RECENT];
+} rmq_queue_recent;
+
+/* As rmq_queue_offsets_at. */
+int64_t *rmq_queue_offsets_find(rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic,
+                                size_t topic_len, int32_t queue_id);
+
+static inline int64_t *rmq_queue_offsets_again(rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic,
+                                               size_t topic_len, int32_t queue_id) {
+    const uint32_t at = (uint32_t)queue_id % RMQ_QUEUE_RECENT;
+    if (recent->topic == topic && recent->topic_len == topic_len && recent->next[at] &&
+        recent->queue_ids[at] == queue_id)
+        return recent->next[at];
+    return rmq_queue_offsets_find(table, recent, topic, topic_len, queue_id);
+}
+
 #endif

@@ -119,6 +119,34 @@ static uint8_t *put_bytes(uint8_t *out, const void *from, size_t len) {
     return out + len;
 }
 
+/* The same where most are short: 8 to 32 bytes without a call, as two halves that may overlap. */
+static inline uint8_t *put_short(uint8_t *out, const uint8_t *from, size_t len) {
+    uint8_t first[16], last[16];
+    if (len >= 16 && len <= 32) {
+        memcpy(first, from, 16);
+        memcpy(last, from + len - 16, 16);
+        memcpy(out, first, 16);
+        memcpy(out + len - 16, last, 16);
+    } else if (len >= 8 && len < 16) {
+        memcpy(first, from, 8);
+        memcpy(last, from + len - 8, 8);
+        memcpy(out, first, 8);
+        memcpy(out + len - 8, last, 8);
+    } else {
+        return put_bytes(out, from, len);
+    }
+    return out + len;
+}
+
+static inline uint8_t *put_host(uint8_t *out, const uint8_t *host, int v6) {
+    if (v6) {
+        memcpy(out, host, RMQ_HOST_V6_SIZE);
+        return out + RMQ_HOST_V6_SIZE;
+    }
+    memcpy(out, host, RMQ_HOST_V4_SIZE);
+    return out + RMQ_HOST_V4_SIZE;
+}
+
 static void put_prop_crc(uint8_t *begin, uint8_t *area) {
     int64_t value = rmq_crc32(begin, (size_t)(area - begin)) & RMQ_CRC_MASK;
     memcpy(area, PROP_CRC_NAME, 9);
@@ -143,10 +171,10 @@ void rmq_record_write(const rmq_message *msg, int64_t size, uint8_t *out) {
     rmq_store_i32(out + RMQ_REC_SYSFLAG, sys_flag);                                   /* 8 SYSFLAG */
     rmq_store_i64(out + RMQ_REC_BORNTIMESTAMP, msg->born_timestamp);                  /* 9 BORNTIMESTAMP */
     uint8_t *p = out + RMQ_REC_BORNHOST;                                              /* 10 BORNHOST */
-    p = put_bytes(p, msg->born_host, msg->born_host_v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE);
+    p = put_host(p, msg->born_host, msg->born_host_v6);
     rmq_store_i64(p, msg->store_timestamp);                                           /* 11 STORETIMESTAMP */
     p += 8;                                                                           /* 12 STOREHOST */
-    p = put_bytes(p, msg->store_host, msg->store_host_v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE);
+    p = put_host(p, msg->store_host, msg->store_host_v6);
     rmq_store_i32(p, msg->reconsume_times);                                           /* 13 RECONSUMETIMES */
     rmq_store_i64(p + RMQ_REL_PREPAREDTRANSACTIONOFFSET, msg->prepared_transaction_offset); /* 14 */
     rmq_store_i32(p + RMQ_REL_BODYLENGTH, (int32_t)msg->body_len);                    /* 15 BODY */
@@ -157,9 +185,9 @@ void rmq_record_write(const rmq_message *msg, int64_t size, uint8_t *out) {
     } else {
         *p++ = (uint8_t)msg->topic_len;
     }
-    p = put_bytes(p, msg->topic, msg->topic_len);
+    p = put_short(p, msg->topic, msg->topic_len);
     rmq_store_i16(p, (int16_t)stored_props_len(msg));                                 /* 17 PROPERTIES */
-    p = put_bytes(p + 2, msg->props, msg->props_len);
+    p = put_short(p + 2, msg->props, msg->props_len);
     if (separator_size(msg)) *p++ = RMQ_PROPERTY_SEPARATOR;
     /* A reader of the mapping that sees a magic sees a whole record, but for the appended CRC, which covers the magic.
      * (It orders nothing on disk.) */
