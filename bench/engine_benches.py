@@ -88,6 +88,10 @@ def both(java: JavaEngine, ours: Engine) -> None:
             java.step(step, (2 if step == "dispatched" else 1) * COUNT, round_)
         for name in ("put", "put_many", "put_batch of 256"):
             ours.put(name, round_)
+    for _ in range(
+        ROUNDS
+    ):  # as many messages as ours has from its dispatch step: chains of the index are as long, files as many
+        java.step("batch256", COUNT)
     ours.open(services=False)
     for round_ in range(ROUNDS):
         ours.dispatch(round_)
@@ -192,7 +196,7 @@ class Engine(Side):
         """Messages that were made just now, as a user's are."""
         first = self.made
         self.made += PART
-        queue_ids = [0 if batched else i % QUEUES for i in range(PART)]
+        queue_ids = [(i // BATCH if batched else i) % QUEUES for i in range(PART)]
         return [
             Message(TOPIC, self.body, queue_id, "TagA", f"k{first + i}")
             for i, queue_id in enumerate(queue_ids)
@@ -242,7 +246,13 @@ class Engine(Side):
         step = 7919  # a prime: all over the store, and the same keys every time
         keys = [f"{prefix}{i * step % self.made}" for i in range(KEYS)]
         store = self.opened
-        self.timed(name, round_, KEYS, lambda: [store.query(TOPIC, key) for key in keys])
+
+        def work() -> None:
+            # An answer is let go of before the next query, as in Java: 50,000 that are kept measure the garbage collector.
+            for key in keys:
+                store.query(TOPIC, key)
+
+        self.timed(name, round_, KEYS, work)
 
     def reopen(self, name: str, round_: int) -> None:
         """Until everything can be asked for."""
