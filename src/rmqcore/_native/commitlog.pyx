@@ -173,7 +173,7 @@ cdef extern from *:
     }
 
     /* What a put will read of a message, asked for ahead, one after the other as each says where the next one is: the object,
-     * its properties, their keys. Messages that were just made lie all over the heap, and waiting for them costs more than
+     * its properties, their texts. Messages that were just made lie all over the heap, and waiting for them costs more than
      * storing them. Borrowed references, so nothing may be looked into that another thread can take away meanwhile. */
     #ifdef Py_GIL_DISABLED
     enum { CAN_LOOK_AHEAD = 0 };
@@ -193,7 +193,10 @@ cdef extern from *:
         while (CAN_LOOK_AHEAD && left > 0 && rmq_is_just(PyList_GET_ITEM(list, left - 1), type)) left--;
         return left;
     }
-    static inline void rmq_ask_for_dict(PyObject *properties) { __builtin_prefetch(properties); }
+    static inline void rmq_ask_for_text(PyObject *item) { /* or for a dict */
+        __builtin_prefetch(item);
+        __builtin_prefetch((char *)item + 48);
+    }
     static inline void rmq_ask_for_record(const uint8_t *p) {
         __builtin_prefetch(p);
         __builtin_prefetch(p + 64);
@@ -212,7 +215,7 @@ cdef extern from *:
     bint rmq_is_just(PyObject *item, PyObject *type) noexcept
     Py_ssize_t rmq_not_just(PyObject *items, PyObject *type) noexcept
     void rmq_ask_for(PyObject *item) noexcept
-    void rmq_ask_for_dict(PyObject *properties) noexcept
+    void rmq_ask_for_text(PyObject *item) noexcept
     void rmq_ask_for_keys(PyObject *properties) noexcept
     PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t at) noexcept
     Py_ssize_t PyList_GET_SIZE(PyObject *items) noexcept
@@ -262,6 +265,31 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
     return used
 
 
+cdef Py_ssize_t write_plain(Message m, uint8_t *out, Py_ssize_t room) except -2:
+    """The same of TAGS and KEYS alone; -1 where there is anything that write_properties has to look at."""
+    cdef Py_ssize_t tags_len = 0, keys_len = 0, used = 0
+    cdef const char *tags = NULL
+    cdef const char *keys = NULL
+    cdef int suspect = 0
+    if m.tags_text is not None:
+        tags = rmq_utf8_of(m.tags_text, &tags_len)
+    if m.keys_text is not None:
+        keys = rmq_utf8_of(m.keys_text, &keys_len)
+    if tags_len > room or keys_len > room or tags_len + keys_len + 12 > room:
+        return -1
+    if tags != NULL:
+        memcpy(out, b"TAGS\x01", 5)
+        suspect |= rmq_copy_text(out + 5, <const uint8_t *> tags, tags_len)
+        out[5 + tags_len] = 2
+        used = tags_len + 6
+    if keys != NULL:
+        memcpy(out + used, b"KEYS\x01", 5)
+        suspect |= rmq_copy_text(out + used + 5, <const uint8_t *> keys, keys_len)
+        out[used + 5 + keys_len] = 2
+        used += keys_len + 6
+    return -1 if suspect else used
+
+
 cdef int32_t narrow(int64_t value, str name) except? -1:
     if not INT32_MIN <= value <= INT32_MAX:
         raise OverflowError(f"{name} {value} has no room in 32 bits")
@@ -274,12 +302,14 @@ cdef Py_ssize_t fill(Message m, rmq_put *put, bint drop_crc, uint8_t *props, Py_
     cdef const char *topic
     if m.topic is None:
         raise TypeError("topic is None, expected a str")
-    if m.properties is None:
+    if not m.plain and m.own_properties is None:
         raise TypeError("properties is None, expected a dict")
     topic = rmq_utf8_of(m.topic, &length)
     put.msg.topic = <const uint8_t *> topic
     put.msg.topic_len = length
-    length = write_properties(m.properties, drop_crc, props, room, seen)
+    length = write_plain(m, props, room) if m.plain else -1
+    if length < 0:
+        length = write_properties(m.all_properties(), drop_crc, props, room, seen)
     put.msg.props = props
     put.msg.props_len = length
     put.msg.queue_id = -1 if m.queue_id > INT32_MAX or m.queue_id < 0 else <int32_t> m.queue_id
@@ -773,10 +803,11 @@ cdef class Appender:
                         rmq_ask_for(PyList_GET_ITEM(items, at + 3 * AHEAD))
                         item = PyList_GET_ITEM(items, at + 2 * AHEAD)
                         if rmq_is_just(item, <PyObject *> Message):
-                            rmq_ask_for_dict(<PyObject *> (<Message> item).properties)
+                            rmq_ask_for_text(<PyObject *> (<Message> item).keys_text)
+                            rmq_ask_for_text(<PyObject *> (<Message> item).own_properties)
                         item = PyList_GET_ITEM(items, at + AHEAD)
                         if rmq_is_just(item, <PyObject *> Message):
-                            rmq_ask_for_keys(<PyObject *> (<Message> item).properties)
+                            rmq_ask_for_keys(<PyObject *> (<Message> item).own_properties)
                     chunk.add(self, <Message?> messages[at])
                     at += 1
                 return at
@@ -850,7 +881,7 @@ cdef Py_ssize_t sum_properties(list messages) except -1:
     cdef Py_ssize_t total = 0, one
     cdef int seen = 0
     for message in messages:
-        one = write_properties((<Message?> message).properties, False, NULL, 0, &seen)
+        one = write_properties((<Message?> message).all_properties(), False, NULL, 0, &seen)
         total += min(one, PROPS_ROOM)
     return total
 

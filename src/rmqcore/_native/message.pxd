@@ -2,13 +2,20 @@ from libc.stdint cimport int64_t, uint8_t
 
 
 cdef class Message:
+    # What a put reads comes first.
     cdef public str topic
     cdef public object body
-    cdef public dict properties
+    # `plain`: the properties are TAGS and KEYS with these texts (None: without), and nobody has asked for a dict yet. From then
+    # on `own_properties` has them; the texts stay as they are.
+    cdef str tags_text, keys_text
+    cdef dict own_properties
     cdef public int64_t queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset
     cdef int64_t born_timestamp
+    cdef bint plain
     cdef bint born_now  # born_timestamp_ms is None
-    cdef str born_host_text, store_host_text
+    cdef bint born_v6, store_v6
     cdef uint8_t born_packed[20]
     cdef uint8_t store_packed[20]
-    cdef bint born_v6, store_v6
+    cdef str born_host_text, store_host_text
+
+    cdef dict all_properties(self)

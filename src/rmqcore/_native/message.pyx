@@ -79,7 +79,14 @@ cdef class Message:
         self.topic = topic
         self.body = body
         self.queue_id = queue_id
-        self.properties = all_properties(tags, keys, properties)
+        keys = joined(keys)
+        self.plain = not properties and (not tags or type(tags) is str) and (keys is None or type(keys) is str)
+        if self.plain:
+            self.tags_text = tags or None
+            self.keys_text = keys
+            self.own_properties = None
+        else:
+            self.own_properties = merged_properties(tags, keys, properties)
         self.flag = flag
         self.sys_flag = sys_flag
         self.born_timestamp_ms = born_timestamp_ms
@@ -87,6 +94,35 @@ cdef class Message:
         self.store_host = store_host or DEFAULT_HOST
         self.reconsume_times = reconsume_times
         self.prepared_transaction_offset = prepared_transaction_offset
+
+    @property
+    def properties(self):
+        """All properties, a dict that goes to disk as it is when the message is put."""
+        return self.all_properties()
+
+    @properties.setter
+    def properties(self, value):
+        with cython.critical_section(self):
+            self.own_properties = None if value is None else <dict?> value
+            self.plain = False
+
+    @properties.deleter
+    def properties(self):
+        self.properties = None
+
+    cdef dict all_properties(self):
+        cdef dict made
+        with cython.critical_section(self):
+            if self.plain:
+                made = {}
+                if self.tags_text is not None:
+                    made["TAGS"] = self.tags_text
+                if self.keys_text is not None:
+                    made["KEYS"] = self.keys_text
+                if self.plain:  # what runs beside an allocation may have asked too
+                    self.own_properties = made
+                    self.plain = False
+            return self.own_properties
 
     @property
     def born_timestamp_ms(self):
@@ -161,16 +197,23 @@ def _restore(topic, body, queue_id, properties, flag, sys_flag, born_timestamp_m
     )
 
 
-cdef dict all_properties(tags, keys, properties):
+cdef object joined(keys):
+    """KEYS of the argument `keys`; None without any."""
+    if not keys:
+        return None
+    words = (keys,) if isinstance(keys, str) else tuple(keys)
+    for word in words:
+        if not word or " " in word:
+            raise ValueError(f"key {word!r}: a key is a word without spaces, KEYS is split on them")
+    return words[0] if len(words) == 1 else " ".join(words)
+
+
+cdef dict merged_properties(tags, keys, properties):
     cdef dict merged = {}
     if tags:
         merged["TAGS"] = tags
-    if keys:
-        words = (keys,) if isinstance(keys, str) else tuple(keys)
-        for word in words:
-            if not word or " " in word:
-                raise ValueError(f"key {word!r}: a key is a word without spaces, KEYS is split on them")
-        merged["KEYS"] = words[0] if len(words) == 1 else " ".join(words)
+    if keys is not None:
+        merged["KEYS"] = keys
     if properties:
         for name, value in properties.items():
             if value is None:
