@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rmqcore.spark.job_audit import audit, run_audit
+    from rmqcore.spark.job_compare import compare, run_compare
     from rmqcore.spark.job_export import export_parquet
     from rmqcore.spark.job_find import find
     from rmqcore.spark.job_topic_stats import topic_stats
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "audit",
+    "compare",
     "export_parquet",
     "find",
     "read",
@@ -29,12 +31,14 @@ __all__ = [
     "rebuild_index",
     "register",
     "run_audit",
+    "run_compare",
     "session",
     "topic_stats",
 ]
 
 _LATER = {
     "audit": "rmqcore.spark.job_audit",
+    "compare": "rmqcore.spark.job_compare",
     "export_parquet": "rmqcore.spark.job_export",
     "find": "rmqcore.spark.job_find",
     "read": "rmqcore.spark.registration",
@@ -43,6 +47,7 @@ _LATER = {
     "rebuild_index": "rmqcore.spark.rebuild_index_job",
     "register": "rmqcore.spark.registration",
     "run_audit": "rmqcore.spark.job_audit",
+    "run_compare": "rmqcore.spark.job_compare",
     "session": "rmqcore.spark.sessions",
     "topic_stats": "rmqcore.spark.job_topic_stats",
 }
