@@ -70,6 +70,7 @@ class StoreCursor:
         self.unfinished = False
         self._guard = rules.tail_guard
         self._at_blank = False
+        self._missed = -1
         if rules.tail_guard == "consumequeue":
             written = dispatched_end(location, self.files.first_offset or 0)
             stop = written if stop is None else min(stop, written)
@@ -110,7 +111,7 @@ class StoreCursor:
                 if self._take(ends, allowance) < len(ends):
                     return False
         except FileNotFoundError:  # the cleaner was faster: a new list tells what there is
-            self.files.refresh()
+            self._miss(place)
             return True
         if not whole or allowance.spent:
             return False
@@ -118,6 +119,14 @@ class StoreCursor:
             self.position = place.file_end
             return True
         return False
+
+    def _miss(self, place: Place) -> None:
+        self.files.refresh()
+        if place.file.file_from_offset == self._missed:
+            # Still listed: a filesystem whose lists are late.
+            self.files.lost(self.position, place.file_end, "its file was deleted")
+            self.position = place.file_end
+        self._missed = place.file.file_from_offset
 
     def _take(self, ends: Ends, allowance: Allowance) -> int:
         """Pass as many of the records as are allowed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from followed_stores import SMALL, FollowedStores
-from live_log import START_MS, LiveLog
+from live_log import BLANK_MAGIC, START_MS, LiveLog
 
 import rmqcore
 from rmqcore import Message
@@ -180,6 +180,35 @@ def test_a_consumed_file_may_go_with_its_blank(log: LiveLog, limit: dict[str, in
     assert len(stream.rows) == log.count
 
 
+def test_a_blank_without_a_next_file_is_not_passed(log: LiveLog) -> None:
+    """A crash came between BLANK and the next file; recovery may take the BLANK away and write records in its place."""
+    first = log.append()
+    stream = followed(log)
+    room = log.file_size - log.end
+    log.write(log.end, room.to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=True))
+    assert offsets(stream.drain()) == [first]
+    assert stream.at["broker-a"] == log.end
+    second = log.append()
+    assert offsets(stream.drain()) == [second]
+
+
+def test_a_file_in_the_middle_that_is_not_there(log: LiveLog) -> None:
+    fill(log, 4)
+    first_file = [at for at in read_all(log) if at < log.file_size]
+    stream = followed(log)
+    start, end = stream.at, stream.follower.latest(stream.at, Allowance())
+    log.path(log.file_size).unlink()
+    for limit in ({"records": 20}, {}):
+        with pytest.raises(DataLossError, match="offset 4096 was wanted, available is offset 8192"):
+            stream.batch(**limit)
+    with pytest.raises(DataLossError, match="offset 4096 was wanted, available is offset 8192"):
+        stream.read(start, end)
+    stream.rules = TOLERANT
+    stream.restart()
+    assert offsets(stream.drain(records=7)) == read_all(log)
+    assert offsets(stream.rows)[: len(first_file)] == first_file
+
+
 def fill(log: LiveLog, files: int) -> None:
     while log.end < files * log.file_size:
         log.append(body=b"x" * 300)
@@ -238,6 +267,21 @@ def test_a_file_in_the_middle_that_goes_while_it_is_walked(
     monkeypatch.setattr(StreamFiles, "refresh", refresh)
     with pytest.raises(DataLossError, match="available is offset 4096"):
         stream.batch(records=5)
+
+
+def test_a_file_that_is_listed_and_not_there(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of an object store may be late; the stream listed the file again and again and never came to an end."""
+    fill(log, 4)
+    files = rmqcore.read(log.root).log_files()
+    log.path(0).unlink()
+    monkeypatch.setattr("rmqcore.spark.store_location.StoreLocation.log_files", lambda self: files)
+    stream = followed(log)
+    with pytest.raises(DataLossError, match="offset 0 was wanted, available is offset 4096"):
+        stream.batch(records=5)
+    monkeypatch.undo()
+    stream.rules = TOLERANT
+    stream.restart()
+    assert offsets(stream.drain(records=5)) == read_all(log)
 
 
 def test_a_log_that_was_cut_and_written_anew_is_told(log: LiveLog) -> None:
