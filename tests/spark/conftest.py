@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqcore.spark.versions import pyspark_version
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,8 +27,15 @@ CONF = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need the session: ``pytest -m "not spark"`` runs the others."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
+        if "spark" not in getattr(item, "fixturenames", ()):
+            continue
+        item.add_marker(pytest.mark.spark)
+        if pyspark_version() < (
+            4,
+            2,
+        ):  # it leaves the socket by which rows come to the garbage collector
+            unclosed = "ignore:unclosed <socket.socket:ResourceWarning"
+            item.add_marker(pytest.mark.filterwarnings(unclosed))
 
 
 @pytest.fixture(scope="session")
