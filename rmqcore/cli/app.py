@@ -22,6 +22,7 @@ from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.query import query
 from rmqcore.cli.rebuild import rebuild
 from rmqcore.cli.recover import recover
+from rmqcore.cli.spark import spark_app
 from rmqcore.cli.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
@@ -69,6 +70,7 @@ app = typer.Typer(
 )
 for _verb in VERBS:
     app.command(help=_help(_verb))(guarded(_verb))
+app.add_typer(spark_app)
 
 
 def version(asked: bool) -> None:

@@ -18,7 +18,13 @@ USAGE = 64
 INTERRUPTED = 130
 """Ctrl-C: 128 + SIGINT, what a shell reports for any command that it ends."""
 
-_EXTRAS = {"pyarrow": "arrow", "lz4": "compress", "zstandard": "compress"}
+_EXTRAS = {
+    "pyarrow": "arrow",
+    "lz4": "compress",
+    "zstandard": "compress",
+    "pyspark": "spark",
+    "pandas": "spark",
+}
 
 Arguments = ParamSpec("Arguments")
 

@@ -12,11 +12,13 @@ from cli_runs import Run
 
 from rmqcore.cli.app import VERBS
 from rmqcore.cli.mqadmin import verb_for
+from rmqcore.cli.spark import VERBS as SPARK_VERBS
 
 DOCS = (Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md").read_text(
     encoding="utf-8"
 )
 NAMES = [verb.__name__ for verb in VERBS]
+SPARK_NAMES = list(SPARK_VERBS)
 SHARED = DOCS.partition("## info")[0]
 
 
@@ -42,10 +44,22 @@ def test_every_verb_is_documented() -> None:
     assert re.findall(r"^\| \[`(\w+)`\]", DOCS, re.MULTILINE) == NAMES
 
 
+@pytest.mark.parametrize("verb", SPARK_NAMES)
+def test_every_verb_of_spark_is_documented(rmqcore: Run, verb: str) -> None:
+    text = section("spark")
+    assert f"| `{verb}` |" in text
+    options = set(
+        re.findall(r"(?<![\w-])--[a-z][a-z-]+", rmqcore("spark", verb, "--help").out.decode())
+    )
+    for option in options - {"--help"}:
+        assert re.search(rf"{option}(?![\w-])", text + SHARED), option
+
+
 def test_options_in_the_docs_exist(rmqcore: Run) -> None:
     known = {"--install-completion", "--version", "--apply"}
-    for verb in NAMES:
-        known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(verb, "--help").out.decode()))
+    known.add("--glob")  # of hadoop
+    for words in [*([verb] for verb in NAMES), *(["spark", verb] for verb in SPARK_NAMES)]:
+        known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(*words, "--help").out.decode()))
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS)) <= known
 
 

@@ -1,0 +1,51 @@
+"""``rmqcore spark topic-stats``: messages, bytes, rates, tags and latency by topic and hour."""
+
+from __future__ import annotations
+
+from rmqcore.cli import filters
+from rmqcore.cli.errors import OK
+from rmqcore.cli.spark_rows import plain_row, show_rows
+from rmqcore.cli.spark_session import (
+    Conf,
+    Log,
+    Master,
+    SourceOption,
+    Stores,
+    check_stores,
+    pairs,
+    spark_session,
+)
+
+SHOWN = (
+    "topic", "hour", "messages", "bytes", "messages_per_second", "distinct_tags", "latency_p50_ms", "latency_p99_ms",
+)  # fmt: skip
+
+
+def topic_stats(
+    stores: Stores,
+    topics: filters.Topics = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    option: SourceOption = None,
+    log: Log = None,
+    json: filters.Json = False,
+    no_progress: filters.NoProgress = False,
+) -> int:
+    """Show messages, bytes, rates, tags and latency for each topic and hour (UTC) of the store time.
+
+    Latency is store time minus born time; median and 99th percentile are within 1.6 %.
+
+    Example:
+      rmqcore spark topic-stats /data/store
+    """
+    options: dict[str, object] = {**pairs(option, "--option")}
+    if topics:
+        options["topics"] = topics
+    check_stores(stores, options)
+    with spark_session(master, conf, log, what="topic-stats", no_progress=no_progress) as spark:
+        from rmqcore.spark import topic_stats as stats
+
+        found = stats(spark, stores, **options).orderBy("topic", "hour").collect()
+        rows = [plain_row(row.asDict()) for row in found]
+    show_rows("topics", rows, SHOWN, as_json=json)
+    return OK

@@ -1,0 +1,117 @@
+"""``rmqcore spark VERB`` with a session that runs already: what it prints and answers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rmqcore
+from rmqcore.cli import main
+
+pytest.importorskip("typer")
+pytest.importorskip("pyspark")
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def run(spark: SparkSession, capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
+    def call(*words: object) -> tuple[int, Any, str]:
+        code = main(["spark", *map(str, words), "--no-progress"])
+        out, err = capfdbinary.readouterr()
+        return code, json.loads(out) if out else None, err.decode()
+
+    return call
+
+
+def test_audit(run: Any, golden: Path) -> None:
+    store = golden / "crash_flipped" / "input"
+    code, found, err = run("audit", store)
+    reader = rmqcore.read(store)
+    messages = list(reader.messages())
+    assert (code, found["records"]) == (2, len(messages))
+    assert found["damage"] == [{"broker": "input", **one.as_dict()} for one in reader.damage]
+    assert "damaged: 204236..204678" in err
+
+
+def test_statistics_and_find(run: Any, golden: Path) -> None:
+    store = golden / "basic" / "store"
+    messages = list(rmqcore.read(store).messages())
+    code, found, _ = run("topic-stats", store)
+    assert code == 0
+    assert sum(row["messages"] for row in found["topics"]) == len(messages)
+    assert {row["hour"] for row in found["topics"]} == {
+        datetime.fromtimestamp(one.store_timestamp_ms // 3_600_000 * 3600, UTC).isoformat(
+            timespec="milliseconds"
+        )
+        for one in messages
+    }
+    view = messages[7]
+    code, found, _ = run("find", f"b={store}", "--id", view.msg_id, "--body", "none")
+    (row,) = found["messages"]
+    assert (code, row["broker"], row["uniq_key"], row["body"]) == (0, "b", view.uniq_key, None)
+    code, found, _ = run("find", store, "--key", "no such key", "--use-index")
+    assert (code, found) == (0, {"messages": []})
+
+
+def test_compare(run: Any, golden: Path) -> None:
+    left, right = golden / "crash_flipped" / "input", golden / "crash_running_copy" / "input"
+    assert run("compare", left, left)[:1] == (0,)
+    code, found, _ = run("compare", left, right)
+    assert code == 2
+    assert found["differences"][0]["kind"] in ("damaged_left", "different", "missing_right")
+
+
+def test_export(run: Any, spark: SparkSession, golden: Path, tmp_path: Path) -> None:
+    store, out = golden / "basic" / "store", tmp_path / "out"
+    code, found, _ = run("export-parquet", store, "-o", out, "--topic", "TopicBasicA")
+    assert code == 0
+    frame = spark.read.parquet(str(out))
+    messages = [one for one in rmqcore.read(store).messages() if one.topic == "TopicBasicA"]
+    assert found["rows"] == len(messages)
+    rows = {row.phy_offset: row for row in frame.collect()}
+    assert {at: (row.topic, bytes(row.body), row.tags) for at, row in rows.items()} == {
+        one.phy_offset: (one.topic, one.body, one.tags) for one in messages
+    }
+    code, _, err = run("export", store, "-o", out)
+    assert code == 1
+    assert "is not empty" in err
+    assert "Traceback" not in err
+
+
+def test_rebuild(run: Any, golden: Path, tmp_path: Path) -> None:
+    store = golden / "basic" / "store"
+    code, _, _ = run("rebuild-consume-queues", store, "-o", tmp_path / "out")
+    assert code == 0
+    built = {
+        path.relative_to(tmp_path / "out"): path.read_bytes()
+        for path in (tmp_path / "out" / "consumequeue").rglob("*")
+        if path.is_file()
+    }
+    assert built == {
+        path.relative_to(store): path.read_bytes()
+        for path in (store / "consumequeue").rglob("*")
+        if path.is_file()
+    }
+
+
+def test_an_error_of_a_task_is_one_line(run: Any, golden: Path) -> None:
+    store = golden / "crash_flipped" / "input"
+    code, _, err = run("topic-stats", store, "--option", "verifyCrc=fail")
+    assert code == 2
+    lines = [line for line in err.splitlines() if line.startswith(("Error:", "Hint:"))]
+    assert len(lines) == 2
+    assert "BODYCRC is" in lines[0]
+
+
+def test_ctrl_c(run: Any, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmqcore.spark.job_audit.run_tasks", interrupted)
+    assert run("audit", golden / "basic" / "store")[:2] == (130, None)
