@@ -58,8 +58,8 @@ class ParquetParts:
     compression : {"zstd", "snappy", "none"}
     days : callable, optional
         Days since 1970-01-01 of the rows of a batch, -1 where no calendar has the time; by ``store_timestamp_ms`` when None.
-    chunk_bytes : int
-        Bytes of batches that gather; at most about twice as many are held.
+    chunk_bytes : int, optional
+        Bytes of batches that gather, 24 MiB when None; at most about twice as many are held.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class ParquetParts:
         compression: Compression,
         days: Days | None = None,
         *,
-        chunk_bytes: int = CHUNK_BYTES,
+        chunk_bytes: int | None = None,
     ) -> None:
         self.names = PartNames(folder, "parquet")
         self._compression = compression
         self._days = days or days_of_ms
-        self._most_bytes = chunk_bytes
+        self._most_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._spills = _Spills(folder)
         self._chunk: list[pa.RecordBatch] = []
         self._chunk_bytes = 0
