@@ -144,11 +144,13 @@ class DataLossError(StoreError):
     broker : str
         Name of the store.
     wanted : int
-        CommitLog offset that was to be read.
+        CommitLog offset that was to be read, or an offset of `queue`.
     available : int or None
         The first one from there on that there is, or the end of a log that ends before; None: there is nothing.
     reason : str
         What happened to it.
+    queue : str
+        ``TopicA/0`` when the offsets are queue offsets.
     """
 
     code = "DATA_LOSS"
@@ -157,17 +159,21 @@ class DataLossError(StoreError):
         "what there is"
     )
 
-    def __init__(self, broker: str, wanted: int, available: int | None, reason: str) -> None:
-        super().__init__(broker, wanted, available, reason)
+    def __init__(
+        self, broker: str, wanted: int, available: int | None, reason: str, queue: str = ""
+    ) -> None:
+        super().__init__(broker, wanted, available, reason, queue)
         self.broker = broker
         self.wanted = wanted
         self.available = available
         self.reason = reason
+        self.queue = queue
 
     def __str__(self) -> str:
         there = "nothing" if self.available is None else f"offset {self.available}"
+        what = f"queue {self.queue}, queue offset" if self.queue else "CommitLog offset"
         return (
-            f"store {self.broker}: CommitLog offset {self.wanted} was wanted, available is {there} "
+            f"store {self.broker}: {what} {self.wanted} was wanted, available is {there} "
             f"({self.reason}): {self.hint}"
         )
 

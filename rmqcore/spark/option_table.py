@@ -117,7 +117,7 @@ OPTIONS = (
     Option(
         "startingTimestamp",
         "starting_timestamp",
-        values.an_int(),
+        values.a_time_ms,
         "",
         "Messages stored at or after this time, milliseconds since 1970. startingOffsets is ignored then.",
         tables=_MESSAGES,

@@ -6,6 +6,7 @@ from rmqcore.offline.queues import list_queues
 from rmqcore.spark.locations import StoreLocation
 from rmqcore.spark.option_values import LATEST, QueueOffsets
 from rmqcore.spark.options import SourceOptions
+from rmqcore.spark.queue_starts import check_queue_starts
 from rmqcore.spark.stream_cursor import StreamRules
 from rmqcore.spark.stream_start import StreamStart
 
@@ -63,12 +64,21 @@ def stream_rules(options: SourceOptions) -> StreamRules:
 
 
 def first_queue_offsets(options: SourceOptions, stores: list[StoreLocation]) -> QueueOffsets:
-    """The queue offsets that a new stream begins with; ``latest`` is what a queue holds now."""
+    """The queue offsets that a new stream begins with; ``latest`` is what a queue holds now.
+
+    Raises
+    ------
+    DataLossError
+        A queue begins behind the offset given for it, with failOnDataLoss.
+    """
     if isinstance(options.starting_offsets, str) or options.starting_timestamp is not None:
         return {}
     found: QueueOffsets = {}
     ends: dict[str, dict[tuple[str, int], int]] = {}
     by_name = {store.broker: store for store in stores}
+    if options.fail_on_data_loss:
+        for store in stores:
+            check_queue_starts(store, options.starting_offsets)
     for topic, brokers in options.starting_offsets.items():
         for broker, queues in brokers.items():
             for queue_id, queue_offset in queues.items():

@@ -8,6 +8,7 @@ from typing import Any
 from rmqcore.spark.conditions import Conditions
 from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.pushdown import take_filters
+from rmqcore.spark.queue_starts import check_queue_starts
 from rmqcore.spark.reading import check_damage, read_split
 from rmqcore.spark.table import check_brokers
 from rmqcore.spark.table_columns import Column
@@ -40,7 +41,15 @@ class MessagesRead(ScanRead):
         return taken.left
 
     def parts(self) -> list[ScanPart]:
-        """Splits; raises when files lack and the options say that this fails a query."""
+        """Splits; raises when files or the beginnings of queues lack and the options say that this fails a query."""
+        options = self.options
+        if (
+            options.fail_on_data_loss
+            and options.starting_timestamp is None
+            and not isinstance(options.starting_offsets, str)
+        ):
+            for store in self.stores:
+                check_queue_starts(store, options.starting_offsets)
         plans = self.plans()
         for plan in plans:
             wanted = Conditions.of(self.options, plan.location.broker).and_also(self.pushed)

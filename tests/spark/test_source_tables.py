@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -288,6 +289,23 @@ def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) ->
     rows = read_table(root, startingPhyOffset=5, failOnDataLoss=False, columns="phy_offset")
     assert rows == only([r for r in golden_rows(golden, "basic") if r["phy_offset"] >= 131072], "phy_offset")  # fmt: skip
     assert table_of(root, startingPhyOffset=131_072).parts()
+
+
+def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
+    """A read from queue offset 5 of a queue of which 0 to 18 were cleaned away began with 19, and said nothing."""
+    root = golden / "crash_expired" / "input"
+    given = {"TopicCrashA": {"input": {"0": 5}}}
+    gone = "queue TopicCrashA/0, queue offset 5 was wanted, available is offset 19"
+    with pytest.raises(DataLossError, match=gone) as raised:
+        table_of(root, startingOffsets=given).parts()
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    rows = read_table(
+        root, startingOffsets=given, failOnDataLoss=False, queueIds=0, topics="TopicCrashA"
+    )
+    assert min(row["queue_offset"] for row in rows) == 19
+    for begin in ({"0": 19}, {"0": -2}, {"0": -1}, {"0": 1000}, {"7": 0}):
+        assert table_of(root, startingOffsets={"TopicCrashA": {"input": begin}}).parts()
+    assert table_of(root, startingOffsets=given, startingTimestamp=0).parts()
 
 
 @pytest.mark.parametrize(

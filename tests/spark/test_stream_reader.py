@@ -12,6 +12,7 @@ from live_log import LiveLog
 
 import rmqcore
 from rmqcore import Message
+from rmqcore.errors import DataLossError
 from rmqcore.spark.options import SourceOptions, texts_of
 from rmqcore.spark.schema import arrow_schema, columns_of, spark_schema
 from rmqcore.spark.stream_options import check_stream_options
@@ -141,6 +142,19 @@ def test_queue_offsets_to_begin_with(tmp_path: Path) -> None:
         end = stream.latestOffset(start, ReadAllAvailable())
         assert rows_of(stream, start, end) == [7, 8, 9, 10]
         assert end["queues"] == start["queues"]
+
+
+def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
+    """A new stream from queue offset 5 of a queue of which 0 to 18 were cleaned away began with 19, and said nothing."""
+    root = golden / "crash_expired" / "input"
+    given = {"startingOffsets": {"TopicCrashA": {"input": {"0": 5}}}}
+    with pytest.raises(
+        DataLossError,
+        match="queue TopicCrashA/0, queue offset 5 was wanted, available is offset 19",
+    ):
+        reader(root, **given).initialOffset()
+    start = reader(root, **given, failOnDataLoss=False).initialOffset()
+    assert start["queues"] == given["startingOffsets"]
 
 
 @pytest.mark.parametrize("given", [{"maxRecordsPerTrigger": "5"}, {"maxBytesPerTrigger": "5"}])

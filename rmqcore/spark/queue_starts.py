@@ -1,0 +1,42 @@
+"""Queue offsets that a read is to begin with, held against what the queues still have."""
+
+from __future__ import annotations
+
+from rmqcore.errors import DataLossError
+from rmqcore.offline.queue_files import QueueFiles
+from rmqcore.offline.queues import queue_info
+from rmqcore.spark.option_values import QueueOffsets
+from rmqcore.spark.store_location import StoreLocation
+
+
+def check_queue_starts(store: StoreLocation, starts: QueueOffsets) -> None:
+    """Make sure that no queue begins behind the queue offset that it is to be read from.
+
+    Asks the ConsumeQueues of the queues that are named; of one that has none nothing is known. ``earliest`` and ``latest`` are
+    never gone.
+
+    Raises
+    ------
+    DataLossError
+        The messages from there on were deleted with their CommitLog file.
+    """
+    wanted = {
+        (topic, queue_id): queue_offset
+        for topic, brokers in starts.items()
+        for queue_id, queue_offset in brokers.get(store.broker, {}).items()
+        if queue_offset >= 0
+    }
+    files = store.log_files() if wanted else []
+    log_min = files[0].file_from_offset if files else 0
+    for (topic, queue_id), queue_offset in wanted.items():
+        with store.local_copy(f"consumequeue/{topic}/{queue_id}") as paths:
+            directory = paths.consumequeue / topic / str(queue_id)
+            first = queue_info(QueueFiles(topic, queue_id, directory), log_min).min_offset
+        if queue_offset < first:
+            raise DataLossError(
+                store.broker,
+                queue_offset,
+                first,
+                "its file was deleted",
+                queue=f"{topic}/{queue_id}",
+            )
