@@ -114,10 +114,13 @@ class ArrowRows:
     def _constant(self, name: str, value: Any, count: int) -> Any:
         import pyarrow as pa
 
-        if name not in self._filled:
+        known = self._filled.get(name)
+        if known is None or len(known) < count:
+            # Not for as many rows as may be: batchBytes ends most batches long before batchRows does.
+            most = min(2 * count, self._most_rows)
             of_type = self._schema.field(name).type
-            self._filled[name] = pa.repeat(pa.scalar(value, of_type), self._most_rows)
-        return self._filled[name].slice(0, count)
+            known = self._filled[name] = pa.repeat(pa.scalar(value, of_type), most)
+        return known.slice(0, count)
 
     def _crc_ok(self, rows: Any) -> Any:
         import pyarrow as pa

@@ -22,6 +22,7 @@ class PlainBodies:
         Name of the CommitLog file, for messages.
     mode : str
         A body that cannot be decompressed: PERMISSIVE makes it null, DROPMALFORMED leaves the row out, FAILFAST raises.
+        One that needs a library that is not installed raises in all of them.
     part_bytes : int
         Plain bodies of a batch end one with so many bytes: a thousand times the stored bytes are possible.
     """
@@ -56,7 +57,8 @@ class PlainBodies:
         try:
             return decompress_body(rows.column("body")[row].as_py(), sys_flag), ""
         except CompressionError as error:
-            if self._mode == "FAILFAST":
+            # Without its library every body of a kind would be null, or left out: no matter of the data.
+            if self._mode == "FAILFAST" or isinstance(error.__cause__, ImportError):
                 where = f"{self._file}@{rows.column('phy_offset')[row].as_py()}"
                 raise CompressionError(f"{where}: {error}") from error
             return None, str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -283,6 +284,25 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
         read(root, columns="body", decompressBody="true", mode="FAILFAST")
     # What is not asked for is not decompressed.
     assert len(read(root, columns="topic", decompressBody="true", mode="FAILFAST")) == 3
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_a_missing_library_fails_the_query(
+    golden: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """On executors without rmqcore[compress] every LZ4 message had a null body, or was left out, in silence."""
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    with pytest.raises(CompressionError, match=r"commitlog/.*@\d+: LZ4 bodies need the extra"):
+        read(store_of(golden, "compressed"), columns="body", decompressBody="true", mode=mode)
+
+
+def test_most_rows_of_a_batch_cost_no_memory(golden: Path) -> None:
+    """With batchRows=16777216 a column such as broker was filled for as many rows, 1.6 GB, to read 2,000."""
+    options = SourceOptions.parse({"columns": "broker,_file,crc_ok", "batchRows": str(1 << 24)})
+    (location,) = find_stores(str(store_of(golden, "basic")))
+    for split in plan_store(location).splits:
+        for batch in read_split(split, columns_of(options), options):
+            assert batch.get_total_buffer_size() < 100 * batch.num_rows
 
 
 # ---- values at their edges ----------------------------------------------------------------------------
