@@ -89,6 +89,8 @@ def given_paths(
 
 
 def _stores_of(text: str, options: Options) -> list[StoreLocation]:
+    if not text:  # it would be the working directory
+        raise ValueError("one of the paths is empty")
     name = ""
     named = _NAMED.fullmatch(text)
     if named is not None and not os.path.lexists(text):

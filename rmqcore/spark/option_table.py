@@ -69,7 +69,7 @@ OPTIONS = (
         "The column ``properties``: a map; a string as stored (``NAME\\x01VALUE\\x02``...); left out.",
         tables=_MESSAGES,
     ),
-    Option("topics", "topics", values.a_list, "", "Any of these topics.", tables=_QUEUES),
+    Option("topics", "topics", values.some_texts, "", "Any of these topics.", tables=_QUEUES),
     Option(
         "topicsPattern",
         "topics_pattern",
@@ -84,7 +84,7 @@ OPTIONS = (
     Option(
         "tags",
         "tags",
-        values.a_list,
+        values.some_texts,
         "",
         "Any of these tags; each the whole of TAGS.",
         tables=_MESSAGES,
@@ -92,7 +92,7 @@ OPTIONS = (
     Option(
         "keys",
         "keys",
-        values.a_list,
+        values.some_texts,
         "",
         "Any of these keys: a word of KEYS, or UNIQ_KEY.",
         tables=_MESSAGES,
@@ -125,7 +125,7 @@ OPTIONS = (
     Option(
         "endingTimestamp",
         "ending_timestamp",
-        values.an_int(),
+        values.a_time_ms,
         "",
         "Messages stored before this time, milliseconds since 1970. endingOffsets is ignored then.",
         tables=_MESSAGES,
@@ -177,7 +177,8 @@ OPTIONS = (
         "fail_on_data_loss",
         values.a_bool,
         "true",
-        "Fail when startingPhyOffset lies before the first file, or a file is deleted between plan and read.",
+        "Fail when startingPhyOffset lies before the first file, or an offset in startingOffsets before the first message of its "
+        "queue, or a file is deleted between plan and read.",
         tables=_SCAN,
     ),
     Option(

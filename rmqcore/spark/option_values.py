@@ -51,6 +51,14 @@ DEFAULT_CLOCK_STEP_MS = 3_600_000
 """An hour: far more than a clock that NTP keeps steps back, and less than most files span."""
 
 
+def a_time_ms(text: str) -> int:
+    """Milliseconds since 1970, as far as records can hold them."""
+    try:
+        return an_int(-(1 << 63), (1 << 63) - 1)(text)
+    except ValueError:
+        raise ValueError("a whole number of milliseconds since 1970") from None
+
+
 def a_clock_step(text: str) -> int | None:
     """Milliseconds, or ``off``."""
     if text.strip().lower() == "off":
@@ -99,16 +107,28 @@ def a_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def some_texts(text: str) -> tuple[str, ...]:
+    """As `a_list`; that no text is wanted must be said as ``[]``: an empty text is a variable that was not set."""
+    found = a_list(text)
+    if not found and "[" not in text:
+        raise ValueError("texts between commas, or a JSON list of texts, [] for none")
+    return found
+
+
 def an_int_list(text: str) -> tuple[int, ...]:
     """Whole numbers between commas, or a JSON list."""
     try:
-        listed = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
-        numbers = tuple(int(part) for part in listed)
-    except (TypeError, ValueError):
-        numbers = (-1,)
-    if any(not 0 <= number < 1 << 31 for number in numbers):
+        is_json = text.lstrip().startswith("[")
+        numbers = json.loads(text) if is_json else [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [-1]
+    if not all(map(_is_queue_id, numbers)):
         raise ValueError("queue ids between commas, such as 0,1,7")
-    return numbers
+    return tuple(numbers)
+
+
+def _is_queue_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 31
 
 
 def a_pattern(text: str) -> str:
@@ -156,7 +176,9 @@ def queue_offsets_of(given: Mapping[str, Any]) -> QueueOffsets:
     for topic, brokers in given.items():
         for broker, queues in brokers.items():
             for queue_id, queue_offset in queues.items():
-                if not (_is_offset(queue_offset) or queue_offset in (EARLIEST, LATEST)):
+                number = int(queue_id)
+                known = type(queue_offset) is int and EARLIEST <= queue_offset < 1 << 63
+                if not (known and _is_queue_id(number)):
                     raise ValueError
-                found.setdefault(topic, {}).setdefault(broker, {})[int(queue_id)] = queue_offset
+                found.setdefault(topic, {}).setdefault(broker, {})[number] = queue_offset
     return found

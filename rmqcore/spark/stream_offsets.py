@@ -47,14 +47,20 @@ class StreamOffset:
         Raises
         ------
         ValueError
-            It is no offset of this source, or one of a later version.
+            It is no offset of this source, one of a later version, or not as it was written.
         """
         stores = offset.get("stores")
         if offset.get("v") != VERSION or not isinstance(stores, Mapping):
             raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
         for broker, phy_offset in stores.items():
-            if type(phy_offset) is not int or phy_offset < 0:
+            if type(phy_offset) is not int or not 0 <= phy_offset < 1 << 63:
                 raise ValueError(
                     f"stream offset of store {broker!r} is {phy_offset!r}, expected a CommitLog offset"
                 )
-        return cls(dict(stores), queue_offsets_of(offset.get("queues", {})))
+        try:
+            queues = queue_offsets_of(offset.get("queues", {}))
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(
+                f"queues of a stream offset are {offset['queues']!r}, expected {{topic: {{broker: {{queue id: queue offset}}}}}}"
+            ) from None
+        return cls(dict(stores), queues)

@@ -58,6 +58,13 @@ def test_case_of_a_name_does_not_count() -> None:
         ({"startingTimestamp": "today"}, "option startingTimestamp: 'today' is wrong, expected a whole number"),
         ({"table": "index", "topics": "a"}, "option topics has no meaning for table=index, only for messages"),
         ({"table": "segments", "mode": "FAILFAST"}, "option mode has no meaning for table=segments"),
+        ({"startingTimestamp": str(1 << 63)}, "expected a whole number of milliseconds since 1970"),
+        ({"endingTimestamp": str(-(1 << 63) - 1)}, "expected a whole number of milliseconds since 1970"),
+        ({"queueIds": "[0.5]"}, "expected queue ids"),
+        ({"queueIds": "[true]"}, "expected queue ids"),
+        ({"startingOffsets": '{"t": {"b": {"-1": 5}}}'}, "option startingOffsets"),
+        ({"startingOffsets": '{"t": {"b": {"4294967296": 5}}}'}, "option startingOffsets"),
+        ({"startingOffsets": '{"t": {"b": {"0": -1.0}}}'}, "option startingOffsets"),
         ({"topics": "a", "topicsPattern": "b"}, "exclude each other"),
         ({"maxRecordsPerTrigger": "1", "maxOffsetsPerTrigger": "2"}, "given twice, once as maxOffsetsPerTrigger"),
     ],
@@ -80,6 +87,15 @@ def test_lists_are_between_commas_or_json() -> None:
     assert SourceOptions.parse({"topics": "a, b,"}).topics == ("a", "b")
     assert SourceOptions.parse({"topics": '["a,b", "c"]'}).topics == ("a,b", "c")
     assert SourceOptions.parse({"queueIds": "[1, 2]"}).queue_ids == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["topics", "tags", "keys"])
+@pytest.mark.parametrize("text", ["", "  ", ","])
+def test_a_text_without_a_word_is_no_filter_for_nothing(name: str, text: str) -> None:
+    """``--topics "$TOPICS"`` with the variable not set read no row, and said nothing."""
+    with pytest.raises(ValueError, match=rf"option {name}: .* expected texts between commas"):
+        SourceOptions.parse({name: text})
+    assert getattr(SourceOptions.parse({name: "[]"}), name) == ()
 
 
 def test_queue_offsets() -> None:

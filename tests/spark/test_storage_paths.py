@@ -34,6 +34,17 @@ def test_one_store_is_named_by_its_directory(tmp_path: Path) -> None:
     assert named(f"file:{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
 
 
+def test_an_empty_path_in_a_list_is_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stores were asked for, one by a variable that was not set: in a store's own directory that read it too."""
+    made(tmp_path / "a", tmp_path / "b")
+    monkeypatch.chdir(tmp_path / "b")
+    for given in ([str(tmp_path / "a"), ""], json.dumps([str(tmp_path / "a"), ""])):
+        with pytest.raises(ValueError, match="one of the paths is empty"):
+            find_stores(given)
+
+
 def test_a_commitlog_directory_stands_for_its_store(golden: Path) -> None:
     root = golden / "basic" / "store"
     (store,) = find_stores(str(root / "commitlog"))

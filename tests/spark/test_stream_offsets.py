@@ -42,7 +42,14 @@ def test_anything_else_is_refused(offset: dict[str, Any]) -> None:
         StreamOffset.parse(offset)
 
 
-@pytest.mark.parametrize("phy_offset", [-1, "5", None, True, 1.0])
+@pytest.mark.parametrize("phy_offset", [-1, "5", None, True, 1.0, 1 << 63])
 def test_a_store_without_a_commitlog_offset_is_refused(phy_offset: object) -> None:
     with pytest.raises(ValueError, match="stream offset of store 'a' is"):
         StreamOffset.parse({"v": 1, "stores": {"a": phy_offset}})
+
+
+@pytest.mark.parametrize("queues", [5, {"t": 5}, {"t": {"a": {"x": 1}}}, {"t": {"a": {"0": "1"}}}])
+def test_queues_that_somebody_edited_are_refused(queues: object) -> None:
+    """The error was that an int has no items: nothing led to the checkpoint."""
+    with pytest.raises(ValueError, match="queues of a stream offset are"):
+        StreamOffset.parse({"v": 1, "stores": {}, "queues": queues})
