@@ -87,7 +87,7 @@ def rebuild(
     if json or not stdout_is_terminal():
         print_json(fields)
     else:
-        _print_summary(report, applied=apply)
+        print_summary(report, applied=apply)
     report_damage(report.damage)
     return report.exit_code
 
@@ -136,7 +136,8 @@ def _in_place(
     return report
 
 
-def _print_summary(report: RebuildReport, *, applied: bool) -> None:
+def print_summary(report: RebuildReport, *, applied: bool) -> None:
+    """Print what was built, for a person."""
     rate = f", {human_bytes(int(report.record_bytes / report.seconds))}/s" if report.seconds else ""
     lines = [
         f"{report.records} records of {human_bytes(report.record_bytes)} in {report.seconds:.1f} s{rate}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqcore.cli import filters
 from rmqcore.cli.errors import report_damage
 from rmqcore.cli.output import print_json, stdout_is_terminal
+from rmqcore.cli.rebuild import print_summary
 from rmqcore.cli.recover import BrokerConf
 from rmqcore.cli.spark_session import (
     Conf,
@@ -21,6 +20,9 @@ from rmqcore.cli.spark_session import (
     pairs,
     spark_session,
 )
+
+if TYPE_CHECKING:
+    from rmqcore.offline.rebuild import RebuildReport
 
 Store = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: its root, or a URI.", show_default=False)
@@ -61,9 +63,13 @@ def rebuild_consume_queues(
     """
     from rmqcore import spark as jobs
 
-    return _rebuild(
-        "rebuild_consume_queues", jobs, store, out, config, overwrite, master, conf, option, log, json, no_progress
-    )  # fmt: skip
+    options = pairs(option, "--option")
+    check_stores([store], options, "corrupt")
+    with spark_session(master, conf, log, what="rebuild", no_progress=no_progress) as spark:
+        report = jobs.rebuild_consume_queues(
+            spark, store, out, config, overwrite=overwrite, **options
+        )
+    return _show(report, json=json)
 
 
 def rebuild_index(
@@ -87,36 +93,17 @@ def rebuild_index(
     """
     from rmqcore import spark as jobs
 
-    return _rebuild(
-        "rebuild_index", jobs, store, out, config, overwrite, master, conf, option, log, json, no_progress
-    )  # fmt: skip
-
-
-def _rebuild(
-    name: str,
-    jobs: Any,
-    store: str,
-    out: str,
-    config: Path | None,
-    overwrite: bool,
-    master: str,
-    conf: list[str] | None,
-    option: list[str] | None,
-    log: Path | None,
-    json: bool,
-    no_progress: bool,
-) -> int:
     options = pairs(option, "--option")
     check_stores([store], options, "corrupt")
     with spark_session(master, conf, log, what="rebuild", no_progress=no_progress) as spark:
-        build: Callable[..., Any] = getattr(jobs, name)
-        report = build(spark, store, out, config, overwrite=overwrite, **options)
-    fields = report.as_dict()
+        report = jobs.rebuild_index(spark, store, out, config, overwrite=overwrite, **options)
+    return _show(report, json=json)
+
+
+def _show(report: RebuildReport, *, json: bool) -> int:
     if json or not stdout_is_terminal():
-        print_json(fields)
+        print_json(report.as_dict())
     else:
-        for field, value in fields.items():
-            if field != "damage":
-                typer.echo(f"{field}: {value}")
+        print_summary(report, applied=False)
     report_damage(report.damage)
-    return int(report.exit_code)
+    return report.exit_code

@@ -215,8 +215,8 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
         text = "/" + text.removeprefix("file:").lstrip("/")
     if "://" in text:
         raise ValueError(
-            f"out={text!r}: queues and index are built in a folder that driver and workers have mounted (local disk, NFS); "
-            "copy it there afterwards"
+            f"out={text!r}: the job writes into a folder that driver and workers have mounted (local disk, NFS); copy it "
+            "there afterwards"
         )
     return Path(text).absolute()
 

@@ -14,7 +14,7 @@ import os
 import shutil
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +67,41 @@ def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
     return parts
 
 
+def read_journal(out: Path, fields: set[str]) -> dict[str, Any] | None:
+    """Give the journal of a commit that was begun and not ended; None when there is none.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        It is none of this kind of job: only that kind can bring it to its end.
+    """
+    path = out / TEMPORARY / JOURNAL
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or set(found) != fields:
+        raise TargetNotEmptyError(
+            f"{path} belongs to a job of another kind that was killed while it committed: run that job again, or remove "
+            f"{path.parent} and what it left"
+        )
+    return found
+
+
 def commit(out: Path, journal: Journal) -> None:
     """Put an assembled folder, whose files are synced, in its place."""
-    data = {"job": journal.job, "part": journal.part, "entry": journal.entry}
-    write_durable(out / TEMPORARY / JOURNAL, json.dumps(data).encode())
+    write_durable(out / TEMPORARY / JOURNAL, json.dumps(asdict(journal)).encode())
     finish(out)
 
 
 def finish(out: Path) -> None:
     """Bring a commit to its end, if one was begun."""
-    try:
-        journal = Journal(**json.loads((out / TEMPORARY / JOURNAL).read_bytes()))
-    except FileNotFoundError:
+    found = read_journal(out, {"job", "part", "entry"})
+    if found is None:
         return
+    journal = Journal(**found)
     job = out / TEMPORARY / journal.job
     assembled, place = job / ASSEMBLED / journal.part, out / journal.part
     (out / SUCCESS).unlink(missing_ok=True)

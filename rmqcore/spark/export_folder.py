@@ -19,8 +19,9 @@ from rmqcore.engine.durable import write_durable
 from rmqcore.engine.files import make_directory, sync_directory
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.spark.commit import local_folder, lock_directory
+from rmqcore.spark.commit_journal import JOURNAL, SUCCESS, TEMPORARY, read_journal
 
-TEMPORARY, SUCCESS, MANIFEST, JOURNAL = "_temporary", "_SUCCESS", "_manifest.json", "commit.json"
+MANIFEST = "_manifest.json"
 _OLD_PARTS = "topic=*/day=*/part-*.parquet"
 
 
@@ -89,6 +90,12 @@ class ExportFolder:
             for attempt in self.job_folder.glob("attempt-*"):
                 shutil.rmtree(attempt, ignore_errors=True)
 
+    def make_room(self, names: Iterable[str]) -> None:
+        """Remove finished splits that are to be written again."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(self.job_folder / name)
+
     def commit(self, places: Iterable[tuple[str, str]], manifest: dict[str, Any]) -> None:
         """Move finished files to their places.
 
@@ -110,9 +117,8 @@ class ExportFolder:
 def finish(out: Path) -> None:
     """Bring a commit to its end, if one was begun."""
     path = out / TEMPORARY / JOURNAL
-    try:
-        journal = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    journal = read_journal(out, {"old", "moves", "manifest"})
+    if journal is None:
         return
     (out / SUCCESS).unlink(missing_ok=True)
     sync_directory(out)

@@ -146,6 +146,8 @@ def export_parquet(
             for split, name in zip(splits, names, strict=True)
             if name not in kept
         ]
+        # A task takes what it finds under its split's name for what a faster attempt of its own job wrote.
+        folder.make_room(task.name for task in tasks)
         done = {task.name: parts for task, parts in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
         written = [(kept | done)[name] for name in names]
         places = _places(names, written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -39,16 +38,11 @@ def read_with_map(
         As in `rmqcore.spark.read`.
     """
     check_versions(MAP_IN_ARROW)
-    from rmqcore.spark.shipped_map import part_reader, send_code_along
+    from rmqcore.spark.jobs import task_frame
     from rmqcore.spark.tables import open_table
 
     texts = texts_of({**options, "columns": columns, "path": path_text(path)})
     parsed = SourceOptions.parse(texts)
     chosen = columns_of(parsed)
     table = open_table(parsed, chosen)
-    parts = [(bytearray(pickle.dumps(part)),) for part in table.parts()]
-    send_code_along()
-    # An RDD, since a DataFrame made of a list is cut by the number of cores.
-    rows = spark.sparkContext.parallelize(parts, max(1, len(parts)))
-    frame = spark.createDataFrame(rows, "part binary")
-    return frame.mapInArrow(part_reader(pickle.dumps(table)), spark_schema(chosen))
+    return task_frame(spark, table.read, table.parts(), spark_schema(chosen))

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqcore.errors import SparkMissingError
 from rmqcore.spark.java import set_java_home
 from rmqcore.spark.registration import register
 from rmqcore.spark.versions import check_versions
@@ -64,10 +63,7 @@ def session(
     A session that runs already keeps the settings that Spark reads at its start: a warning names those that differ.
     """
     check_versions()
-    try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise SparkMissingError(f"rmqcore.spark needs {error.name}") from error
+    from pyspark.sql import SparkSession
 
     given = {name: _text(value) for name, value in (conf or {}).items()}
     running = SparkSession.getActiveSession()

@@ -11,6 +11,8 @@ import pytest
 
 import rmqcore
 from rmqcore.cli import main
+from rmqcore.engine.paths import StorePaths
+from rmqcore.offline.rebuild import rebuild
 
 pytest.importorskip("typer")
 pytest.importorskip("pyspark")
@@ -98,6 +100,21 @@ def test_rebuild(run: Any, golden: Path, tmp_path: Path) -> None:
         for path in (store / "consumequeue").rglob("*")
         if path.is_file()
     }
+
+
+def test_rebuild_of_the_index_goes_beside_the_queues(
+    run: Any, golden: Path, tmp_path: Path
+) -> None:
+    """The same index files as one process makes; only their names, times, are those of the messages here."""
+    store, out = golden / "basic" / "store", tmp_path / "out"
+    assert run("rebuild-consume-queues", store, "-o", out)[0] == 0
+    code, printed, _ = run("rebuild-index", store, "-o", out)
+    assert code == 0
+    rebuild(StorePaths(store), tmp_path / "one", queues=False)
+    built, expected = sorted((out / "index").iterdir()), sorted((tmp_path / "one/index").iterdir())
+    assert [path.read_bytes() for path in built] == [path.read_bytes() for path in expected]
+    assert printed["index_files"] == len(expected) == 4
+    assert (out / "consumequeue").is_dir()
 
 
 def test_an_error_of_a_task_is_one_line(run: Any, golden: Path) -> None:

@@ -149,7 +149,7 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     def run(_spark: Any, _work: Any, tasks: list[ExportTask]) -> list[Any]:
         for task in tasks[:count]:
             export_split(task)
-        (Path(tasks[count].job_folder) / "attempt-1").mkdir()
+        (Path(tasks[0].job_folder) / "attempt-1").mkdir()
         raise Killed
 
     monkeypatch.setattr(job_export, "run_tasks", run)
@@ -186,6 +186,33 @@ def test_what_has_changed_meanwhile_is_written_anew(golden: Path, tmp_path: Path
     report = export([f"b={root}"], out)
     assert report.kept_splits <= len(files) - 2
     assert written(out) == messages(root, "b")
+
+
+def test_a_tail_that_grew_unseen_is_written_anew(tmp_path: Path) -> None:
+    """A broker appends by mmap: size and time of the file stay, and the finished split of a killed export has its old name."""
+    root, out = tmp_path / "store", tmp_path / "out"
+    store = BuiltStore(root).fill(10)
+    store.write_log()
+    (tail,) = (root / "commitlog").iterdir()
+    before = tail.stat()
+    export_killed(1, [f"b={root}"], out)
+    store.fill(5).write_log()
+    os.utime(tail, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert tail.stat().st_size == before.st_size
+    assert export([f"b={root}"], out).rows == 15
+    assert written(out) == messages(root, "b")
+
+
+def test_a_rebuild_that_was_killed_in_its_commit_is_not_the_exports_to_finish(
+    golden: Path, tmp_path: Path
+) -> None:
+    """Both kinds of job keep a journal of the same name; an export took a rebuild's for its own and ended with a KeyError."""
+    (tmp_path / "_temporary").mkdir()
+    journal = tmp_path / "_temporary" / "commit.json"
+    journal.write_text('{"job": "1", "part": "index", "entry": {}}')
+    with pytest.raises(TargetNotEmptyError, match=r"commit\.json belongs to a job of another kind"):
+        export(golden / "basic" / "store", tmp_path)
+    assert journal.exists()
 
 
 def test_another_export_does_not_take_over(golden: Path, tmp_path: Path) -> None:

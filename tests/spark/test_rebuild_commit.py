@@ -266,3 +266,16 @@ def test_killed_at_any_point(tmp_path: Path, replaces: bool) -> None:
         check_complete(out, new)
     assert number > 25
     assert seen >= {"old", "new"}
+
+
+@pytest.mark.parametrize("text", ['{"old": [], "moves": [], "manifest": {}}', "{", "7"])
+def test_an_export_that_was_killed_in_its_commit_is_not_the_rebuilds_to_finish(
+    tmp_path: Path, text: str
+) -> None:
+    """Both kinds of job keep a journal of the same name; a rebuild took an export's for its own and ended with a TypeError."""
+    (tmp_path / "_temporary").mkdir()
+    journal = tmp_path / "_temporary" / "commit.json"
+    journal.write_text(text)
+    with pytest.raises(TargetNotEmptyError, match=r"commit\.json belongs to a job of another kind"):
+        build(tmp_path)
+    assert journal.read_text() == text

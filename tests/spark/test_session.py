@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqcore.errors import JavaMissingError, SparkMissingError
-from rmqcore.spark import java, session
+from rmqcore.spark import java, session, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,8 +97,13 @@ def test_the_packaged_java_gets_a_wrapper(alone: Path, monkeypatch: pytest.Monke
 
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(SparkMissingError, match="pyspark"):
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "version", missing)
+    with pytest.raises(
+        SparkMissingError, match=r"pyspark is not installed: pip install 'rmqcore\[spark\]'"
+    ):
         session()
 
 
