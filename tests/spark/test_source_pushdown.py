@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
 from spark_rows import Row, golden_rows, message_rows, only, store_of, time_of
-from spark_tables import rows_of, table_of
+from spark_tables import read_table, rows_of, table_of
 
 import rmqcore
 from rmqcore import Message
@@ -186,6 +186,18 @@ def test_times_that_are_null_for_spark_pass_no_filter(tmp_path: Path) -> None:
     begin = datetime(1970, 1, 1, tzinfo=UTC)
     assert table.push_filters([ds.GreaterThanOrEqual(("store_timestamp",), begin)]) == []
     assert len(rows_of(table)) == 2
+
+
+def test_a_filter_without_a_time_leaves_no_time_out(tmp_path: Path) -> None:
+    """No limit was a limit that is exclusive: any filter left out the records of the last millisecond that a record can hold."""
+    root = tmp_path / "store"
+    with rmqcore.open(
+        root, mapped_file_size_commit_log=65536, clock=lambda: (1 << 63) - 1
+    ) as store:
+        store.put(Message("t", b""))
+    assert len(read_table(root, columns="phy_offset", topics="t")) == 1
+    with rmqcore.read(root) as reader:
+        assert len(list(reader.messages(queue_ids=[0]))) == 1
 
 
 def test_options_hold_beside_filters(golden: Path) -> None:

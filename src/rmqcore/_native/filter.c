@@ -59,7 +59,8 @@ int rmq_text_set_has(const rmq_text_set *set, rmq_slice text) {
 int rmq_filter_accepts(const rmq_filter *f, const rmq_record *rec, int64_t phy_offset) {
     if (phy_offset < f->start_phy_offset || phy_offset >= f->end_phy_offset) return 0;
     const int64_t store_timestamp = rmq_rec_store_timestamp(rec);
-    if (store_timestamp < f->since_ms || store_timestamp >= f->until_ms) return 0;
+    if (store_timestamp < f->since_ms) return 0;
+    if (store_timestamp >= f->until_ms && f->until_ms != INT64_MAX) return 0;
     if (f->queue_id_count >= 0) {
         const int32_t queue_id = rmq_rec_queue_id(rec);
         int64_t i = 0;

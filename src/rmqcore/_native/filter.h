@@ -28,7 +28,7 @@ typedef struct rmq_filter {
     rmq_text_set keys; /* a word of KEYS, or UNIQ_KEY */
     const int32_t *queue_ids;
     int64_t queue_id_count; /* -1: not a condition */
-    int64_t since_ms, until_ms; /* store timestamp, until exclusive */
+    int64_t since_ms, until_ms; /* store timestamp, until exclusive; INT64_MAX: no limit */
     int64_t start_phy_offset, end_phy_offset; /* end exclusive */
 } rmq_filter;
 
