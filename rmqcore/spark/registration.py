@@ -108,8 +108,11 @@ def path_text(path: Paths) -> object:
 
 
 def _named_in(where: Any, options: SourceOptions, chosen: list[str]) -> list[str]:
-    """Columns that a condition names and that are not read anyway; a word in a text may be taken for one, which does no harm."""
+    """Columns that a condition names, in any case as Spark has it, and that are not read anyway.
+
+    A word in a text may be taken for one, which does no harm.
+    """
     if where is None:
         return []
-    words = set(re.findall(r"\w+", str(where)))
+    words = set(re.findall(r"\w+", str(where).lower()))
     return [name for name in known_columns(options) if name in words and name not in chosen]
