@@ -67,6 +67,13 @@ class StreamFiles:
         """CommitLog offset of the first byte that is there; None without files."""
         return self.files[0].file_from_offset if self.files else None
 
+    def end_before(self, phy_offset: int) -> bool:
+        """Whether an offset lies behind all that the files can hold."""
+        if not self.files:
+            return False
+        last = self.files[-1]
+        return phy_offset > last.file_from_offset + max(last.size, self.shape.file_size)
+
     def find(self, phy_offset: int) -> Place | None:
         """The file that holds an offset, or what lies behind a hole there; None at the end of the files.
 

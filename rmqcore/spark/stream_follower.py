@@ -43,6 +43,7 @@ class StreamFollower:
         self._caps: Offsets | None = None
         self._ends: Offsets = {}
         self._checked: set[str] = set()
+        self._replayed: set[str] = set()
         self._unfinished: Offsets = {}
 
     # ---- offsets ------------------------------------------------------------------------------------
@@ -73,10 +74,8 @@ class StreamFollower:
                 first = StreamFiles(location).first_offset
                 if first is not None and (stop is None or first < stop):
                     end[broker] = first
-            elif stop is None or start[broker] < stop:
-                cursors[broker] = StoreCursor(
-                    location, self._checked_start(location, start[broker]), self._rules, stop=stop
-                )
+            elif stop is None or start[broker] < stop or broker not in self._checked:
+                cursors[broker] = self._cursor(location, start[broker], stop)
         for broker in start.keys() - stores.keys():
             self._miss_store(broker, start[broker])
         if cursors:
@@ -123,6 +122,7 @@ class StreamFollower:
             if low is None:
                 low = StreamFiles(location).first_offset or 0
             if low < high:
+                self._check_replay(location, low)
                 parts[broker] = (low, high)
         sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
         found: list[Split] = []
@@ -151,9 +151,27 @@ class StreamFollower:
             raise error
         warn_once(str(error))
 
-    def _checked_start(self, location: StoreLocation, start: int) -> int:
+    def _cursor(self, location: StoreLocation, start: int, stop: int | None) -> StoreCursor:
+        if location.broker not in self._checked:
+            start = self._sound_start(location, start)
+            self._checked.add(location.broker)
+        cursor = StoreCursor(location, start, self._rules, stop=stop)
+        if cursor.files.end_before(start):
+            # A recovery took whole files away. What the broker writes into new ones lies before the stream's offset.
+            cursor.files.find(start)
+            cursor.position = log_end(location, self._rules) or 0
+        return cursor
+
+    def _check_replay(self, location: StoreLocation, start: int) -> None:
+        """Look at the start of a batch that an earlier process planned, which Spark reads before it asks for a new one."""
+        known = self._checked | self._replayed
+        if self._rules.fail_on_data_loss and location.broker not in known:
+            self._sound_start(location, start)
+            self._replayed.add(location.broker)
+
+    def _sound_start(self, location: StoreLocation, start: int) -> int:
         """Make sure that a batch of an earlier process ended at a record: a log that was cut since holds others there."""
-        if location.broker in self._checked or not location.is_local:
+        if not location.is_local:
             return start
         files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
         place = files.find(start)
@@ -161,7 +179,6 @@ class StreamFollower:
             end = log_end(location, self._rules)
             files.lost(start, end, "no record begins or ends there, the log was cut since")
             start = end or 0
-        self._checked.add(location.broker)
         return start
 
     # ---- notes --------------------------------------------------------------------------------------

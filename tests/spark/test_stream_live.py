@@ -314,6 +314,58 @@ def test_a_log_that_ends_before_the_stream(log: LiveLog) -> None:
         stream.batch()
 
 
+def test_a_log_that_ends_before_the_stream_is_followed_from_its_end(log: LiveLog) -> None:
+    """With failOnDataLoss=false it waited until the log was as long as before, and never gave what was written till then."""
+    fill(log, 3)
+    stream = followed(log, TOLERANT)
+    stream.drain()
+    before = len(stream.rows)
+    cut = read_all(log)[5]
+    for path in sorted(log.path(0).parent.iterdir())[1:]:
+        path.unlink()
+    log.write(cut, bytes(log.file_size - cut))
+    log.end = cut
+    for restarts in (False, True):
+        if restarts:
+            stream.restart()
+        stream.batch()
+        assert stream.at == {"broker-a": log.end}
+        at = log.append()
+        assert offsets(stream.batch()) == [at]
+    assert len(stream.rows) == before + 2
+
+
+def test_available_now_looks_at_a_log_that_was_cut(log: LiveLog) -> None:
+    """The nightly query stopped at the end of a log that was shorter than its offset, and so had nothing to do, every night."""
+    fill(log, 3)
+    stream = followed(log)
+    stream.drain()
+    for path in sorted(log.path(0).parent.iterdir())[1:]:
+        path.unlink()
+    stream.restart()
+    stream.follower.stop_at_present_end()
+    with pytest.raises(DataLossError, match="the log ends before it"):
+        stream.batch()
+
+
+def test_a_batch_that_is_read_again_from_a_log_that_was_written_anew(log: LiveLog) -> None:
+    """Spark reads a planned batch again without asking for an offset: it began in the middle of a record, and left it out."""
+    for _ in range(8):
+        log.append(body=b"x" * 200)
+    stream = followed(log)
+    stream.batch(records=3)
+    start, end = stream.at, stream.follower.latest(stream.at, Allowance(3))
+    stream.restart()
+    assert len(stream.read(start, end)) == 3
+    log.path(0).write_bytes(bytes(log.file_size))
+    log.end = log.count = 0
+    for _ in range(8):
+        log.append(body=b"y" * 333)
+    stream.restart()
+    with pytest.raises(DataLossError, match="the log was cut since"):
+        stream.read(start, end)
+
+
 # ---- stores -----------------------------------------------------------------------------------------
 
 
