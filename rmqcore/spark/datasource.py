@@ -57,9 +57,12 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """A stream of messages."""
-        from rmqcore.spark.stream_shipped import stream_reader
+        from rmqcore.spark.stream_shipped import RefusedStream, stream_reader
 
-        return _short_errors(lambda: stream_reader(schema, self.parsed))
+        try:
+            return stream_reader(schema, self.parsed)
+        except (StoreError, ValueError, OSError) as error:
+            return RefusedStream(error.with_traceback(None))
 
 
 def _short_errors(call: Callable[[], Answer]) -> Answer:

@@ -14,7 +14,12 @@ from rmqcore.spark.splits import Split
 from rmqcore.spark.stream_follower import StreamFollower
 from rmqcore.spark.stream_limits import Allowance
 from rmqcore.spark.stream_offsets import StreamOffset
-from rmqcore.spark.stream_options import first_queue_offsets, stream_rules, stream_start
+from rmqcore.spark.stream_options import (
+    check_named_stores,
+    first_queue_offsets,
+    stream_rules,
+    stream_start,
+)
 from rmqcore.spark.table_columns import Column
 
 Offset = Mapping[str, Any]
@@ -64,7 +69,9 @@ class StreamRead:
 
     def initial(self) -> dict[str, Any]:
         """Where a new stream begins."""
-        queues = first_queue_offsets(self.options, self._find())
+        stores = self._find()
+        check_named_stores(self.options, stores)
+        queues = first_queue_offsets(self.options, stores)
         return StreamOffset(self._follower.initial(), queues).as_dict()
 
     def latest(self, start: Offset, allowance: Allowance) -> dict[str, Any]:

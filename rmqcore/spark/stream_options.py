@@ -9,6 +9,7 @@ from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.queue_starts import check_queue_starts
 from rmqcore.spark.stream_cursor import StreamRules
 from rmqcore.spark.stream_start import StreamStart
+from rmqcore.spark.table import check_brokers
 
 
 def check_stream_options(options: SourceOptions, *, has_limits: bool = True) -> None:
@@ -61,6 +62,15 @@ def stream_start(options: SourceOptions) -> StreamStart:
 def stream_rules(options: SourceOptions) -> StreamRules:
     """What a stream believes of a live log."""
     return StreamRules(options.tail_guard, options.fail_on_data_loss)
+
+
+def check_named_stores(options: SourceOptions, stores: list[StoreLocation]) -> None:
+    """Raise ValueError when an option says where a store begins that is not there; a batch read looks at that earlier."""
+    if isinstance(options.starting_phy_offset, dict):
+        check_brokers(stores, options.starting_phy_offset, "startingPhyOffset")
+    if not isinstance(options.starting_offsets, str):
+        named = {broker for brokers in options.starting_offsets.values() for broker in brokers}
+        check_brokers(stores, sorted(named), "startingOffsets")
 
 
 def first_queue_offsets(options: SourceOptions, stores: list[StoreLocation]) -> QueueOffsets:

@@ -44,7 +44,11 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     """The stream in a worker."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream = stream
+        self._of = stream
+
+    @property
+    def _stream(self) -> Any:
+        return self._of
 
     def __getstate__(self) -> dict[str, Any]:
         return {"sent": pickle.dumps(self._stream)}
@@ -98,6 +102,20 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         if isinstance(limit, ReadMaxBytes):
             return Allowance(options.max_records_per_trigger, limit.max_bytes)
         return Allowance()
+
+
+class RefusedStream(ShippedStreamReader):
+    """A stream that cannot be, which it says when Spark asks it anything.
+
+    What ``streamReader`` raises Spark's runner buries under an UnboundLocalError of its own.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @property
+    def _stream(self) -> Any:
+        raise self._error
 
 
 def stream_reader(schema: StructType, options: SourceOptions) -> ShippedStreamReader:

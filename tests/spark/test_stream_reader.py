@@ -157,6 +157,16 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
     assert start["queues"] == given["startingOffsets"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"startingPhyOffset": {"broker-b": 5}}, {"startingOffsets": {"Orders": {"broker-b": {"0": 5}}}}],
+)  # fmt: skip
+def test_a_start_of_a_store_that_is_not_there(log: LiveLog, given: dict[str, Any]) -> None:
+    """With a schema of the user's own nobody looked at the names: a misspelt one began the stream at its first record."""
+    with pytest.raises(ValueError, match="names the store broker-b, the path gives broker-a"):
+        reader(log.root, **given).initialOffset()
+
+
 @pytest.mark.parametrize("given", [{"maxRecordsPerTrigger": "5"}, {"maxBytesPerTrigger": "5"}])
 def test_limits_before_pyspark_4_2_are_refused(given: dict[str, str]) -> None:
     options = SourceOptions.parse(given)
