@@ -7,8 +7,6 @@ by one rename (`rmqcore.spark.commit_journal`).
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import uuid
 from contextlib import suppress
@@ -19,10 +17,16 @@ from typing import Any, Self
 
 from rmqcore.engine.files import make_directory, sync_directory
 from rmqcore.engine.swap import PARTS
-from rmqcore.errors import StoreError, StoreLockedError, TargetNotEmptyError
+from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.spark.commit_folder import (
+    TEMPORARY,
+    check_outside,
+    local_folder,
+    lock_directory,
+    refuse_foreign_work,
+)
 from rmqcore.spark.commit_journal import (
     ASSEMBLED,
-    TEMPORARY,
     Journal,
     commit,
     discard,
@@ -30,6 +34,7 @@ from rmqcore.spark.commit_journal import (
     read_manifest,
     unknown_names,
 )
+from rmqcore.spark.store_location import StoreLocation
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,8 @@ class PartOutput:
         On a file system that the driver and all workers have mounted at the same place.
     part : str
         ``consumequeue`` or ``index``.
-    store : str
-        The store it is made of. A part made of the same store by an earlier job is replaced when this one commits.
+    store : StoreLocation
+        What it is made of. A part made of the same store by an earlier job is replaced when this one commits.
     overwrite : bool
         Replace a part that something else has made, too.
 
@@ -82,15 +87,21 @@ class PartOutput:
     StoreLockedError
         Another job writes to `out`.
     ValueError
-        `out` is a URI.
+        `out` is a URI, or lies in the store.
     """
 
     def __init__(
-        self, out: str | os.PathLike[str], part: str, *, store: str, overwrite: bool = False
+        self,
+        out: str | os.PathLike[str],
+        part: str,
+        *,
+        store: StoreLocation,
+        overwrite: bool = False,
     ) -> None:
         self.out = local_folder(out)
+        check_outside(self.out, [store], (TEMPORARY, *PARTS))
         self._part = part
-        self._store = store
+        self._store = store.root
         self._overwrite = overwrite
         self._job = uuid.uuid4().hex
         self._made = False
@@ -104,6 +115,7 @@ class PartOutput:
         make_directory(self.out)
         self._lock = lock_directory(self.out)
         try:
+            refuse_foreign_work(self.out)
             finish(self.out)
             self._refuse_foreign_part()
             discard(self.out)
@@ -200,37 +212,3 @@ def _without_place(file: StagedFile) -> dict[str, Any]:
     fields = asdict(file)
     del fields["staged"]
     return fields
-
-
-def local_folder(out: str | os.PathLike[str]) -> Path:
-    """Give the absolute path of a folder that is mounted here; ``file:`` in front of it is taken away.
-
-    Raises
-    ------
-    ValueError
-        It lies on a filesystem that cannot rename.
-    """
-    text = os.fspath(out)
-    if text.startswith("file:"):
-        text = "/" + text.removeprefix("file:").lstrip("/")
-    if "://" in text:
-        raise ValueError(
-            f"out={text!r}: the job writes into a folder that driver and workers have mounted (local disk, NFS); copy it "
-            "there afterwards"
-        )
-    return Path(text).absolute()
-
-
-def lock_directory(folder: Path) -> int:
-    """Give a descriptor of the folder with a lock that ends when it is closed or the process dies.
-
-    A filesystem that knows no such locks gives none: then nothing stops two jobs, of which one fails.
-    """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
-            os.close(fd)
-            raise StoreLockedError(f"another job writes to {folder}") from error
-    return fd

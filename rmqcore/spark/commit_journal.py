@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +18,9 @@ from typing import Any
 from rmqcore.engine.durable import write_durable
 from rmqcore.engine.files import sync_directory
 from rmqcore.errors import TargetNotEmptyError
+from rmqcore.spark.commit_folder import JOURNAL, TEMPORARY, discard_jobs
 
-TEMPORARY, SUCCESS, MANIFEST = "_temporary", "_SUCCESS", "manifest.json"
-JOURNAL = "commit.json"
+SUCCESS, MANIFEST = "_SUCCESS", "manifest.json"
 ASSEMBLED, REPLACED = "commit", "replaced"
 VERSION = 1
 
@@ -61,9 +58,13 @@ def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
         return {}
     except ValueError as error:
         raise TargetNotEmptyError(f"{out / MANIFEST} is none of a rebuild: {error}") from error
-    if not isinstance(found, dict) or found.get("version") != VERSION:
+    parts = found.get("parts") if isinstance(found, dict) else None
+    if (
+        not isinstance(parts, dict)
+        or found.get("version") != VERSION
+        or not all(isinstance(part, dict) for part in parts.values())
+    ):
         raise TargetNotEmptyError(f"{out / MANIFEST} is none of a rebuild")
-    parts: dict[str, dict[str, Any]] = found["parts"]
     return parts
 
 
@@ -119,18 +120,8 @@ def finish(out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Remove what jobs left behind: first under another name, so that a task of theirs that still runs finds nothing there."""
-    temporary = out / TEMPORARY
-    with suppress(FileNotFoundError):
-        for job in list(temporary.iterdir()):
-            if not job.is_dir():
-                job.unlink(missing_ok=True)
-                continue
-            trash = temporary / f".trash-{uuid.uuid4().hex}"
-            job.rename(trash)
-            shutil.rmtree(trash, ignore_errors=True)
-        with suppress(OSError):  # a task that still runs made something: the next job removes it
-            temporary.rmdir()
+    """Remove what jobs left behind."""
+    discard_jobs(out)
     for name in (MANIFEST, SUCCESS):  # half-written by `write_durable`
         (out / f".{name}.tmp").unlink(missing_ok=True)
     sync_directory(out)

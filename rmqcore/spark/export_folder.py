@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,11 +19,22 @@ from typing import Any, Self
 from rmqcore.engine.durable import write_durable
 from rmqcore.engine.files import make_directory, sync_directory
 from rmqcore.errors import TargetNotEmptyError
-from rmqcore.spark.commit import local_folder, lock_directory
-from rmqcore.spark.commit_journal import JOURNAL, SUCCESS, TEMPORARY, read_journal
+from rmqcore.spark.commit_folder import (
+    JOURNAL,
+    TEMPORARY,
+    check_outside,
+    discard_jobs,
+    local_folder,
+    lock_directory,
+    refuse_foreign_work,
+)
+from rmqcore.spark.commit_journal import SUCCESS, read_journal
+from rmqcore.spark.store_location import StoreLocation
 
 MANIFEST = "_manifest.json"
 _OLD_PARTS = "topic=*/day=*/part-*.parquet"
+_PART_NAME = re.compile(r"part-\d{5,}\.parquet")
+"""Spark's own writer calls its files part-00000-UUID.c000.zstd.parquet."""
 
 
 class ExportFolder:
@@ -34,6 +46,8 @@ class ExportFolder:
         On a disk that the driver and all workers have mounted at the same place; made when it is missing.
     job : str
         What is exported and how, as a name: an interrupted export of the same has this name too.
+    stores : iterable of StoreLocation
+        What is read.
     overwrite : bool
         Replace the part files of an earlier export. Files that no export made are left alone.
 
@@ -45,15 +59,23 @@ class ExportFolder:
     Raises
     ------
     TargetNotEmptyError
-        The folder holds something and `overwrite` is off.
+        The folder holds something and `overwrite` is off; or something else writes to it.
     StoreLockedError
         Another job writes to it.
     ValueError
-        `out` is a URI.
+        `out` is a URI, or lies in a store.
     """
 
-    def __init__(self, out: str | os.PathLike[str], job: str, *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        job: str,
+        *,
+        stores: Iterable[StoreLocation] = (),
+        overwrite: bool = False,
+    ) -> None:
         self.out = local_folder(out)
+        check_outside(self.out, stores, (TEMPORARY,))
         self.job_folder = self.out / TEMPORARY / job
         self._overwrite = overwrite
         self._lock = -1
@@ -62,9 +84,9 @@ class ExportFolder:
         make_directory(self.out)
         self._lock = lock_directory(self.out)
         try:
-            finish(self.out)
-            self._refuse_content()
-            self._discard_other_jobs()
+            refuse_foreign_work(self.out)
+            self._refuse_content(was_finished=finish(self.out))
+            self._discard_leftovers()
             self.job_folder.mkdir(parents=True, exist_ok=True)
         except BaseException:
             os.close(self._lock)
@@ -74,21 +96,22 @@ class ExportFolder:
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
-    def _refuse_content(self) -> None:
+    def _refuse_content(self, *, was_finished: bool) -> None:
         if self._overwrite:
             return
+        if was_finished:
+            raise TargetNotEmptyError(
+                f"{self.out} held an export that was interrupted while its files took their places; it is complete now"
+            )
         found = sorted(set(os.listdir(self.out)) - {TEMPORARY})
         if found:
             more = f" and {len(found) - 1} more" if found[1:] else ""
             raise TargetNotEmptyError(f"{self.out} is not empty: it holds {found[0]}{more}")
 
-    def _discard_other_jobs(self) -> None:
-        with suppress(FileNotFoundError):
-            for entry in list((self.out / TEMPORARY).iterdir()):
-                if entry != self.job_folder:
-                    shutil.rmtree(entry)
-            for attempt in self.job_folder.glob("attempt-*"):
-                shutil.rmtree(attempt, ignore_errors=True)
+    def _discard_leftovers(self) -> None:
+        discard_jobs(self.out, keep=self.job_folder.name)
+        for attempt in self.job_folder.glob("attempt-*"):
+            shutil.rmtree(attempt, ignore_errors=True)
 
     def make_room(self, names: Iterable[str]) -> None:
         """Remove finished splits that are to be written again."""
@@ -107,19 +130,23 @@ class ExportFolder:
             What ``_manifest.json`` says; plain JSON values.
         """
         moves = [[f"{TEMPORARY}/{self.job_folder.name}/{part}", place] for part, place in places]
-        old = [str(path.relative_to(self.out)) for path in self.out.glob(_OLD_PARTS)]
+        old = [
+            str(path.relative_to(self.out))
+            for path in self.out.glob(_OLD_PARTS)
+            if _PART_NAME.fullmatch(path.name)
+        ]
         os.sync()  # at once what hundreds of small files would wait for one by one
         journal = {"old": sorted(old), "moves": moves, "manifest": manifest}
         write_durable(self.out / TEMPORARY / JOURNAL, json.dumps(journal).encode())
         finish(self.out)
 
 
-def finish(out: Path) -> None:
-    """Bring a commit to its end, if one was begun."""
+def finish(out: Path) -> bool:
+    """Bring a commit to its end, if one was begun; answer whether."""
     path = out / TEMPORARY / JOURNAL
     journal = read_journal(out, {"old", "moves", "manifest"})
     if journal is None:
-        return
+        return False
     (out / SUCCESS).unlink(missing_ok=True)
     sync_directory(out)
     if journal["old"]:
@@ -139,7 +166,8 @@ def finish(out: Path) -> None:
     write_durable(out / MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
     write_durable(out / SUCCESS, b"")
     path.unlink()
-    shutil.rmtree(out / TEMPORARY)
+    discard_jobs(out)  # attempts that lost a race may still write there
+    return True
 
 
 def _remove(out: Path, name: str) -> None:

@@ -134,7 +134,10 @@ def export_parquet(
     splits = [split for plan in plans for split in plan.splits]
     names = [_split_name(split) for split in splits]
     with ExportFolder(
-        out, _job_name(source.options, columns, compression), overwrite=overwrite
+        out,
+        _job_name(source.options, columns, compression),
+        stores=source.stores,
+        overwrite=overwrite,
     ) as folder:
         kept = {
             name: parts

@@ -88,7 +88,7 @@ def build_index(
 ) -> RebuildReport:
     """As `rebuild_index`, by whatever runs the tasks."""
     began = time.perf_counter()
-    with PartOutput(out, PART, store=source.location.root, overwrite=overwrite) as output:
+    with PartOutput(out, PART, store=source.location, overwrite=overwrite) as output:
         reports, built = _build(runner, source, output.job_folder)
         files = name_files(built)
         splits = [report.split for report in reports]

@@ -113,7 +113,7 @@ def build_queues(
 ) -> RebuildReport:
     """As `rebuild_consume_queues`, by whatever runs the tasks."""
     began = time.perf_counter()
-    with PartOutput(out, PART, store=source.location.root, overwrite=overwrite) as output:
+    with PartOutput(out, PART, store=source.location, overwrite=overwrite) as output:
         job = _QueueJob(runner, source, output.job_folder)
         job.run()
         output.commit(job.files, job.facts())

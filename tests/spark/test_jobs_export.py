@@ -16,7 +16,7 @@ import rmqcore
 from rmqcore.engine.durable import write_durable
 from rmqcore.errors import StoreLockedError, TargetNotEmptyError
 from rmqcore.spark import export_folder, job_export
-from rmqcore.spark.commit import lock_directory
+from rmqcore.spark.commit_folder import lock_directory
 from rmqcore.spark.export_task import ExportTask, export_split
 from rmqcore.spark.job_export import ExportReport, export_parquet
 
@@ -258,7 +258,7 @@ def test_a_commit_that_was_killed_is_brought_to_its_end(tmp_path: Path, overwrit
                 if (out / "_SUCCESS").exists():
                     assert written(out) in (before, expected)
         if not done and (out / "_temporary" / "commit.json").exists():
-            with pytest.raises(TargetNotEmptyError):
+            with pytest.raises(TargetNotEmptyError, match="it is complete now"):
                 export([f"b={store}"], out)  # it first finishes what was begun
             assert written(out) == expected
             assert (out / "_SUCCESS").exists()
@@ -283,13 +283,13 @@ def die_at_step(patch: pytest.MonkeyPatch, step: int) -> None:
 
     real = export_folder.finish
 
-    def finish(out: Path) -> None:
+    def finish(out: Path) -> bool:
         if not (out / "_temporary" / "commit.json").exists():
-            return
+            return False
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(Path, "rename", counted(Path.rename))
             inner.setattr(Path, "unlink", counted(Path.unlink))
             inner.setattr(export_folder, "write_durable", counted(write_durable))
-            real(out)
+            return real(out)
 
     patch.setattr(export_folder, "finish", finish)

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from rmqcore.errors import StoreError, StoreLockedError, TargetNotEmptyError
-from rmqcore.spark.commit import PartOutput, StagedFile, local_folder
+from rmqcore.spark.commit import PartOutput, StagedFile
 from rmqcore.spark.commit_attempt import Attempt
+from rmqcore.spark.commit_folder import local_folder
+from rmqcore.spark.store_location import StoreLocation
 
+STORE = StoreLocation("b", "/store")
 FILES = {"T/0/00": b"one", "T/1/00": b"two", "Other/0/00": b"three"}
 
 
@@ -54,7 +57,7 @@ def build(
     *,
     overwrite: bool = False,
 ) -> None:
-    with PartOutput(out, part, store=store, overwrite=overwrite) as output:
+    with PartOutput(out, part, store=StoreLocation("b", store), overwrite=overwrite) as output:
         output.commit(stage(output, files), {"records": len(files)})
 
 
@@ -128,7 +131,9 @@ def test_a_part_of_another_store(tmp_path: Path) -> None:
     build(tmp_path, store="/other", overwrite=True)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 2}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"version": 2}', '{"version": 1}', '{"version": 1, "parts": {"index": 1}}']
+)
 def test_a_manifest_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(TargetNotEmptyError, match=r"manifest\.json"):
@@ -137,7 +142,7 @@ def test_a_manifest_that_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_one_job_at_a_time(tmp_path: Path) -> None:
-    with PartOutput(tmp_path, "consumequeue", store="/store") as output:
+    with PartOutput(tmp_path, "consumequeue", store=STORE) as output:
         with pytest.raises(StoreLockedError):
             build(tmp_path)
         output.commit(stage(output, FILES), {})
@@ -155,7 +160,7 @@ def test_where_it_can_be(tmp_path: Path) -> None:
 
 
 def fail(out: Path, error: BaseException) -> None:
-    with PartOutput(out, "consumequeue", store="/store") as output:
+    with PartOutput(out, "consumequeue", store=STORE) as output:
         stage(output, {"New/0/00": b"new"})
         raise error
 
@@ -182,7 +187,7 @@ def test_a_job_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"longer")])
 def test_workers_that_write_elsewhere(tmp_path: Path, change: Callable[[Path], object]) -> None:
     """A folder of the same name on each machine is not one folder."""
-    with PartOutput(tmp_path, "consumequeue", store="/store") as output:
+    with PartOutput(tmp_path, "consumequeue", store=STORE) as output:
         staged = stage(output, FILES)
         change(output.job_folder / staged["T/0/00"].staged)
         with pytest.raises(StoreError, match=r"one folder|has 6 bytes, expected 3"):
@@ -191,7 +196,7 @@ def test_workers_that_write_elsewhere(tmp_path: Path, change: Callable[[Path], o
 
 
 def test_a_task_that_outlives_its_job_writes_nothing(tmp_path: Path) -> None:
-    with PartOutput(tmp_path, "consumequeue", store="/store") as output:
+    with PartOutput(tmp_path, "consumequeue", store=STORE) as output:
         attempt = Attempt(output.job_folder)
         assert attempt.folder.is_dir()
     for late in (attempt, Attempt(output.job_folder)):

@@ -1,0 +1,140 @@
+"""The folder that a job is told to write into: where it may be, who holds it, what earlier jobs left in its ``_temporary``."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote
+
+from rmqcore.errors import StoreLockedError, TargetNotEmptyError
+from rmqcore.spark.store_location import StoreLocation
+
+TEMPORARY = "_temporary"
+JOURNAL = "commit.json"
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_OURS = re.compile(
+    r"[0-9a-f]{16}|[0-9a-f]{32}|\.trash-[0-9a-f]{32}|commit\.json|\.commit\.json\.tmp"
+)
+"""Names of jobs and what they leave: of an export, of a rebuild, half removed, journal, half a journal."""
+
+
+def local_folder(out: str | os.PathLike[str]) -> Path:
+    """Give the absolute path of a folder that is mounted here; of a ``file:`` URI its path.
+
+    Raises
+    ------
+    ValueError
+        It lies on a filesystem that cannot rename, or is no path at all.
+    """
+    text = os.fspath(out)
+    if not text:
+        raise ValueError("out is empty: it names a folder")
+    if text.startswith("file:/"):
+        text = unquote(re.sub(r"^file:(//[^/]*)?", "", text))
+    elif _URI.match(text):
+        raise ValueError(
+            f"out={text!r}: the job writes into a folder that driver and workers have mounted (local disk, NFS); copy it "
+            "there afterwards"
+        )
+    return Path(text).absolute()
+
+
+def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[str]) -> None:
+    """See that neither side of a job harms the other.
+
+    Parameters
+    ----------
+    out : Path
+    stores : iterable of StoreLocation
+        What is read.
+    names : iterable of str
+        What the job makes, replaces or removes in `out`.
+
+    Raises
+    ------
+    ValueError
+        `out` is a store or lies in one; or a store lies where the job puts something.
+    """
+    real_out = Path(os.path.realpath(out))
+    for store in stores:
+        if not store.is_local:
+            continue
+        root = Path(os.path.realpath(store.root))
+        if real_out.is_relative_to(root):
+            raise ValueError(f"{out} lies in the store {store.root}, into which no job writes")
+        for name in names:
+            if root.is_relative_to(real_out / name):
+                raise ValueError(
+                    f"{out / name} is where the job writes, and the store {store.root} lies there"
+                )
+
+
+def lock_directory(folder: Path) -> int:
+    """Give a descriptor of the folder with a lock that ends when it is closed or the process dies.
+
+    A filesystem that knows no such locks gives none: then nothing stops two jobs, of which one fails.
+
+    Raises
+    ------
+    StoreLockedError
+        Another job has it, or has removed the folder meanwhile.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    held = False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = os.fstat(fd).st_nlink == 0  # by a job that failed, and took away the folder it made
+    except OSError as error:
+        held = error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
+    if held:
+        os.close(fd)
+        raise StoreLockedError(f"another job writes to {folder}")
+    return fd
+
+
+def refuse_foreign_work(out: Path) -> None:
+    """Spark's own writers, and others, also work in a folder of this name: what they have there is not ours to remove.
+
+    Raises
+    ------
+    TargetNotEmptyError
+    """
+    temporary = out / TEMPORARY
+    with suppress(FileNotFoundError):
+        foreign = sorted(name for name in os.listdir(temporary) if not _OURS.fullmatch(name))
+        if foreign:
+            raise TargetNotEmptyError(
+                f"{temporary} holds {foreign[0]}, which no job of rmqcore left: something else writes to {out}"
+            )
+
+
+def discard_jobs(out: Path, keep: str | None = None) -> None:
+    """Remove what jobs left behind: first under another name, so that a task of theirs that still runs finds nothing there.
+
+    Parameters
+    ----------
+    out : Path
+    keep : str, optional
+        Name of a job that is left.
+    """
+    temporary = out / TEMPORARY
+    with suppress(FileNotFoundError):
+        for job in list(temporary.iterdir()):
+            if job.name == keep:
+                continue
+            if not job.is_dir():
+                job.unlink(missing_ok=True)
+                continue
+            trash = temporary / f".trash-{uuid.uuid4().hex}"
+            job.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+        with suppress(OSError):  # a task that still runs made something: the next job removes it
+            temporary.rmdir()
