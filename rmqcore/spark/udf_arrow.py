@@ -35,12 +35,21 @@ def check_mode(mode: str) -> Mode:
 
 
 def narrow(array: pa.Array) -> pa.Array:
-    """The array as binary or string with 32-bit offsets: itself where it is."""
+    """The array as binary or string with 32-bit offsets: itself where it is.
+
+    Raises
+    ------
+    TypeError
+        It holds neither bytes nor text.
+    """
     kind = array.type
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return array
     text = pa.types.is_large_string(kind) or getattr(pa.types, "is_string_view", bool)(kind)
-    return array.cast(pa.string() if text else pa.binary())
+    try:
+        return array.cast(pa.string() if text else pa.binary())
+    except pa.ArrowNotImplementedError:
+        raise TypeError(f"a column of binary or string is expected, not of {kind}") from None
 
 
 def kernels(array: pa.Array) -> Values:

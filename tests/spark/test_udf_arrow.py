@@ -163,6 +163,15 @@ def test_a_missing_library_is_no_null(monkeypatch: pytest.MonkeyPatch) -> None:
         udf_arrow.decompress_body(pa.array([b"body"]), flags)
 
 
+@pytest.mark.parametrize("column", [pa.array([5]), pa.array([{"a": 1}]), pa.array([[b"x"]])])
+def test_a_column_of_another_type_is_named(column: Any) -> None:
+    """Of ``rmq_body_crc(queue_id)`` it was said that Arrow has no function cast_binary for int32."""
+    with pytest.raises(
+        TypeError, match=r"a column of binary or string is expected, not of (int64|struct|list)"
+    ):
+        udf_arrow.body_crc(column)
+
+
 def test_columns_of_nulls_alone_are_columns_of_nulls() -> None:
     nothing = pa.nulls(3)
     for kernel in (udf_arrow.body_crc, udf_arrow.java_hash, udf_arrow.decode_properties):
