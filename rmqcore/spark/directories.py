@@ -15,6 +15,7 @@ from rmqcore.spark.filesystem import RemoteFilesystem, split_uri
 from rmqcore.spark.filesystem_options import Options
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -71,9 +72,9 @@ def directories_of(text: str, options: Options) -> tuple[Directories, str]:
     ValueError
         An option that the filesystem does not have.
     """
-    if text.startswith("file:"):
-        local = unquote(re.sub(r"^file:(//[^/]*)?", "", text))
-        return LocalDirectories(), _absolute(local)
+    local = _FILE.match(text)
+    if local is not None:
+        return LocalDirectories(), _absolute(unquote(text[local.end() :]))
     if _SCHEME.match(text):
         filesystem, path = split_uri(text, options)
         return RemoteDirectories(filesystem), path

@@ -134,7 +134,8 @@ def split_uri(uri: str, options: Options) -> tuple[RemoteFilesystem, str]:
     if match is None:
         raise ValueError(f"{redact(uri, options)} is no URI")
     fsspec = uses_fsspec(options)
-    scheme = match["scheme"] if fsspec else ALIASES.get(match["scheme"], match["scheme"])
+    scheme = match["scheme"].lower()
+    scheme = scheme if fsspec else ALIASES.get(scheme, scheme)
     host, more = match["host"], dict(parse_qsl(match["query"] or ""))
     user, _, secret = host.rpartition("@")[0].partition(":")
     if secret and (fsspec or scheme != "s3"):

@@ -79,6 +79,7 @@ def test_a_scheme_that_nobody_knows() -> None:
     [
         ("s3://bucket/a/b/", "s3://bucket", "/a/b"),
         ("s3a://bucket", "s3://bucket", ""),
+        ("S3://bucket/store", "s3://bucket", "/store"),
         ("s3://bucket/broker-?/st re%20", "s3://bucket", "/broker-?/st re%20"),
         ("gcs://bucket/a", "gs://bucket", "/a"),
         ("hdfs://nn:8020/a", "hdfs://nn:8020", "/a"),

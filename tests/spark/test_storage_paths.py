@@ -31,6 +31,7 @@ def test_one_store_is_named_by_its_directory(tmp_path: Path) -> None:
     assert named(f"{tmp_path}/broker-a/") == {"broker-a": str(tmp_path / "broker-a")}
     assert named(tmp_path / "broker-a") == {"broker-a": str(tmp_path / "broker-a")}
     assert named(f"file://{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
+    assert named(f"FILE://{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
     assert named(f"file:{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
 
 
