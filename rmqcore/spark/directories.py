@@ -19,6 +19,11 @@ _FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)
 _WILDCARD = re.compile(r"[*?\[]")
 
 
+def utf8_text(name: str) -> str:
+    """The name of a file as Arrow and Spark can have it: bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode(errors="replace")
+
+
 class Directories(Protocol):
     """Lists directories by path."""
 

@@ -15,6 +15,7 @@ from rmqcore.spark.directories import (
     RemoteDirectories,
     directories_of,
     expand,
+    utf8_text,
 )
 from rmqcore.spark.filesystem_options import Options
 from rmqcore.spark.store_location import StoreLocation
@@ -111,7 +112,7 @@ def _store_at(where: Directories, found: Found, name: str) -> StoreLocation:
     named_by = root if log == "commitlog" else found.path
     name = name or found.matched or named_by.rpartition("/")[2] or where.shown(root)
     storage = where.filesystem.options if isinstance(where, RemoteDirectories) else ()
-    return StoreLocation(name, where.shown(root), storage, log)
+    return StoreLocation(utf8_text(name), where.shown(root), storage, log)
 
 
 def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> str:

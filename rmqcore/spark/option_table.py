@@ -160,7 +160,8 @@ OPTIONS = (
         "verify_crc",
         values.one_of("off", "column", "fail"),
         "off",
-        "``column`` adds the column crc_ok; with ``fail`` a message that fails its CRC fails the query.",
+        "``column`` adds the column crc_ok where no columns are named; with ``fail`` a message that fails its CRC fails the "
+        "query.",
         tables=_MESSAGES,
     ),
     Option(

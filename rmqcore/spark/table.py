@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rmqcore.spark.directories import utf8_text
 from rmqcore.spark.locations import StoreLocation, find_stores
 from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.schema import arrow_schema
@@ -65,6 +66,10 @@ def batch_of(columns: tuple[Column, ...], values: dict[str, Any], count: int) ->
     arrays = []
     for column in columns:
         value = values[column.name]
+        if column.type == "string":
+            value = (
+                [utf8_text(one) for one in value] if isinstance(value, list) else utf8_text(value)
+            )
         of_type = schema.field(column.name).type
         if column.type == "timestamp":
             arrays.append(pa.array(value, pa.int64()).view(of_type))

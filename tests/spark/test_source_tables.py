@@ -291,6 +291,19 @@ def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) ->
     assert table_of(root, startingPhyOffset=131_072).parts()
 
 
+def test_names_that_are_no_utf8(golden: Path, tmp_path: Path) -> None:
+    """One such directory, of a store or in its consumequeue/, and every query of it failed with a UnicodeEncodeError."""
+    root = tmp_path / os.fsdecode(b"broker-\xff") / "store"
+    shutil.copytree(store_of(golden, "delay"), root)
+    queue = next((root / "consumequeue").iterdir())
+    queue.rename(queue.with_name(os.fsdecode(b"\xfe")))
+    for table in ("messages", "queues", "consumequeue", "segments", "index"):
+        rows = read_table(tmp_path / "*" / "store", table=table)
+        assert {row["broker"] for row in rows} == {"broker-\N{REPLACEMENT CHARACTER}"}
+    queues = read_table(tmp_path / "*" / "store", table="queues")
+    assert "\N{REPLACEMENT CHARACTER}" in {row["topic"] for row in queues}
+
+
 def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
     """A read from queue offset 5 of a queue of which 0 to 18 were cleaned away began with 19, and said nothing."""
     root = golden / "crash_expired" / "input"
