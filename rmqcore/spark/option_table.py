@@ -66,7 +66,7 @@ OPTIONS = (
         "properties",
         values.one_of("map", "string", "none"),
         "map",
-        "The column ``properties``: a map; a string as stored (``NAME\\x01VALUE\\x02``...); left out.",
+        "The column ``properties``: a map; a string in the form of records (``NAME\\x01VALUE\\x02``...); left out.",
         tables=_MESSAGES,
     ),
     Option("topics", "topics", values.some_texts, "", "Any of these topics.", tables=_QUEUES),
