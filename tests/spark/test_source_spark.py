@@ -16,6 +16,7 @@ from spark_tables import read_table, table_of
 
 import rmqcore.spark
 from rmqcore.errors import NotAStoreError
+from rmqcore.spark.versions import PUSH_FILTERS, pyspark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -165,6 +166,7 @@ def test_a_condition_on_columns_that_are_not_asked_for(spark: SparkSession, gold
     assert rows_of(rmqcore.spark.read(spark, root, columns=names, where=where)) == rows_of(frame)
 
 
+@pytest.mark.skipif(pyspark_version() < PUSH_FILTERS, reason="PySpark hands no filters down")
 def test_filters_go_down_to_the_scan(spark: SparkSession, golden: Path) -> None:
     root = store_of(golden, "basic")
     frame = rmqcore.spark.read(spark, root, columns=["topic", "queue_id", "phy_offset"])

@@ -9,6 +9,7 @@ import pytest
 
 import rmqcore
 from rmqcore import codec, sysflag
+from rmqcore.spark.versions import pyspark_version
 
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BAD = [None, b"", b"no record", bytes(200)]
+ARROW_UDFS = (4, 1)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def raw(
 
 def test_the_struct_holds_what_the_codec_gives(raw: DataFrame, records: list[bytes]) -> None:
     rows = raw.select(udf.decode_message("raw").alias("m")).collect()
-    found = {row.m.phy_offset: row.m for row in rows if row.m is not None}
+    found = {row.m.phy_offset: row.m for row in rows if row.m and row.m.phy_offset is not None}
     assert len(rows) == len(records) + len(BAD) + 2
     assert len(found) == len(records)
     for record in records:
@@ -69,6 +71,9 @@ def test_one_call_decodes_for_all_fields_of_a_select(raw: DataFrame, capfd: Any)
     assert capfd.readouterr().out.count("decode_message(raw") == 1
 
 
+@pytest.mark.skipif(
+    pyspark_version() < ARROW_UDFS, reason="UDFs through pandas give a struct of nulls"
+)
 def test_malformed_records_are_null_or_say_why(spark: SparkSession, raw: DataFrame) -> None:
     counted = spark.sql(
         "select count(*) as malformed, count(distinct rmq_corrupt_reason(raw)) as reasons from raw_records "
@@ -101,7 +106,7 @@ def test_the_plain_functions_from_sql(spark: SparkSession, raw: DataFrame) -> No
         "select count(*) as messages, count_if(rmq_body_crc(m.body) <> m.body_crc) as crcs, "
         "count_if(rmq_java_hash(m.tags) <> rmq_tags_code(m.tags)) as tags, "
         "count_if(rmq_decompress_body(m.body, m.sys_flag) is null) as bodies "
-        "from (select rmq_decode_message(raw) as m from raw_records) where m is not null"
+        "from (select rmq_decode_message(raw) as m from raw_records) where m.phy_offset is not null"
     ).first()
     assert wrong is not None
     assert tuple(wrong) == (2000, 0, 0, 0)
