@@ -9,7 +9,7 @@ import typer
 from rmqcore.cli import filters
 from rmqcore.cli.bodies import BodyMode
 from rmqcore.cli.errors import OK
-from rmqcore.cli.spark_rows import plain_row, show_rows
+from rmqcore.cli.spark_rows import plain_rows, show_rows
 from rmqcore.cli.spark_session import (
     Conf,
     Log,
@@ -75,7 +75,7 @@ def find(
         )
         if limit is not None:
             frame = frame.limit(limit)
-        rows = [plain_row(row.asDict(), body) for row in frame.collect()]
+        rows = plain_rows(frame, body)
     rows.sort(key=lambda row: (str(row.get("broker")), row.get("phy_offset") or 0))
     show_rows("messages", rows, [name for name in SHOWN if not rows or name in rows[0]], as_json=json)  # fmt: skip
     return OK

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -14,16 +14,48 @@ from rich.table import Table
 from rmqcore.cli.bodies import BodyMode
 from rmqcore.cli.output import print_json, printable, stdout_is_terminal, terminal_console
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def plain_row(row: dict[str, Any], body: BodyMode = BodyMode.text) -> dict[str, Any]:
-    """A row as JSON values: times in ISO 8601 and UTC, bytes as `body` says."""
-    return {name: _plain(value, body) for name, value in row.items()}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def plain_rows(frame: DataFrame, body: BodyMode = BodyMode.text) -> list[dict[str, Any]]:
+    """Run a query; give its rows as JSON values: times in ISO 8601 and UTC, bytes as `body` says.
+
+    A time that no calendar of Python has, before the year 1 or behind 9999, is its milliseconds since 1970.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+    times = {
+        field.name for field in frame.schema.fields if field.dataType.typeName() == "timestamp"
+    }
+    # As numbers: PySpark fails where a row has a time that Python has not, and gives the others in this process' zone.
+    plain = frame.select(
+        *(F.unix_micros(name).alias(name) if name in times else name for name in frame.columns)
+    )
+    return [plain_row(row.asDict(), body, times) for row in plain.collect()]
+
+
+def plain_row(
+    row: dict[str, Any], body: BodyMode = BodyMode.text, times: Collection[str] = ()
+) -> dict[str, Any]:
+    """A row as JSON values; the columns of `times` are microseconds since 1970."""
+    return {
+        name: _time(value) if name in times else _plain(value, body) for name, value in row.items()
+    }
+
+
+def _time(microseconds: int | None) -> str | int | None:
+    if microseconds is None:
+        return None
+    try:
+        return (EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return microseconds // 1000
 
 
 def _plain(value: Any, body: BodyMode) -> Any:
-    if isinstance(value, datetime):
-        # Spark gives times without a zone, in that of this process.
-        return value.astimezone(UTC).isoformat(timespec="milliseconds")
     if isinstance(value, bytes | bytearray):
         return _body(bytes(value), body)
     if isinstance(value, list):

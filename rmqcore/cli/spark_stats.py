@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqcore.cli import filters
 from rmqcore.cli.errors import OK
-from rmqcore.cli.spark_rows import plain_row, show_rows
+from rmqcore.cli.spark_rows import plain_rows, show_rows
 from rmqcore.cli.spark_session import (
     Conf,
     Log,
@@ -45,7 +45,6 @@ def topic_stats(
     with spark_session(master, conf, log, what="topic-stats", no_progress=no_progress) as spark:
         from rmqcore.spark import topic_stats as stats
 
-        found = stats(spark, stores, **options).orderBy("topic", "hour").collect()
-        rows = [plain_row(row.asDict()) for row in found]
+        rows = plain_rows(stats(spark, stores, **options).orderBy("topic", "hour"))
     show_rows("topics", rows, SHOWN, as_json=json)
     return OK

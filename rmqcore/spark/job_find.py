@@ -52,7 +52,8 @@ def find(
         Only these topics.
     **options
         Those of ``table=messages``. Also ``useIndex``: ask the IndexFiles instead of reading the stores. Much faster, and as
-        complete as they are: what the log lost from the index, or never had there, is not found.
+        complete as they are: what the log lost from the index, or never had there, is not found. A store of which no file
+        of the index can be asked is an error.
 
     Returns
     -------
@@ -65,6 +66,8 @@ def find(
         Neither keys nor ids, or a wrong option.
     NotAStoreError, FileNotFoundError
         A path that is no store.
+    StoreError
+        An index that was to be asked is missing or broken.
     """
     given = dict(options)
     use_index = _flag(given, "useindex")

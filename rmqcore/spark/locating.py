@@ -9,7 +9,7 @@ from rmqcore._native.codec import MessageView
 from rmqcore._native.index import key_hash
 from rmqcore.engine.index_query import has_key
 from rmqcore.engine.msg_id import phy_offset_of_msg_id
-from rmqcore.engine.paths import MAX_OFFSET
+from rmqcore.errors import StoreError
 from rmqcore.offline.files import LogFile
 from rmqcore.offline.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.window import record_at
@@ -59,7 +59,13 @@ class Located:
 
 
 def locate(task: LocateTask) -> Located:
-    """Look ids and keys up."""
+    """Look ids and keys up.
+
+    Raises
+    ------
+    StoreError
+        The IndexFiles are asked, and cannot answer.
+    """
     files = task.store.log_files()
     places: set[int] = set()
     found: set[str] = set()
@@ -86,6 +92,7 @@ def _by_index(
         topics = tuple(name for name, is_dir in task.store.names("consumequeue").items() if is_dir)
     with task.store.local_copy("index") as paths:
         readers = find_index_files(paths)
+        _check_index(task.store, readers, topics, files)
         for topic in topics:
             for text, kind in asked:
                 for message in _messages(task, readers, files, key_hash(topic, text)):
@@ -93,17 +100,42 @@ def _by_index(
                         yield text, message
 
 
+def _check_index(
+    store: StoreLocation,
+    readers: list[IndexFileReader],
+    topics: tuple[str, ...],
+    files: list[LogFile],
+) -> None:
+    """Tell "nothing is there" from "nobody knows": an index that is gone or broken would find nothing."""
+    advice = "without useIndex the log itself is read"
+    if not any(reader.header.index_count > 1 for reader in readers):
+        if files and record_at(files, files[0].file_from_offset) is not None:
+            raise StoreError(
+                f"{store.root}/index has no entries, and the log has messages: {advice}"
+            )
+        return
+    if not topics:
+        raise StoreError(
+            f"{store.root}/consumequeue names no topic, and the index knows keys only together with theirs: give the topics, "
+            f"or {advice}"
+        )
+    for reader in readers:
+        if reader.slot_count is None and reader.header.index_count > 1:
+            raise StoreError(
+                f"{store.root}/index/{reader.path.name} is damaged: its header says {reader.header.index_count} entries, and in "
+                f"{reader.size} bytes no number of hash slots fits them; {advice}"
+            )
+
+
 def _messages(
     task: LocateTask, readers: list[IndexFileReader], files: list[LogFile], wanted: int
 ) -> Iterator[MessageView]:
     """Messages that the index has for a hash, collisions among them."""
-    since = task.options.starting_timestamp or 0
-    until = task.options.ending_timestamp
-    # The index keeps whole seconds since its file begins: a second more on either side loses nothing.
-    begin_ms = max(0, since - 1000)
-    end_ms = MAX_OFFSET if until is None else until + 1000
+    # The index keeps whole seconds since its file begins: a second more loses nothing. What was stored before that, by a clock
+    # that was set back, is there as if at the beginning: so no end is asked for, and the records themselves tell.
+    begin_ms = max(0, (task.options.starting_timestamp or 0) - 1000)
     for reader in readers:
-        for phy_offset in reader.find(wanted, begin_ms, end_ms, reader.header.index_count):
+        for phy_offset in reader.find(wanted, begin_ms, limit=reader.header.index_count):
             message = record_at(files, phy_offset)
             if message is not None:
                 yield message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -77,10 +76,13 @@ def test_every_verb_has_an_example(rmqcore: Run, verb: str) -> None:
 
 
 def test_rows_as_json_values() -> None:
-    row = {"at": datetime(2026, 1, 2, tzinfo=UTC), "body": b"a\xff", "n": 1, "tags": [1.5]}
-    assert plain_row(row) == {
+    row = {"at": 1_767_312_000_000_999, "body": b"a\xff", "n": 1, "tags": [1.5]}
+    assert plain_row(row, times=["at"]) == {
         "at": "2026-01-02T00:00:00.000+00:00", "body": "a\ufffd", "n": 1, "tags": [1.5],
     }  # fmt: skip
+    for microseconds in (253_402_300_800_000_000, -62_135_596_800_000_001, -(2**63)):
+        assert plain_row({"at": microseconds}, times=["at"]) == {"at": microseconds // 1000}
+    assert plain_row({"at": None}, times=["at"]) == {"at": None}
     assert plain_row(row, BodyMode.base64)["body"] == "Yf8="
     assert plain_row(row, BodyMode.none)["body"] is None
     assert len(plain_row(row, BodyMode.sha256)["body"]) == 64

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from built_store import BuiltStore
 
 import rmqcore
 from rmqcore.cli import main
@@ -59,6 +60,20 @@ def test_statistics_and_find(run: Any, golden: Path) -> None:
     assert (code, row["broker"], row["uniq_key"], row["body"]) == (0, "b", view.uniq_key, None)
     code, found, _ = run("find", store, "--key", "no such key", "--use-index")
     assert (code, found) == (0, {"messages": []})
+
+
+def test_a_time_that_no_calendar_has(run: Any, tmp_path: Path) -> None:
+    """One message stored in the year 10000 ended both verbs with "year 10000 is out of range": PySpark has no such time."""
+    store = BuiltStore(tmp_path).fill(3)
+    store.write_log()
+    year_10000 = 253_402_300_800_000
+    # Behind the place of STORETIMESTAMP in a record with IPv4 hosts there is no checksum over it.
+    store.change_log(store.records[1].phy_offset + 56, year_10000.to_bytes(8, "big"))
+    code, found, _ = run("find", tmp_path, "--key", "K1")
+    assert (code, [row["store_timestamp"] for row in found["messages"]]) == (0, [year_10000])
+    code, found, _ = run("topic-stats", tmp_path)
+    assert code == 0
+    assert {row["hour"] for row in found["topics"]} >= {year_10000, "2023-11-14T22:00:00.000+00:00"}
 
 
 def test_compare(run: Any, golden: Path) -> None:
