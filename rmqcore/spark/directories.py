@@ -69,6 +69,11 @@ class RemoteDirectories:
         return self.filesystem.uri(path)
 
 
+def is_uri(text: str) -> bool:
+    """Whether a path is one with a scheme."""
+    return bool(_FILE.match(text) or _SCHEME.match(text))
+
+
 def directories_of(text: str, options: Options) -> tuple[Directories, str]:
     """What lists directories for a path or URI, and the path in there.
 

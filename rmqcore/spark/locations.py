@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.reader import holds_log_files, holds_store
@@ -15,12 +16,13 @@ from rmqcore.spark.directories import (
     RemoteDirectories,
     directories_of,
     expand,
+    is_uri,
     utf8_text,
 )
 from rmqcore.spark.filesystem_options import Options
 from rmqcore.spark.store_location import StoreLocation
 
-__all__ = ["StoreLocation", "find_stores", "given_paths"]
+__all__ = ["StoreLocation", "absolute_paths", "find_stores", "given_paths"]
 
 _NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
 _SHOWN_STORES = 3
@@ -92,12 +94,28 @@ def given_paths(
 def _stores_of(text: str, options: Options) -> list[StoreLocation]:
     if not text:  # it would be the working directory
         raise ValueError("one of the paths is empty")
-    name = ""
-    named = _NAMED.fullmatch(text)
-    if named is not None and not os.path.lexists(text):
-        name, text = named["name"], named["path"]
+    name, text = _name_and_path(text)
     where, path = directories_of(text, options)
     return [_store_at(where, found, name) for found in expand(where, path)]
+
+
+def _name_and_path(text: str) -> tuple[str, str]:
+    """``name=path`` in two; without a name that is empty."""
+    named = _NAMED.fullmatch(text)
+    if named is None or os.path.lexists(text):
+        return "", text
+    return named["name"], named["path"]
+
+
+def absolute_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The single paths in what a user gave, local ones absolute: for another process, whose working directory may be another."""
+    found = []
+    for text in given_paths(path):
+        name, where = _name_and_path(text)
+        if where and not is_uri(where):
+            where = os.path.join(Path.cwd(), where)
+        found.append(f"{name}={where}" if name else where)
+    return found
 
 
 def _store_at(where: Directories, found: Found, name: str) -> StoreLocation:

@@ -6,9 +6,9 @@ import logging
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqcore.spark.locations import absolute_paths
 from rmqcore.spark.options import SourceOptions, texts_of
 from rmqcore.spark.schema import columns_of, known_columns
 from rmqcore.spark.versions import PUSH_FILTERS, check_versions
@@ -99,12 +99,9 @@ def read(
     return frame if wanted == chosen else frame.select(*chosen)
 
 
-def path_text(path: Paths) -> object:
-    """A path as the option carries it; one that is there is made absolute, since Spark's workers may run elsewhere."""
-    if isinstance(path, str | os.PathLike):
-        text = os.fspath(path)
-        return str(Path(text).absolute()) if os.path.lexists(text) else text
-    return [path_text(one) for one in path]
+def path_text(path: Paths) -> list[str]:
+    """Paths as the option carries them: absolute, since Spark plans where it was started, and its workers run elsewhere."""
+    return absolute_paths(path)
 
 
 def _named_in(where: Any, options: SourceOptions, chosen: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import rmqcore
 from rmqcore.errors import NotAStoreError, StoreError
-from rmqcore.spark.locations import StoreLocation, find_stores, given_paths
+from rmqcore.spark.locations import StoreLocation, absolute_paths, find_stores, given_paths
 
 
 def made(*roots: Path) -> None:
@@ -33,6 +33,20 @@ def test_one_store_is_named_by_its_directory(tmp_path: Path) -> None:
     assert named(f"file://{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
     assert named(f"FILE://{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
     assert named(f"file:{tmp_path}/broker-a") == {"broker-a": str(tmp_path / "broker-a")}
+
+
+def test_paths_for_a_process_that_runs_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an os.chdir in a notebook Spark's planner, which runs where Spark was started, found nothing by a relative glob."""
+    made(tmp_path / "a", tmp_path / "x=y")
+    monkeypatch.chdir(tmp_path)
+    given = "a,b*,n=a,x=y,/c/d,s3://bucket/e,n=s3://bucket/e,file:/f,n=/g"
+    here = str(tmp_path)
+    assert absolute_paths(given) == [
+        f"{here}/a", f"{here}/b*", f"n={here}/a", f"{here}/x=y", "/c/d", "s3://bucket/e", "n=s3://bucket/e", "file:/f", "n=/g",
+    ]  # fmt: skip
+    assert absolute_paths([Path("a"), ""]) == [f"{here}/a", ""]
 
 
 def test_an_empty_path_in_a_list_is_not_the_working_directory(
