@@ -18,6 +18,9 @@ TRANSACTION_TOPICS = frozenset({"RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HA
 
 Mask = npt.NDArray[np.bool_]
 
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
+"""Of all queue offsets that a record can say, also one whose header is damaged."""
+
 
 class RowChoice:
     """The options topicsPattern, includeTransactionHalf, startingOffsets and endingOffsets.
@@ -88,7 +91,7 @@ class RowChoice:
 
 
 class _QueueBounds:
-    """The first queue offset and the one behind the last, by topic number and queue id, in arrays that are searched."""
+    """The first queue offset and the last one, by topic number and queue id, in arrays that are searched."""
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[int, int]] = {}
@@ -110,7 +113,7 @@ class _QueueBounds:
         wanted = topic_ids.astype(np.int64) << 32 | queue_ids.astype(np.int64)
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         unbound = self._keys[at] != wanted
-        inside: Mask = (queue_offsets >= self._lows[at]) & (queue_offsets < self._highs[at])
+        inside: Mask = (queue_offsets >= self._lows[at]) & (queue_offsets <= self._highs[at])
         inside |= unbound
         return inside
 
@@ -118,23 +121,16 @@ class _QueueBounds:
 def _bounds(
     starts: QueueOffsets | str, ends: QueueOffsets | str, broker: str
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """Topic -> queue id -> the first queue offset wanted and the one behind the last, for one store."""
+    """Topic -> queue id -> the first queue offset wanted and the last one, for one store."""
     found: dict[str, dict[int, tuple[int, int]]] = {}
-    last = (1 << 63) - 1
     for place, given in enumerate((starts, ends)):
         if isinstance(given, str):
             continue
         for topic, brokers in given.items():
             for queue_id, queue_offset in brokers.get(broker, {}).items():
+                low, high = found.setdefault(topic, {}).get(queue_id, (_FIRST, _LAST))
                 # earliest is before, and latest behind, every offset
-                value = (
-                    0
-                    if queue_offset == EARLIEST
-                    else last
-                    if queue_offset == LATEST
-                    else queue_offset
-                )
-                low, high = found.setdefault(topic, {}).get(queue_id, (0, last))
+                value = {EARLIEST: _FIRST, LATEST: _LAST}.get(queue_offset, queue_offset - place)
                 found[topic][queue_id] = (value, high) if place == 0 else (low, value)
     return found
 

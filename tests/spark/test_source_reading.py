@@ -16,7 +16,7 @@ import pytest
 from spark_rows import STORES, Row, damage_of, golden_rows, message_rows, only, store_of, time_of
 
 import rmqcore
-from rmqcore import Message
+from rmqcore import Message, codec
 from rmqcore.errors import CompressionError, CorruptMessageError, DataLossError
 from rmqcore.spark.conditions import Conditions
 from rmqcore.spark.locations import find_stores
@@ -303,6 +303,29 @@ def test_most_rows_of_a_batch_cost_no_memory(golden: Path) -> None:
     for split in plan_store(location).splits:
         for batch in read_split(split, columns_of(options), options):
             assert batch.get_total_buffer_size() < 100 * batch.num_rows
+
+
+def test_offsets_that_only_damage_makes(tmp_path: Path) -> None:
+    """No CRC covers a queue offset. One below 0 was left out of a queue that was to be read from its beginning."""
+    data = b""
+    wanted = [-5, 0, 3, (1 << 63) - 1]
+    for queue_offset in wanted:
+        data += codec.encode(
+            Message("t", b"x"),
+            phy_offset=len(data),
+            queue_offset=queue_offset,
+            store_timestamp_ms=1,
+        )
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "store" / "commitlog" / f"{0:020}").write_bytes(data + bytes(4096 - len(data)))
+    for begin, end, expected in ((-2, -1, wanted), (-2, 3, wanted[:2]), (0, -1, wanted[1:])):
+        rows = read(
+            tmp_path / "store",
+            columns="queue_offset",
+            startingOffsets=f'{{"t": {{"store": {{"0": {begin}}}}}}}',
+            endingOffsets=f'{{"t": {{"store": {{"0": {end}}}}}}}',
+        )
+        assert [row["queue_offset"] for row in rows] == expected
 
 
 # ---- values at their edges ----------------------------------------------------------------------------
