@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rmqcore.spark.java import set_java_home
@@ -89,9 +92,40 @@ def _start(
     settings = STATIC | DYNAMIC
     if chosen.startswith("local"):
         settings |= LOCAL
-    for name, value in (settings | dict(given)).items():
+    settings |= dict(given)
+    if "SPARK_REMOTE" not in os.environ:
+        _launch({"spark.master": chosen, "spark.app.name": app_name} | settings)
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.master(chosen).appName(app_name).getOrCreate()
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """Start Java, unless it runs, as the first session would do."""
+    from pyspark import SparkConf, SparkContext
+
+    with interrupts_wait():
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))  # noqa: SLF001
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C wait until the body has ended.
+
+    PySpark that is interrupted before Java has told its port takes away the folder where Java would do so; and Java, which fails
+    there before it looks whether anybody still wants it, stays for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _submitted_master() -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ import pytest
 
 from rmqcore.errors import JavaMissingError, SparkMissingError
 from rmqcore.spark import java, session, versions
+from rmqcore.spark.sessions import interrupts_wait
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,3 +133,54 @@ def test_importing_the_package_loads_neither_pyspark_nor_pyarrow() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+STARTS = "import rmqcore.spark; rmqcore.spark.session('local[1]')"
+
+
+def gateways(parent: int) -> list[int]:
+    """Processes that a process has started and that are PySpark's Java, or the scripts that become it."""
+    found = []
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with suppress(OSError):  # it has ended
+            if b"org.apache.spark.deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ctrl_c_while_java_starts_leaves_no_java(tmp_path: Path) -> None:
+    """PySpark, interrupted before its Java had told a port, left it behind: one more each time, for ever."""
+    command = [sys.executable, "-c", STARTS]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
+    ) as child:
+        started: list[int] = []
+        while child.poll() is None and not started:
+            started = gateways(child.pid)
+        child.send_signal(signal.SIGINT)
+        try:
+            # Java has the same pipes: they end when it does.
+            _, err = child.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.kill(started[0], signal.SIGKILL)
+            raise
+    assert child.returncode == -signal.SIGINT
+    assert err.splitlines()[-1] == b"KeyboardInterrupt"
+
+
+def test_interrupts_wait() -> None:
+    done: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted() -> None:
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done
+    with interrupts_wait():
+        pass
+    assert signal.getsignal(signal.SIGINT) is before
