@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +58,18 @@ Log = Annotated[
         show_default="nowhere",
     ),
 ]
+
+
+_TELLING = [
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:Exception in thread .*?)?((?:[\w$]+\.)+[\w$]*(?:Exception|Error): .*)$",
+        r"^\S+ \S+ ERROR [^:]+: (.*)$",
+        r"^(?:Error: )?(Invalid .*)$",  # what Java says of its own options
+        r"^(?:Error: )(.*)$",
+    )
+]
+"""Lines of Spark's messages that say why it does not start, the most telling first."""
 
 
 def pairs(given: Sequence[str] | None, name: str) -> dict[str, str]:
@@ -166,9 +179,12 @@ def _stderr_to(file: BinaryIO) -> Iterator[None]:
 def _reason(error: Exception, messages: BinaryIO) -> str:
     """What Spark said, else what PySpark says about it."""
     messages.seek(0)
-    lines = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines()]
-    telling = [line for line in lines if "Exception" in line or "Error" in line]
-    return (telling or [str(error).splitlines()[0] if str(error) else type(error).__name__])[0]
+    said = messages.read().decode("utf-8", "replace")
+    for telling in _TELLING:
+        found = telling.search(said)
+        if found is not None:
+            return found[1].strip()
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 @contextmanager

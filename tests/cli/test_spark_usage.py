@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,37 @@ def test_what_is_wrong_is_said_before_spark_starts(
 def test_every_verb_has_an_example(rmqcore: Run, verb: str) -> None:
     text = rmqcore("spark", verb, "--help").out.decode()
     assert f"rmqcore spark {verb}" in text.partition("Example:")[2]
+
+
+NOISE = "26/11/21 15:56:35 WARN NativeCodeLoader: Unable to load native-hadoop library\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "26/11/21 15:52:26 ERROR SparkContext: Error initializing SparkContext.\norg.x.SparkException: Could not parse 'x'\n\tat org\n",
+            "org.x.SparkException: Could not parse 'x'",
+        ),
+        (
+            'Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with spark\n',
+            "org.apache.spark.SparkException: Master must either be yarn or start with spark",
+        ),
+        (
+            "26/11/21 15:57:37 ERROR StandaloneSchedulerBackend: Reason: All masters are unresponsive!\n",
+            "Reason: All masters are unresponsive!",
+        ),
+        (
+            "Invalid maximum heap size: -Xmxzzz\nError: Could not create the Java Virtual Machine.\n",
+            "Invalid maximum heap size: -Xmxzzz",
+        ),
+        ("", "An error occurred"),
+    ],
+)
+def test_why_spark_does_not_start(said: str, reason: str) -> None:
+    """Of a wrong master it said "Error initializing SparkContext.", of one that nobody answers for "An error occurred"."""
+    error = RuntimeError("An error occurred\nmore")
+    assert spark_session._reason(error, io.BytesIO((NOISE + said).encode())) == reason
 
 
 def test_rows_as_json_values() -> None:
