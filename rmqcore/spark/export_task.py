@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 DAY_US = 86_400_000_000
 MANIFEST = "manifest.json"
-CHUNK_BYTES = 96 * 1024 * 1024
-"""What a task gathers before it gives each partition its rows; what is then too little for a row group is written twice."""
+CHUNK_BYTES = 48 * 1024 * 1024
+"""What a task gathers before it gives each partition its rows; what is then too little for a row group is written twice.
+
+A worker took four times that and 230 MiB at its peak, 420 in all; with 96 MiB it was 590, and no faster.
+"""
 
 
 @dataclass(frozen=True)

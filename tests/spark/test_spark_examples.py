@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqcore
+from rmqcore.spark.versions import pyspark_version
 
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
@@ -55,6 +56,7 @@ def test_the_first_minute(
     assert re.search(r"sum\(msg_size\)", capsys.readouterr().out)
 
 
+@pytest.mark.skipif(pyspark_version() < (4, 1), reason="UDFs through pandas give a struct of nulls")
 def test_the_udfs(spark: SparkSession, golden: Path, tmp_path: Path) -> None:
     with rmqcore.read(golden / "basic" / "store") as reader:
         raw = [message.raw for message in reader.messages(topics=["TopicBasicA"])]
