@@ -83,7 +83,7 @@ NOISE = "26/11/21 15:56:35 WARN NativeCodeLoader: Unable to load native-hadoop l
     ("said", "reason"),
     [
         (
-            "26/11/21 15:52:26 ERROR SparkContext: Error initializing SparkContext.\norg.x.SparkException: Could not parse 'x'\n\tat org\n",
+            "26/11/21 15:52:26 ERROR SparkContext: Error initializing it.\norg.x.SparkException: Could not parse 'x'\n\tat org\n",
             "org.x.SparkException: Could not parse 'x'",
         ),
         (
