@@ -20,13 +20,10 @@ from rmqcore.engine.lock import StoreLock
 from rmqcore.engine.paths import StorePaths
 from rmqcore.engine.swap import PARTS, finish_swaps, swap_in
 from rmqcore.errors import StoreError
-from rmqcore.offline.rebuild import RebuildReport
+from rmqcore.offline.rebuild import FOLDER, RebuildReport
 from rmqcore.offline.rebuild import rebuild as rebuild_store
 from rmqcore.offline.store_config import found_sizes
 from rmqcore.opening import open as open_store
-
-FOLDER = "rebuilt"
-"""Where it is built in the store when no other folder is named; brokers do not look at it."""
 
 
 def rebuild(

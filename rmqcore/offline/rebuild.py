@@ -31,6 +31,8 @@ from rmqcore.offline.store_config import found_config
 from rmqcore.offline.walk import Blank, LogWalk, Progress
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 64 << 20
+FOLDER = "rebuilt"
+"""In a store, when no other folder is named; brokers do not look at it."""
 WORKING = ".building"
 ENDED = "torn_tail"
 

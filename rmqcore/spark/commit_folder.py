@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from rmqcore.errors import StoreLockedError, TargetNotEmptyError
+from rmqcore.offline.rebuild import FOLDER
 from rmqcore.spark.store_location import StoreLocation
 
 TEMPORARY = "_temporary"
@@ -61,14 +62,15 @@ def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[st
     Raises
     ------
     ValueError
-        `out` is a store or lies in one; or a store lies where the job puts something.
+        `out` is a store, or lies in one elsewhere than in the folder that `rmqcore rebuild` takes there; or a store lies where
+        the job puts something.
     """
     real_out = Path(os.path.realpath(out))
     for store in stores:
         if not store.is_local:
             continue
         root = Path(os.path.realpath(store.root))
-        if real_out.is_relative_to(root):
+        if real_out.is_relative_to(root) and not real_out.is_relative_to(root / FOLDER):
             raise ValueError(f"{out} lies in the store {store.root}, into which no job writes")
         for name in names:
             if root.is_relative_to(real_out / name):

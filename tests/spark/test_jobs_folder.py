@@ -77,6 +77,12 @@ def test_no_job_writes_into_the_store_that_it_reads(
     assert names(store) == before
 
 
+def test_the_folder_that_a_rebuild_takes_in_the_store_is_free(store: Path, job: Job) -> None:
+    """`rmqcore rebuild STORE` builds in STORE/rebuilt: the same folder was refused by the jobs of Spark."""
+    job(store, store / "rebuilt", False)
+    assert (store / "rebuilt" / "_SUCCESS").exists()
+
+
 @pytest.mark.parametrize("part", ["index", "consumequeue"])
 def test_a_store_that_bears_the_name_of_a_part_is_not_replaced(tmp_path: Path, part: str) -> None:
     """The store lay in OUT/index: with overwrite the index that was built of it took its place, and the log was gone."""
