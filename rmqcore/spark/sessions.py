@@ -84,7 +84,8 @@ def session(
 def _start(
     builder: SparkSession.Builder, master: str | None, app_name: str, given: Mapping[str, str]
 ) -> SparkSession:
-    if "SPARK_REMOTE" not in os.environ:
+    is_remote = "SPARK_REMOTE" in os.environ or "spark.remote" in given
+    if not is_remote:
         set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -93,7 +94,7 @@ def _start(
     if chosen.startswith("local"):
         settings |= LOCAL
     settings |= dict(given)
-    if "SPARK_REMOTE" not in os.environ:
+    if not is_remote:
         _launch({"spark.master": chosen, "spark.app.name": app_name} | settings)
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -115,7 +116,8 @@ def interrupts_wait() -> Iterator[None]:
     PySpark that is interrupted before Java has told its port takes away the folder where Java would do so; and Java, which fails
     there before it looks whether anybody still wants it, stays for ever.
     """
-    if threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is None:  # None: not Python's to set back
         yield
         return
     waiting: list[int] = []
