@@ -100,7 +100,8 @@ static struct ArrowArray *plain_texts(maker *m, const char *format, int64_t rows
         lens[i] = take(m) % 64;
         a->buffers[2 + i] = filled(m, (size_t)lens[i]);
     }
-    a->buffers[4] = lens;
+    /* The last buffer, however many there are said to be, is the one of the lengths: that too nobody could check. */
+    if (a->n_buffers > 2) a->buffers[a->n_buffers - 1] = lens;
     uint8_t *views = block(m, 16 * (size_t)(a->offset + rows));
     a->buffers[1] = views;
     for (int64_t i = 0; i < a->offset + rows; i++, views += 16) {
