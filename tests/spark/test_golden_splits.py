@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_rows import Row, damage_rows, message_rows
+from spark_rows import STORES, Row, damage_rows, message_rows
 
 import rmqcore
 from rmqcore.engine.paths import StorePaths
@@ -137,11 +137,16 @@ def test_queues_and_segments(spark: SparkSession, logs: dict[str, dict[str, Path
 # ---- jobs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("case", "count"), [("basic", 1), ("basic", 2), ("basic", 7), ("delay", 50)]
-)
-def test_jobs(spark: SparkSession, golden: Path, tmp_path: Path, case: str, count: int) -> None:
-    paths = {case: golden / case / "store", "flipped": golden / "crash_flipped" / "input"}
+@pytest.mark.parametrize("count", COUNTS)
+def test_jobs(
+    spark: SparkSession,
+    golden: Path,
+    logs: dict[str, dict[str, Path]],
+    tmp_path: Path,
+    count: int,
+) -> None:
+    """Over all stores that were closed cleanly, and a damaged one."""
+    paths = {**logs[BIG], "flipped": golden / "crash_flipped" / "input"}
     given, options = named(paths), cut(BIG, count)
     messages = {name: list(rmqcore.read(path).messages()) for name, path in paths.items()}
     damage = {name: damage_rows(path, name) for name, path in paths.items()}
@@ -158,11 +163,11 @@ def test_jobs(spark: SparkSession, golden: Path, tmp_path: Path, case: str, coun
     stats = topic_stats(spark, given, **options).groupBy("topic").sum("messages").collect()
     assert {row[0]: row[1] for row in stats} == counts
 
-    key = messages[case][3].keys[0]
+    key = messages["basic-store"][3].keys[0]
     rows = find(spark, given, keys=key, **options).collect()
-    assert sorted((row["broker"], row["phy_offset"]) for row in rows) == [
+    assert sorted((row["broker"], row["phy_offset"]) for row in rows) == sorted(
         (name, one.phy_offset) for name, of in messages.items() for one in of if key in one.keys
-    ]
+    )
 
     exported = export_parquet(spark, given, tmp_path / "parquet", **options)
     back = spark.read.parquet(str(tmp_path / "parquet")).select("broker", "phy_offset").collect()
@@ -170,9 +175,8 @@ def test_jobs(spark: SparkSession, golden: Path, tmp_path: Path, case: str, coun
     assert exported.rows == len(places)
 
 
-@pytest.mark.parametrize(
-    ("case", "count"), [("basic", 1), ("basic", 2), ("basic", 7), ("delay", 50)]
-)
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("case", STORES)
 def test_rebuilds(spark: SparkSession, golden: Path, tmp_path: Path, case: str, count: int) -> None:
     store, options = golden / case / "store", cut(BIG, count)
     rebuild_consume_queues(spark, store, tmp_path / "out", **options)
