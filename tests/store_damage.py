@@ -62,7 +62,10 @@ class Change:
             del files[name]
             return
         elif self.kind == "rename":
-            files[name.rpartition("/")[0] + "/" + self.new_name()] = files.pop(name)
+            folder, slash, _ = name.rpartition(
+                "/"
+            )  # no slash in front of what lies in the root: that would be another root
+            files[folder + slash + self.new_name()] = files.pop(name)
             return
         files[name] = bytes(data)
 
