@@ -15,8 +15,7 @@ from rmqcore.cli.spark_session import (
     Master,
     SourceOption,
     Stores,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -41,8 +40,7 @@ def audit(
       rmqcore spark audit /data/store
       rmqcore spark audit --master local[4] --option maxPartitionBytes=64m "/data/*/store"
     """
-    options = pairs(option, "--option")
-    check_stores(stores, options, "corrupt")
+    options = source_options(option, stores, table="corrupt")
     with spark_session(master, conf, log, what="audit", no_progress=no_progress) as spark:
         from rmqcore.spark import run_audit
 

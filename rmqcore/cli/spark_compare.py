@@ -13,8 +13,7 @@ from rmqcore.cli.spark_session import (
     Log,
     Master,
     SourceOption,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -42,9 +41,8 @@ def compare(
     Example:
       rmqcore spark compare /data/store /data/slave
     """
-    options = pairs(option, "--option")
-    for store in (left, right):
-        check_stores([store], options, "corrupt")
+    options = source_options(option, [left], table="corrupt")
+    source_options(option, [right], table="corrupt")
     with spark_session(master, conf, log, what="compare", no_progress=no_progress) as spark:
         from rmqcore.spark import run_compare
 

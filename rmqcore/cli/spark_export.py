@@ -16,8 +16,7 @@ from rmqcore.cli.spark_session import (
     Master,
     SourceOption,
     Stores,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -57,10 +56,7 @@ def export_parquet(
     Example:
       rmqcore spark export-parquet /data/store -o /data/parquet
     """
-    options: dict[str, object] = {**pairs(option, "--option")}
-    if topics:
-        options["topics"] = topics
-    check_stores(stores, options)
+    options = source_options(option, stores, topics=topics)
     with spark_session(master, conf, log, what="export", no_progress=no_progress) as spark:
         from rmqcore.spark import export_parquet as export
 

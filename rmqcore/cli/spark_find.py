@@ -16,8 +16,7 @@ from rmqcore.cli.spark_session import (
     Master,
     SourceOption,
     Stores,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -65,8 +64,7 @@ def find(
     """
     if not keys and not ids:
         raise typer.BadParameter("give at least one --key or --id", param_hint="--key")
-    options = pairs(option, "--option")
-    check_stores(stores, options)
+    options = source_options(option, stores)
     with spark_session(master, conf, log, what="find", no_progress=no_progress) as spark:
         from rmqcore.spark import find as find_messages
 

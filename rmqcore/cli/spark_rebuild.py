@@ -16,8 +16,7 @@ from rmqcore.cli.spark_session import (
     Log,
     Master,
     SourceOption,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -63,8 +62,7 @@ def rebuild_consume_queues(
     """
     from rmqcore import spark as jobs
 
-    options = pairs(option, "--option")
-    check_stores([store], options, "corrupt")
+    options = source_options(option, [store], table="corrupt")
     with spark_session(master, conf, log, what="rebuild", no_progress=no_progress) as spark:
         report = jobs.rebuild_consume_queues(
             spark, store, out, config, overwrite=overwrite, **options
@@ -93,8 +91,7 @@ def rebuild_index(
     """
     from rmqcore import spark as jobs
 
-    options = pairs(option, "--option")
-    check_stores([store], options, "corrupt")
+    options = source_options(option, [store], table="corrupt")
     with spark_session(master, conf, log, what="rebuild", no_progress=no_progress) as spark:
         report = jobs.rebuild_index(spark, store, out, config, overwrite=overwrite, **options)
     return _show(report, json=json)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -89,19 +89,39 @@ def pairs(given: Sequence[str] | None, name: str) -> dict[str, str]:
     return found
 
 
-def check_stores(
-    stores: Sequence[str], options: Mapping[str, object], table: Table = "messages"
-) -> None:
-    """Let what is wrong with paths and options be said before Spark starts, which takes seconds.
+def source_options(
+    given: Sequence[str] | None,
+    stores: Sequence[str],
+    *,
+    topics: Sequence[str] | None = None,
+    table: Table = "messages",
+) -> dict[str, Any]:
+    """Give the options of the data source; what is wrong with them or the paths is said before Spark starts, which takes seconds.
+
+    Parameters
+    ----------
+    given : sequence of str, optional
+        ``NAME=VALUE``.
+    stores : sequence of str
+    topics : sequence of str, optional
+        Instead of the option of that name.
+    table : str
+        Of which the job takes options.
 
     Raises
     ------
     ValueError, OSError, StoreError
         See `rmqcore.spark.job_splits.JobSource.open`.
+    typer.BadParameter
+        An option without ``=``.
     """
     from rmqcore.spark.job_splits import JobSource
 
+    options: dict[str, Any] = {**pairs(given, "--option")}
+    if topics:
+        options["topics"] = topics
     JobSource.open(stores, options, table)
+    return options
 
 
 @contextmanager

@@ -11,8 +11,7 @@ from rmqcore.cli.spark_session import (
     Master,
     SourceOption,
     Stores,
-    check_stores,
-    pairs,
+    source_options,
     spark_session,
 )
 
@@ -38,10 +37,7 @@ def topic_stats(
     Example:
       rmqcore spark topic-stats /data/store
     """
-    options: dict[str, object] = {**pairs(option, "--option")}
-    if topics:
-        options["topics"] = topics
-    check_stores(stores, options)
+    options = source_options(option, stores, topics=topics)
     with spark_session(master, conf, log, what="topic-stats", no_progress=no_progress) as spark:
         from rmqcore.spark import topic_stats as stats
 

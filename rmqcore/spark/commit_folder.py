@@ -71,7 +71,9 @@ def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[st
             continue
         root = Path(os.path.realpath(store.root))
         if real_out.is_relative_to(root) and not real_out.is_relative_to(root / FOLDER):
-            raise ValueError(f"{out} lies in the store {store.root}, into which no job writes")
+            raise ValueError(
+                f"{out} lies in the store {store.root}: a job writes elsewhere, or into {Path(store.root) / FOLDER}"
+            )
         for name in names:
             if root.is_relative_to(real_out / name):
                 raise ValueError(

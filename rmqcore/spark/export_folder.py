@@ -71,7 +71,7 @@ class ExportFolder:
         out: str | os.PathLike[str],
         job: str,
         *,
-        stores: Iterable[StoreLocation] = (),
+        stores: Iterable[StoreLocation],
         overwrite: bool = False,
     ) -> None:
         self.out = local_folder(out)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rmqcore.errors import DataLossError
 from rmqcore.offline.queue_files import QueueFiles
 from rmqcore.offline.queues import queue_info
 from rmqcore.spark.option_values import QueueOffsets
+from rmqcore.spark.options import SourceOptions
 from rmqcore.spark.store_location import StoreLocation
 
 
-def check_queue_starts(store: StoreLocation, starts: QueueOffsets) -> None:
-    """Make sure that no queue begins behind the queue offset that it is to be read from.
+def check_queue_starts(options: SourceOptions, stores: Iterable[StoreLocation]) -> None:
+    """Make sure that no queue begins behind its queue offset in ``startingOffsets``, if failOnDataLoss asks for that.
 
     Asks the ConsumeQueues of the queues that are named; of one that has none nothing is known. ``earliest`` and ``latest`` are
     never gone.
@@ -20,6 +23,17 @@ def check_queue_starts(store: StoreLocation, starts: QueueOffsets) -> None:
     DataLossError
         The messages from there on were deleted with their CommitLog file.
     """
+    starts = options.starting_offsets
+    if (
+        options.fail_on_data_loss
+        and options.starting_timestamp is None
+        and not isinstance(starts, str)
+    ):
+        for store in stores:
+            _check_store(store, starts)
+
+
+def _check_store(store: StoreLocation, starts: QueueOffsets) -> None:
     wanted = {
         (topic, queue_id): queue_offset
         for topic, brokers in starts.items()

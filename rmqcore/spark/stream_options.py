@@ -86,9 +86,7 @@ def first_queue_offsets(options: SourceOptions, stores: list[StoreLocation]) -> 
     found: QueueOffsets = {}
     ends: dict[str, dict[tuple[str, int], int]] = {}
     by_name = {store.broker: store for store in stores}
-    if options.fail_on_data_loss:
-        for store in stores:
-            check_queue_starts(store, options.starting_offsets)
+    check_queue_starts(options, stores)
     for topic, brokers in options.starting_offsets.items():
         for broker, queues in brokers.items():
             for queue_id, queue_offset in queues.items():

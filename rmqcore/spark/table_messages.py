@@ -42,14 +42,7 @@ class MessagesRead(ScanRead):
 
     def parts(self) -> list[ScanPart]:
         """Splits; raises when files or the beginnings of queues lack and the options say that this fails a query."""
-        options = self.options
-        if (
-            options.fail_on_data_loss
-            and options.starting_timestamp is None
-            and not isinstance(options.starting_offsets, str)
-        ):
-            for store in self.stores:
-                check_queue_starts(store, options.starting_offsets)
+        check_queue_starts(self.options, self.stores)
         plans = self.plans()
         for plan in plans:
             wanted = Conditions.of(self.options, plan.location.broker).and_also(self.pushed)
