@@ -14,6 +14,7 @@ from rmqcore.cli.spark_session import (
     Conf,
     Log,
     Master,
+    Out,
     SourceOption,
     Stores,
     source_options,
@@ -23,16 +24,7 @@ from rmqcore.cli.spark_session import (
 
 def export_parquet(
     stores: Stores,
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="DIR",
-            help="A new or empty folder that all workers see.",
-            show_default=False,
-        ),
-    ],
+    out: Out,
     topics: filters.Topics = None,
     no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
     compression: Annotated[

@@ -15,6 +15,7 @@ from rmqcore.cli.spark_session import (
     Conf,
     Log,
     Master,
+    Out,
     SourceOption,
     source_options,
     spark_session,
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 
 Store = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: its root, or a URI.", show_default=False)
-]
-Out = Annotated[
-    str,
-    typer.Option(
-        "-o",
-        "--out",
-        metavar="DIR",
-        help="A new or empty folder that all workers see.",
-        show_default=False,
-    ),
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what something else has made there.")

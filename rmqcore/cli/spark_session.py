@@ -48,6 +48,16 @@ SourceOption = Annotated[
         help="An option of the data source (docs/spark.md), such as maxPartitionBytes=64m; several times.",
     ),
 ]
+Out = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="A new or empty folder that all workers see.",
+        show_default=False,
+    ),
+]
 Log = Annotated[
     Path | None,
     typer.Option(
