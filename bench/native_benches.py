@@ -1,4 +1,4 @@
-"""The kernels in C: CRC-32 against zlib, scans of a CommitLog file against a plain sum of its bytes."""
+"""The kernels in C: CRC-32 against zlib, and scans of a CommitLog file against a plain sum of its bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDS = 9
 
 
 def crc() -> list[Row]:
-    """Every kernel this CPU runs; the requirement is on the chosen one at 128 bytes."""
+    """Measure each CRC kernel that this CPU can run; the requirement holds for the chosen kernel at 128 bytes."""
     ns: dict[tuple[str, str], float] = {}
     chosen = ""
     for words in build.output([build.program("crc")]):
@@ -81,7 +81,7 @@ def scans(data: Data) -> list[Row]:
 
 
 def splits() -> list[Row]:
-    """Where a part of a file begins, told from the largest record's bytes before a boundary."""
+    """Measure how long it takes to find where a split begins, from the bytes of the largest record before its boundary."""
     return [
         Row(
             "split start / sum",

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crc32.h"
-#include "jhash.h"
+#include "crc32/crc32.h"
+#include "format/jhash.h"
 
 enum {
     TOPICS = 250,
@@ -51,7 +51,7 @@ static void log_open_file(store_maker *m, int64_t file_from_offset) {
     m->chunk_pos = 0;
 }
 
-/* The rest of the file as a BLANK record: size and magic, nothing else is written. */
+/* Ends the file with a BLANK record over its rest: size and magic, nothing else is written. */
 static void log_end_file(store_maker *m) {
     uint8_t *at = m->chunk + m->chunk_len;
     rmq_store_i32(at, (int32_t)(m->file_size - m->chunk_pos - (int64_t)m->chunk_len));

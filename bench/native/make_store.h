@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cq.h"
-#include "record.h"
+#include "format/cq.h"
+#include "format/record.h"
 
 static inline void die(const char *what) {
     perror(what);
@@ -40,7 +40,7 @@ typedef struct index_writer {
     int32_t count, used_slots;              /* count: the next entry's number, from 1 */
     int64_t begin_timestamp, end_timestamp; /* milliseconds */
     int64_t begin_phy_offset, end_phy_offset;
-    int64_t full_until_ms; /* store timestamp of the newest file that is full, 0 when none is */
+    int64_t full_until_ms; /* end_timestamp of the newest full file, 0 before a file is full */
 } index_writer;
 
 void index_open(index_writer *index, const char *root);

@@ -9,15 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "columns.h"
-#include "crc32.h"
+#include "scan/columns.h"
+#include "crc32/crc32.h"
+#include "plain_sum.h"
 #include "timing.h"
-
-#if defined(__x86_64__)
-#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDEST
-#endif
 
 enum { MAX_ROUNDS = 99 };
 static volatile uint64_t sink;
@@ -28,17 +23,8 @@ typedef struct log_file {
     uint8_t *copy;
 } log_file;
 
-/* 8 bytes at a time; the compiler makes of it what the machine does fastest. */
-WIDEST static int64_t plain_sum(const log_file *log) {
-    uint64_t sum[32] = {0};
-    for (size_t i = 0; i + 256 <= log->size; i += 256) {
-        uint64_t v[32];
-        memcpy(v, log->at + i, sizeof v);
-        for (int k = 0; k < 32; k++) sum[k] += v[k];
-    }
-    uint64_t all = 0;
-    for (int k = 0; k < 32; k++) all += sum[k];
-    sink = all;
+static int64_t sum_all(const log_file *log) {
+    sink = plain_sum(log->at, log->size);
     return 0;
 }
 
@@ -56,7 +42,7 @@ static rmq_window window_of(const log_file *log, int check_crc) {
                         .trusted = -1};
 }
 
-/* The step that all readers make: structure, PHYSICALOFFSET and (as the product always asks for) BODYCRC. */
+/* Steps over all records as every reader does, checking structure, PHYSICALOFFSET and, as the product always does, BODYCRC. */
 static int64_t steps(const log_file *log, int check_crc) {
     const rmq_window window = window_of(log, check_crc);
     int64_t records = 0;
@@ -73,7 +59,7 @@ static int64_t walk(const log_file *log) { return steps(log, 0); }
 
 static int64_t walk_and_crc(const log_file *log) { return steps(log, 1); }
 
-/* Columns in recycled batches: all that the Arrow stream does in C. */
+/* Fills columns in recycled batches, which is all that the Arrow stream does in C. */
 static int64_t decode(const log_file *log, uint32_t wanted, int check_crc) {
     enum { BATCH_ROWS = 8192 };
     static rmq_scan scan;
@@ -107,10 +93,10 @@ static uint32_t number_columns(void) {
 
 static int64_t numbers(const log_file *log) { return decode(log, number_columns(), 1); }
 
-/* As Java's MessageDecoder does unless asked. */
+/* Without BODYCRC: Java's MessageDecoder checks it only when asked. */
 static int64_t numbers_without_crc(const log_file *log) { return decode(log, number_columns(), 0); }
 
-/* Also hosts, topic, properties, keys and message id as text, and the body. */
+/* All columns: also hosts, topic, properties, keys and message id as text, and the body. */
 static int64_t all_columns(const log_file *log) { return decode(log, (UINT32_C(1) << RMQ_COL_PUBLIC) - 1, 1); }
 
 typedef struct job {
@@ -121,7 +107,7 @@ typedef struct job {
 } job;
 
 int main(int argc, char **argv) {
-    static job jobs[] = {{.name = "sum", .run = plain_sum},
+    static job jobs[] = {{.name = "sum", .run = sum_all},
                          {.name = "memcpy", .run = copy_all},
                          {.name = "walk", .run = walk},
                          {.name = "walk+crc", .run = walk_and_crc},
@@ -147,7 +133,7 @@ int main(int argc, char **argv) {
             if (jobs[i].records < 0) return fprintf(stderr, "%s: damaged record\n", jobs[i].name), 1;
         }
     }
-    for (int i = JOBS - 1; i >= 0; i--) { /* the sum last: median() sorts */
+    for (int i = JOBS - 1; i >= 0; i--) { /* the sum comes last: median() sorts the seconds */
         double ratios[MAX_ROUNDS];
         for (int round = 0; round < rounds; round++) ratios[round] = jobs[0].seconds[round] / jobs[i].seconds[round];
         printf("%s %.6f %lld %.4f\n", jobs[i].name, median(jobs[i].seconds, rounds), (long long)jobs[i].records,

@@ -1,34 +1,18 @@
-/* What it costs to tell where a part of a CommitLog file begins: the rule of split.h over the window of a boundary, 4 MiB + 64
- * KiB before it and 64 KiB behind, against a plain sum of those bytes. Prints "BODIES RECORDS SECONDS RATIO": the two take turns
- * in every round, RATIO is the median over rounds of the plain sum's time over the rule's. */
+/* What it costs to tell where a split of a CommitLog file begins: the rule of split.h over the window of a boundary, 4 MiB + 64
+ * KiB before it and 64 KiB behind, against a plain sum of the window's bytes. Prints "BODIES RECORDS SECONDS RATIO": rule and sum
+ * take turns in every round, RATIO is the median over rounds of the plain sum's time over the rule's. */
 #include <stdio.h>
 #include <string.h>
 
-#include "split.h"
+#include "plain_sum.h"
+#include "scan/split.h"
 #include "timing.h"
-
-#if defined(__x86_64__)
-#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDEST
-#endif
 
 enum { ROUNDS = 31, LARGEST = (4 << 20) + (64 << 10), BEHIND = 64 << 10, LEN = LARGEST + BEHIND, LONGEST_BODY = 1024 };
 static const int64_t FIRST = INT64_C(1) << 40;
 static volatile uint64_t sink;
 
-WIDEST static void plain_sum(const uint8_t *data) {
-    uint64_t sum[32] = {0};
-    for (size_t i = 0; i + 256 <= LEN; i += 256) {
-        uint64_t v[32];
-        memcpy(v, data + i, sizeof v);
-        for (int k = 0; k < 32; k++) sum[k] += v[k];
-    }
-    for (int k = 1; k < 32; k++) sum[0] += sum[k];
-    sink = sum[0];
-}
-
-/* Fills the window from a place in its first record on; the start at or after the boundary comes back. */
+/* Fills the window with records from its first byte on; answers where the first record at or after the boundary begins. */
 static size_t fill(uint8_t *data, const char *bodies, int *records) {
     static uint8_t body[LONGEST_BODY];
     uint32_t x = 1;
@@ -71,7 +55,7 @@ int main(void) {
         double seconds[ROUNDS], ratios[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {
             const double begin = cpu_seconds();
-            plain_sum(data);
+            sink = plain_sum(data, LEN);
             const double middle = cpu_seconds();
             if (rmq_split_start(&w, LARGEST, LARGEST, 0) != (int64_t)answer) return 1;
             seconds[round] = cpu_seconds() - middle;

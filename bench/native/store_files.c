@@ -78,7 +78,7 @@ void index_open(index_writer *index, const char *root) {
     make_dir(index->dir);
 }
 
-/* Java names the file by the local time it was made at; here the time of its first message. */
+/* Java names a file by the local time at which it is made; here its first message's time names it, in UTC. */
 static void index_next_file(index_writer *index, int64_t now_ms) {
     time_t seconds = (time_t)(now_ms / 1000);
     struct tm tm;
@@ -92,7 +92,7 @@ static void index_next_file(index_writer *index, int64_t now_ms) {
     close(fd);
     index->count = 1;
     index->used_slots = 0;
-    index->begin_timestamp = index->end_timestamp; /* replaced by the first entry, after its time was reckoned */
+    index->begin_timestamp = index->end_timestamp; /* the first entry counts its time from here, then replaces it */
     index->begin_phy_offset = index->end_phy_offset;
 }
 

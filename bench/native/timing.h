@@ -1,4 +1,5 @@
-/* Clock and median for the native benches. The clock is this thread's own, so that others on the machine count less. */
+/* Clock and median for the native benches. The clock counts this thread's CPU time, so that other work on the machine counts
+ * less. */
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H
 
@@ -16,7 +17,7 @@ static inline int compare_doubles(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the values. */
+/* The median of some values, which it sorts in place. */
 static inline double median(double *values, int count) {
     qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return values[count / 2];

@@ -1,17 +1,18 @@
 # Declarations of the C kernels, in one place for every extension. The headers say what each one promises.
+from libc.stdlib cimport getenv
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-cdef extern from "layout.h" nogil:
+cdef extern from "format/layout.h" nogil:
     enum:
         RMQ_MAGIC_V1, RMQ_MAGIC_V2, RMQ_MAGIC_BLANK
-        RMQ_REC_MIN_SIZE_V1
+        RMQ_REC_MIN_SIZE_V1, RMQ_BLANK_MIN_SIZE
         RMQ_REC_BORNHOST
         RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE
-        RMQ_SYS_BORNHOST_V6, RMQ_SYS_STOREHOST_V6
+        RMQ_SYS_BORNHOST_V6, RMQ_SYS_STOREHOST_V6, RMQ_SYS_TRANSACTION_MASK
         RMQ_CRC_MASK
         RMQ_MAX_PROPERTIES_LEN
 
-cdef extern from "crc32.h" nogil:
+cdef extern from "crc32/crc32.h" nogil:
     ctypedef uint32_t (*rmq_crc32_fn)(const uint8_t *buf, size_t len) noexcept
     rmq_crc32_fn rmq_crc32
     int rmq_crc32_select(const char *name) noexcept
@@ -19,15 +20,20 @@ cdef extern from "crc32.h" nogil:
     enum:
         RMQ_CRC_OK, RMQ_CRC_NO_SUCH_KERNEL, RMQ_CRC_NOT_BUILT, RMQ_CRC_NO_CPU
 
-cdef extern from "jhash.h" nogil:
+# An extension that computes CRCs calls this at its import: each extension has its own copy of the kernels and of the choice.
+# A name that is refused has raised before, at the import of codec, which every import of rmqcore begins with.
+cdef inline void choose_crc32() noexcept:
+    rmq_crc32_select(getenv("RMQCORE_CRC32"))
+
+cdef extern from "format/jhash.h" nogil:
     uint32_t rmq_jhash(uint32_t seed, const uint8_t *utf8, size_t len) noexcept
     int32_t rmq_index_key_hash(uint32_t jhash) noexcept
 
-cdef extern from "utf8.h" nogil:
+cdef extern from "format/utf8.h" nogil:
     int rmq_is_ascii(const uint8_t *p, size_t len) noexcept
     size_t rmq_utf8_sanitize(const uint8_t *p, size_t len, uint8_t *out) noexcept
 
-cdef extern from "record.h" nogil:
+cdef extern from "format/record.h" nogil:
     enum:
         RMQ_R_BLANK, RMQ_E_SHORT, RMQ_E_ZERO, RMQ_E_MAGIC, RMQ_E_TOTALSIZE, RMQ_E_BODYLENGTH
         RMQ_E_TOPICLENGTH, RMQ_E_PROPERTIESLENGTH, RMQ_E_LENGTHS, RMQ_E_PHYSICALOFFSET
@@ -66,14 +72,14 @@ cdef extern from "record.h" nogil:
     int64_t rmq_record_encoded_size(const rmq_message *msg) noexcept
     int64_t rmq_record_encode(const rmq_message *msg, uint8_t *out, size_t room) noexcept
 
-cdef extern from "prop_crc_scan.h" nogil:
+cdef extern from "format/prop_crc_scan.h" nogil:
     ctypedef struct rmq_prop_crc_failure:
         size_t pos
         int64_t expected, found
     int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, int required, rmq_prop_crc_failure *out, size_t room,
                               int64_t *checked) noexcept
 
-cdef extern from "properties.h" nogil:
+cdef extern from "format/properties.h" nogil:
     ctypedef struct rmq_slice:
         const uint8_t *p
         uint32_t len
@@ -87,7 +93,7 @@ cdef extern from "properties.h" nogil:
     int rmq_props_next(rmq_props_iter *it, rmq_prop *out) noexcept
     void rmq_props_known(const uint8_t *props, size_t len, size_t before, rmq_known_props *out) noexcept
 
-cdef extern from "text.h" nogil:
+cdef extern from "format/text.h" nogil:
     enum:
         RMQ_HOST_TEXT_ROOM, RMQ_MSG_ID_V6_LEN
     size_t rmq_host_text(const uint8_t *host, int v6, char *out) noexcept
@@ -97,7 +103,7 @@ cdef extern from "text.h" nogil:
         int32_t count
     int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels) noexcept
 
-cdef extern from "window.h" nogil:
+cdef extern from "scan/window.h" nogil:
     ctypedef struct rmq_window:
         const uint8_t *buf
         size_t len
@@ -106,17 +112,17 @@ cdef extern from "window.h" nogil:
         int64_t trusted
     int32_t rmq_window_step(const rmq_window *w, size_t pos, rmq_record *rec) noexcept
 
-cdef extern from "resync.h" nogil:
+cdef extern from "scan/resync.h" nogil:
     int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t *guesses) noexcept
     size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec) noexcept
     size_t rmq_used_bytes(const uint8_t *buf, size_t len) noexcept
 
-cdef extern from "split.h" nogil:
+cdef extern from "scan/split.h" nogil:
     enum:
         RMQ_SPLIT_MORE, RMQ_SPLIT_ODD
     int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored) noexcept
 
-cdef extern from "filter.h" nogil:
+cdef extern from "scan/filter.h" nogil:
     ctypedef struct rmq_text_set:
         const rmq_slice *items
         const uint32_t *slots
@@ -128,7 +134,7 @@ cdef extern from "filter.h" nogil:
         const int32_t *queue_ids
         int64_t queue_id_count, since_ms, until_ms, start_phy_offset, end_phy_offset
 
-cdef extern from "batch.h" nogil:
+cdef extern from "scan/batch.h" nogil:
     enum:
         RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES
         RMQ_COL_PHY_OFFSET, RMQ_COL_MSG_SIZE, RMQ_COL_QUEUE_ID, RMQ_COL_QUEUE_OFFSET, RMQ_COL_SYS_FLAG
@@ -156,7 +162,7 @@ cdef extern from "batch.h" nogil:
     rmq_batch *rmq_batch_take(rmq_pool *pool) noexcept
     void rmq_batch_release(rmq_batch *batch) noexcept
 
-cdef extern from "topics.h" nogil:
+cdef extern from "scan/topics.h" nogil:
     ctypedef struct rmq_topic:
         rmq_slice name
         uint32_t key_seed
@@ -167,7 +173,7 @@ cdef extern from "topics.h" nogil:
     int32_t rmq_topics_count(const rmq_topics *topics) noexcept
     const rmq_topic *rmq_topics_get(const rmq_topics *topics, int32_t id) noexcept
 
-cdef extern from "columns.h" nogil:
+cdef extern from "scan/columns.h" nogil:
     enum:
         RMQ_S_END, RMQ_S_FULL, RMQ_S_STOP, RMQ_S_MEMORY, RMQ_S_RECORD
     ctypedef struct rmq_scan:
@@ -182,7 +188,7 @@ cdef extern from "columns.h" nogil:
     int32_t rmq_scan_next(rmq_scan *scan, const rmq_window *w, size_t *pos, rmq_record *rec) noexcept
     int rmq_batch_add_properties(rmq_batch *batch, const uint8_t *props, size_t len, size_t before, size_t after) noexcept
 
-cdef extern from "arrow_abi.h" nogil:
+cdef extern from "format/arrow_abi.h" nogil:
     struct ArrowSchema:
         void (*release)(ArrowSchema *) noexcept
     struct ArrowArray:
@@ -194,7 +200,7 @@ cdef extern from "arrow_abi.h" nogil:
         void (*release)(ArrowArrayStream *) noexcept
         void *private_data
 
-cdef extern from "arrow_export.h" nogil:
+cdef extern from "scan/arrow_export.h" nogil:
     ctypedef struct rmq_shared_batch:
         pass
     rmq_shared_batch *rmq_shared_new(rmq_batch *batch) noexcept
@@ -203,3 +209,124 @@ cdef extern from "arrow_export.h" nogil:
     const rmq_batch *rmq_shared_batch_of(const rmq_shared_batch *shared) noexcept
     int rmq_arrow_schema(const int32_t *columns, int64_t count, ArrowSchema *out) noexcept
     int rmq_arrow_array(rmq_shared_batch *shared, const int32_t *columns, int64_t count, ArrowArray *out) noexcept
+
+cdef extern from "put/append.h" nogil:
+    enum:
+        RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
+        RMQ_PUT_CREATE_MAPPED_FILE_FAILED
+        RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED
+        RMQ_NO_CLOCK
+    ctypedef struct rmq_put:
+        rmq_message msg
+        int born_now
+        int32_t status, msg_size
+    ctypedef struct rmq_log:
+        pass
+    ctypedef struct rmq_log_limits:
+        int64_t file_size, max_message_size
+        int append_prop_crc
+    rmq_log *rmq_log_new(const rmq_log_limits *limits) noexcept
+    void rmq_log_free(rmq_log *log) noexcept
+    int rmq_log_try_lock(rmq_log *log) noexcept
+    void rmq_log_lock(rmq_log *log) noexcept
+    void rmq_log_unlock(rmq_log *log) noexcept
+    void rmq_log_set_file(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t wrote, int64_t allocated) noexcept
+    void rmq_log_set_next(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t allocated) noexcept
+    void rmq_log_set_allocated(rmq_log *log, int64_t allocated) noexcept
+    void rmq_log_stop(rmq_log *log) noexcept
+    int64_t rmq_log_wrote(const rmq_log *log) noexcept
+    int64_t rmq_log_file_from_offset(const rmq_log *log) noexcept
+    int64_t rmq_log_allocated(const rmq_log *log) noexcept
+    int rmq_log_has_next(const rmq_log *log) noexcept
+    int64_t rmq_log_max_message_size(const rmq_log *log) noexcept
+    void rmq_log_state(const rmq_log *log, int64_t *wrote, int64_t *store_timestamp) noexcept
+    int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id) noexcept
+    void rmq_log_forget_queues(rmq_log *log) noexcept
+    void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
+    int rmq_log_append_any(rmq_log *log, rmq_put *puts, size_t count, int whole, int64_t now_ms, size_t *done) noexcept
+    int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) noexcept
+    int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
+    int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept
+
+cdef extern from "format/cq.h" nogil:
+    enum:
+        RMQ_CQ_STORE_UNIT_SIZE
+    ctypedef struct rmq_cq_entry:
+        int64_t phy_offset
+        int32_t msg_size
+        int64_t tags_code
+    rmq_cq_entry rmq_cq_load(const uint8_t *p) noexcept
+    int rmq_cq_is_filler(rmq_cq_entry e) noexcept
+
+cdef extern from "queues/cq_table.h" nogil:
+    ctypedef struct rmq_cq:
+        int32_t topic, queue_id
+        int64_t first_file, last_file
+    ctypedef struct rmq_cq_table:
+        pass
+    const int64_t RMQ_CQ_MAX_END
+    int64_t rmq_cq_read(rmq_cq_table *table, rmq_cq *queue, int64_t index, int64_t count, uint8_t *out, int nowait) noexcept
+    int64_t rmq_cq_end(const rmq_cq *queue) noexcept
+    int64_t rmq_cq_min(const rmq_cq *queue) noexcept
+    int64_t rmq_cq_max_phy(const rmq_cq *queue) noexcept
+    ctypedef struct rmq_cq_rows:
+        const int64_t *phy_offset
+        const int32_t *msg_size
+        const int32_t *queue_id
+        const int64_t *queue_offset
+        const int32_t *sys_flag
+        const int64_t *tags_code
+        const int32_t *topic_id
+        int64_t count
+    ctypedef struct rmq_cq_counts:
+        int64_t refused, repeats, gaps
+    rmq_cq_table *rmq_cq_table_new(const char *root, int64_t file_size, int32_t open_files) noexcept
+    void rmq_cq_table_free(rmq_cq_table *table) noexcept
+    int32_t rmq_cq_topic_add(rmq_cq_table *table, const char *name) noexcept
+    rmq_cq *rmq_cq_find(rmq_cq_table *table, int32_t topic, int32_t queue_id) noexcept
+    rmq_cq *rmq_cq_find_or_add(rmq_cq_table *table, int32_t topic, int32_t queue_id) noexcept
+    int32_t rmq_cq_count(const rmq_cq_table *table) noexcept
+    rmq_cq *rmq_cq_at(const rmq_cq_table *table, int32_t number) noexcept
+    int RMQ_CQ_GO_BACK
+    int rmq_cq_put(rmq_cq_table *table, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+                   const int32_t *topic_of, int32_t topic_count, int64_t *back_to) noexcept
+    int64_t rmq_cq_put_run(rmq_cq_table *table, rmq_cq *queue, const int64_t *queue_offsets, const uint8_t *entries,
+                           int64_t count) noexcept
+    int64_t rmq_cq_most_queue_offset(int64_t file_size) noexcept
+    rmq_cq_counts rmq_cq_counted(const rmq_cq_table *table) noexcept
+    int rmq_cq_flush_at_once(rmq_cq_table *table) noexcept
+    void rmq_cq_assume_flushed(rmq_cq *queue) noexcept
+    int rmq_cq_flush(rmq_cq_table *table, rmq_cq *queue, int32_t least_pages) noexcept
+    void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end,
+                    int64_t max_phy) noexcept
+    void rmq_cq_set_min(rmq_cq *queue, int64_t min) noexcept
+    void rmq_cq_set_first_file(rmq_cq_table *table, rmq_cq *queue, int64_t first_file) noexcept
+    void rmq_cq_close(rmq_cq_table *table, rmq_cq *queue) noexcept
+    const char *rmq_cq_put_failed_path(const rmq_cq_table *table) noexcept
+    const char *rmq_cq_flush_failed_path(const rmq_cq_table *table) noexcept
+    int32_t rmq_cq_open_count(rmq_cq_table *table) noexcept
+    int64_t rmq_cq_first_file(const rmq_cq *queue) noexcept
+    int64_t rmq_cq_last_file(const rmq_cq *queue) noexcept
+
+cdef extern from "queues/cq_place.h" nogil:
+    enum:
+        RMQ_CQ_DIFFERS
+        RMQ_CQ_HELD
+        RMQ_CQ_BACK
+        RMQ_CQ_REFUSED
+        RMQ_CQ_TAGS
+    const int64_t RMQ_CQ_EXT_ADDRESS_MAX
+    ctypedef struct rmq_cq_seen:
+        int32_t topic, queue_id
+        int64_t rows, first, last, first_phy, last_end, low, low_phy, backs, since
+        int64_t prev_first, prev_last, prev_first_phy, prev_last_end, prev_low, prev_low_phy
+    ctypedef struct rmq_cq_compare:
+        pass
+    rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext) noexcept
+    void rmq_cq_compare_free(rmq_cq_compare *compare) noexcept
+    int64_t rmq_cq_compare_rows(rmq_cq_compare *compare, const rmq_cq_rows *rows, const int32_t *topic_of,
+                                int32_t topic_count, uint8_t *flags, int32_t *seen) noexcept
+    void rmq_cq_compare_restart(rmq_cq_compare *compare) noexcept
+    int32_t rmq_cq_compare_count(const rmq_cq_compare *compare) noexcept
+    rmq_cq_seen rmq_cq_compare_seen(const rmq_cq_compare *compare, int32_t number) noexcept
+    int rmq_cq_write_at(rmq_cq_table *table, rmq_cq *queue, int64_t index, const uint8_t *entries, int64_t count) noexcept

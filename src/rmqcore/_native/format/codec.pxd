@@ -1,0 +1,23 @@
+from libc.stdint cimport uint8_t
+
+from rmqcore._native.kernels cimport rmq_delay_levels, rmq_known_props, rmq_record
+
+
+cdef class DelayLevels:
+    cdef rmq_delay_levels levels
+    cdef readonly tuple delays_ms
+
+
+cdef class MessageView:
+    # `owner` keeps rec.at readable: a bytes object, or a memoryview whose export forbids resizing and closing.
+    cdef object owner
+    cdef rmq_record rec
+    cdef DelayLevels delay_levels
+    cdef dict _properties
+
+    cdef dict _load_properties(self)
+
+
+cdef str text_of(const uint8_t *p, Py_ssize_t length)
+cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels)
+cdef object corrupt_message(str path, long long phy_offset, int code, const rmq_record *rec)

@@ -1,0 +1,490 @@
+"""The record codec: checks, decoding, encoding, and the lazy MessageView.
+
+Buffers come in through the buffer protocol; every length is checked in record.c before it is used here.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.memoryview cimport PyMemoryView_FromObject
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.string cimport memcpy
+
+from rmqcore._native.kernels cimport *
+
+import os
+
+from rmqcore.errors import CorruptMessageError
+
+
+# ---- CRC kernel -------------------------------------------------------------------------------------
+
+
+def select_crc32(name: str = "") -> str:
+    """Choose the CRC-32 kernel by name, or the best one for this CPU, and answer its name."""
+    cdef bytes encoded = name.encode()
+    cdef int code = rmq_crc32_select(encoded)
+    if code == RMQ_CRC_OK:
+        return rmq_crc32_name().decode()
+    reasons = {
+        RMQ_CRC_NO_SUCH_KERNEL: "there is no such kernel; known are vpclmul, pclmul, armv8, slicing",
+        RMQ_CRC_NOT_BUILT: "it is not built for this processor family",
+        RMQ_CRC_NO_CPU: "this CPU lacks its instructions",
+    }
+    raise ValueError(f"RMQCORE_CRC32={name!r}: {reasons[code]}")
+
+
+select_crc32(os.environ.get("RMQCORE_CRC32", ""))
+
+
+# ---- errors -----------------------------------------------------------------------------------------
+
+
+FIELDS = {
+    RMQ_R_BLANK: "MAGIC",
+    RMQ_E_SHORT: "TOTALSIZE",
+    RMQ_E_ZERO: "MAGIC",
+    RMQ_E_MAGIC: "MAGIC",
+    RMQ_E_TOTALSIZE: "TOTALSIZE",
+    RMQ_E_BODYLENGTH: "BODYLENGTH",
+    RMQ_E_TOPICLENGTH: "TOPICLENGTH",
+    RMQ_E_PROPERTIESLENGTH: "PROPERTIESLENGTH",
+    RMQ_E_LENGTHS: "TOTALSIZE",
+    RMQ_E_PHYSICALOFFSET: "PHYSICALOFFSET",
+    RMQ_E_BODYCRC: "BODYCRC",
+    RMQ_E_PROPCRC: "__CRC32#",
+    RMQ_E_PAST_FILE: "TOTALSIZE",
+    RMQ_E_SHORT_FILE: "TOTALSIZE",
+    RMQ_E_BLANKSIZE: "TOTALSIZE",
+}
+
+
+def describe(code: int, found: int, expected: int) -> tuple[str, object, object]:
+    """Field, expected and found of a failed check, in words where a number alone would not say it."""
+    field = FIELDS[code]
+    if code == RMQ_R_BLANK:
+        return field, "a message", "BLANK"
+    if code == RMQ_E_SHORT and expected == 8:
+        return field, "the 8 bytes of a header at least", f"cut off after {found} bytes"
+    if code == RMQ_E_SHORT:
+        return field, f"at most the {found} bytes left", expected
+    if code == RMQ_E_ZERO:
+        return field, "0xDAA320A7 or 0xDAA320AB", "0 (nothing was written here)"
+    if code == RMQ_E_MAGIC:
+        return field, "0xDAA320A7 or 0xDAA320AB", f"{found & 0xFFFFFFFF:#010X}".replace("X", "x")
+    if code == RMQ_E_TOTALSIZE:
+        return field, f"at least {expected}", found
+    if code == RMQ_E_PAST_FILE:
+        return field, f"at most the {expected} bytes left in the file", found
+    if code == RMQ_E_SHORT_FILE:
+        return field, f"a record or BLANK of at least {expected} bytes", f"{found} bytes left in the file"
+    if code == RMQ_E_BLANKSIZE:
+        return field, f"the {expected} bytes left in the file (BLANK)", found
+    if code in (RMQ_E_BODYLENGTH, RMQ_E_TOPICLENGTH, RMQ_E_PROPERTIESLENGTH):
+        return field, f"0 to {expected}", found
+    if code == RMQ_E_PROPCRC and found < 0:
+        return field, "an appended property CRC", "none"
+    return field, expected, found
+
+
+cdef object corrupt_message(str path, long long phy_offset, int code, const rmq_record *rec):
+    field, expected, found = describe(code, rec.found, rec.expected)
+    return CorruptMessageError(path, phy_offset, field, expected, found)
+
+
+# ---- delay levels -----------------------------------------------------------------------------------
+
+
+cdef class DelayLevels:
+    """Delays of the levels 1, 2, ... in milliseconds, in the form the kernels take."""
+
+    def __cinit__(self, delays_ms):
+        self.delays_ms = tuple(delays_ms)
+        cdef Py_ssize_t count = len(self.delays_ms)
+        cdef int64_t *table = <int64_t *> PyMem_Malloc((count + 1) * sizeof(int64_t))
+        if table == NULL:
+            raise MemoryError
+        self.levels.delay_ms = table
+        self.levels.count = <int32_t> count
+        for i in range(count):
+            table[i] = self.delays_ms[i]
+
+    def __dealloc__(self):
+        PyMem_Free(<void *> self.levels.delay_ms)
+
+
+# Of messageDelayLevel's default, "1s 5s 10s 30s 1m ... 2h" (rmqcore.config parses other ones).
+DEFAULT_DELAY_LEVELS = DelayLevels([
+    1000 * seconds
+    for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+])
+
+
+# ---- MessageView ------------------------------------------------------------------------------------
+
+
+cdef str text_of(const uint8_t *p, Py_ssize_t length):
+    """Java's reading of the bytes: malformed UTF-8 becomes U+FFFD."""
+    if rmq_is_ascii(p, length):
+        return PyUnicode_DecodeUTF8(<const char *> p, length, "replace")
+    return sanitized_text(p, length)
+
+
+cdef str sanitized_text(const uint8_t *p, Py_ssize_t length):
+    """Decode bytes that are first made well-formed: Python's own "replace" differs from Java's at encoded surrogates. It is
+    used here only for bytes that another process changes meanwhile."""
+    cdef uint8_t *copy = <uint8_t *> PyMem_Malloc(3 * length)
+    if copy == NULL:
+        raise MemoryError
+    try:
+        return PyUnicode_DecodeUTF8(<const char *> copy, rmq_utf8_sanitize(p, length, copy), "replace")
+    finally:
+        PyMem_Free(copy)
+
+
+cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels):
+    cdef MessageView view = MessageView.__new__(MessageView)
+    view.owner = owner
+    view.rec = rec[0]
+    view.delay_levels = levels
+    return view
+
+
+@cython.final
+@cython.freelist(64)
+cdef class MessageView:
+    """One stored message, read lazily from the record's bytes.
+
+    Values are decoded when asked for; the view keeps the buffer they come from alive, so a ``bytearray`` cannot be
+    resized and an ``mmap`` cannot be closed meanwhile (``BufferError``). Lengths were checked once, when the view was made:
+    a buffer that changes afterwards can give other values, never a read outside it. Made by `rmqcore.codec.decode` and the
+    readers, not by calling the class.
+
+    Units: ``*_ms`` are milliseconds since the epoch, ``phy_offset`` CommitLog bytes, ``queue_offset`` messages,
+    ``msg_size`` bytes of the whole record.
+
+    Thread safety: reading from several threads is safe.
+
+    Source: RocketMQ 5.5.0 MessageDecoder#decode, CommitLog#checkMessageAndReturnSize.
+    """
+
+    def __init__(self):
+        raise TypeError("MessageView is made by rmqcore.codec.decode and the readers")
+
+    @property
+    def phy_offset(self):
+        """PHYSICALOFFSET: where the record says that it lies in the CommitLog."""
+        return rmq_rec_phy_offset(&self.rec)
+
+    @property
+    def msg_size(self):
+        """TOTALSIZE: bytes of the whole record."""
+        return self.rec.msg_size
+
+    @property
+    def magic(self):
+        """MAGIC, signed: -626843481 (V1) or -626843477 (V2)."""
+        return self.rec.magic
+
+    @property
+    def body_crc(self):
+        """BODYCRC as stored: CRC-32 of the body & 0x7FFFFFFF."""
+        return rmq_rec_body_crc(&self.rec)
+
+    @property
+    def queue_id(self):
+        """QUEUEID."""
+        return rmq_rec_queue_id(&self.rec)
+
+    @property
+    def flag(self):
+        """FLAG: the user's own number."""
+        return rmq_rec_flag(&self.rec)
+
+    @property
+    def queue_offset(self):
+        """QUEUEOFFSET: index in (topic, queue_id); 0 for prepared and rollback records."""
+        return rmq_rec_queue_offset(&self.rec)
+
+    @property
+    def sys_flag(self):
+        """SYSFLAG, see `rmqcore.sysflag`."""
+        return self.rec.sys_flag
+
+    @property
+    def born_timestamp_ms(self):
+        """BORNTIMESTAMP: the client's clock."""
+        return rmq_rec_born_timestamp(&self.rec)
+
+    @property
+    def born_host(self):
+        """BORNHOST as ``"ip:port"`` or ``"[v6]:port"``."""
+        cdef char out[RMQ_HOST_TEXT_ROOM]
+        cdef size_t n = rmq_host_text(self.rec.at + RMQ_REC_BORNHOST, self.rec.sys_flag & RMQ_SYS_BORNHOST_V6, out)
+        return out[:n].decode("ascii")
+
+    @property
+    def store_timestamp_ms(self):
+        """STORETIMESTAMP: the broker's clock at the append."""
+        return rmq_rec_store_timestamp(&self.rec)
+
+    @property
+    def store_host(self):
+        """STOREHOST as ``"ip:port"`` or ``"[v6]:port"``."""
+        cdef char out[RMQ_HOST_TEXT_ROOM]
+        cdef size_t n = rmq_host_text(
+            self.rec.at + self.rec.store_host_pos, self.rec.sys_flag & RMQ_SYS_STOREHOST_V6, out
+        )
+        return out[:n].decode("ascii")
+
+    @property
+    def reconsume_times(self):
+        """RECONSUMETIMES."""
+        return rmq_rec_reconsume_times(&self.rec)
+
+    @property
+    def prepared_transaction_offset(self):
+        """PREPAREDTRANSACTIONOFFSET: phy_offset of the half message of a commit record, else 0."""
+        return rmq_rec_prepared_transaction_offset(&self.rec)
+
+    @property
+    def body(self):
+        """The body's bytes as stored (a compressed body stays compressed), a new object each time."""
+        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, self.rec.body_len)
+
+    @property
+    def topic(self):
+        """The topic."""
+        return text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len)
+
+    @property
+    def properties(self):
+        """All properties as a new dict in stored order; of a repeated name the last value counts."""
+        return dict(self._load_properties())
+
+    @property
+    def tags(self):
+        """The TAGS property; None when the record has no tags."""
+        return self._load_properties().get("TAGS")
+
+    @property
+    def keys(self):
+        """The words of the KEYS property, a tuple."""
+        text = self._load_properties().get("KEYS")
+        return tuple([word for word in text.split(" ") if word]) if text else ()
+
+    @property
+    def uniq_key(self):
+        """The UNIQ_KEY property (the client's message id); None when the record has no such property."""
+        return self._load_properties().get("UNIQ_KEY")
+
+    @property
+    def msg_id(self):
+        """The offset message id: store host and phy_offset in upper-case hex, 32 digits (IPv4) or 56."""
+        cdef char out[RMQ_MSG_ID_V6_LEN]
+        cdef size_t n = rmq_msg_id(&self.rec, out)
+        return out[:n].decode("ascii")
+
+    @property
+    def tags_code(self):
+        """What the ConsumeQueue entry holds: the hash of TAGS, on SCHEDULE_TOPIC_XXXX the deliver time in ms."""
+        cdef rmq_known_props known
+        rmq_props_known(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos, &known)
+        return rmq_tags_code(&self.rec, &known, &self.delay_levels.levels)
+
+    @property
+    def raw(self):
+        """The whole record's bytes."""
+        return PyBytes_FromStringAndSize(<const char *> self.rec.at, self.rec.msg_size)
+
+    def decompress(self, max_size=None):
+        """The plain body, at most `max_size` bytes.
+
+        Raises
+        ------
+        CompressionError
+            The bytes are not what SYSFLAG says, the plain body is larger than `max_size`, or the extra
+            ``rmqcore[compress]`` that LZ4 and ZSTD need is not installed.
+        """
+        from rmqcore.compression import DEFAULT_MAX_SIZE, decompress_body
+
+        return decompress_body(self.body, self.rec.sys_flag, DEFAULT_MAX_SIZE if max_size is None else max_size)
+
+    def crc_ok(self):
+        """Whether the body has the stored CRC."""
+        cdef rmq_record rec = self.rec
+        return rmq_record_check_body_crc(&rec) == 0
+
+    def prop_crc_ok(self):
+        """Whether the appended ``__CRC32#`` over the whole record holds; None when the record has none."""
+        cdef rmq_record rec = self.rec
+        if not rmq_record_has_prop_crc(&rec):
+            return None
+        return rmq_record_check_prop_crc(&rec) == 0
+
+    def __repr__(self):
+        return (
+            f"<MessageView {self.topic!r} queue_id={self.queue_id} queue_offset={self.queue_offset} "
+            f"phy_offset={self.phy_offset} msg_size={self.msg_size}>"
+        )
+
+    cdef dict _load_properties(self):
+        if self._properties is None:
+            self._properties = properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len)
+        return self._properties
+
+
+cdef dict properties_dict(const uint8_t *props, size_t length):
+    cdef dict found = {}
+    cdef rmq_props_iter it
+    cdef rmq_prop prop
+    rmq_props_begin(&it, props, length, 0)
+    while rmq_props_next(&it, &prop):
+        found[text_of(prop.name.p, prop.name.len)] = text_of(prop.value.p, prop.value.len)
+    return found
+
+
+def topic_bytes(MessageView view not None):
+    """TOPIC as it lies in the record, well-formed or not."""
+    return PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.topic_pos, view.rec.topic_len)
+
+
+def property_bytes(MessageView view not None):
+    """PROPERTIES as they lie in the record."""
+    return PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.props_pos, view.rec.props_len)
+
+
+# ---- functions of rmqcore.codec ---------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t position(Py_buffer *view, object pos) except -1:
+    if not 0 <= pos <= view.len:
+        raise ValueError(f"pos {pos} is outside the buffer of {view.len} bytes")
+    return pos
+
+
+def decode(buf, pos=0, DelayLevels delay_levels=None):
+    owner = buf if type(buf) is bytes else PyMemoryView_FromObject(buf)
+    cdef Py_buffer exported
+    cdef Py_ssize_t start
+    cdef rmq_record rec
+    cdef int32_t code
+    PyObject_GetBuffer(owner, &exported, PyBUF_SIMPLE)
+    try:
+        start = position(&exported, pos)
+        code = rmq_record_parse(<const uint8_t *> exported.buf + start, exported.len - start, &rec)
+        if code <= 0:
+            raise corrupt_message("<buffer>", start, code, &rec)
+        # `owner` alone keeps the memory: bytes never move, and a memoryview holds its own export.
+        return new_view(owner, &rec, delay_levels or DEFAULT_DELAY_LEVELS)
+    finally:
+        PyBuffer_Release(&exported)
+
+
+def check(buf, pos=0, *, check_crc=True, check_prop_crc=False):
+    cdef Py_buffer exported
+    cdef Py_ssize_t start
+    cdef rmq_record rec
+    cdef int32_t size, code
+    cdef bint crc = check_crc, prop_crc = check_prop_crc
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        start = position(&exported, pos)
+        size = rmq_record_parse(<const uint8_t *> exported.buf + start, exported.len - start, &rec)
+        code = min(size, 0)
+        if size > 0 and crc:
+            code = rmq_record_check_body_crc(&rec)
+        if size > 0 and code == 0 and prop_crc:
+            code = rmq_record_check_prop_crc(&rec)
+        if code < 0:
+            raise corrupt_message("<buffer>", start, code, &rec)
+        return size
+    finally:
+        PyBuffer_Release(&exported)
+
+
+def body_crc(buf):
+    cdef Py_buffer exported
+    cdef uint32_t value
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        if exported.len > 4096:
+            with nogil:
+                value = rmq_crc32(<const uint8_t *> exported.buf, exported.len)
+        else:
+            value = rmq_crc32(<const uint8_t *> exported.buf, exported.len)
+    finally:
+        PyBuffer_Release(&exported)
+    return value & RMQ_CRC_MASK
+
+
+def java_hash(str text not None):
+    cdef uint32_t value = 0
+    cdef uint32_t cp
+    for ch in text:
+        cp = <uint32_t> ch
+        if cp >= 0x10000:
+            value = value * 31 + (0xD7C0 + (cp >> 10))
+            cp = 0xDC00 + (cp & 0x3FF)
+        value = value * 31 + cp
+    return <int32_t> value
+
+
+def decode_properties(buf):
+    cdef Py_buffer exported
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        return properties_dict(<const uint8_t *> exported.buf, exported.len)
+    finally:
+        PyBuffer_Release(&exported)
+
+
+cdef int host_bytes(bytes packed, uint8_t *out) except -1:
+    """Copies a packed host and answers whether it is IPv6."""
+    if len(packed) not in (RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE):
+        raise ValueError(f"a packed host has {len(packed)} bytes")
+    memcpy(out, PyBytes_AS_STRING(packed), len(packed))
+    return len(packed) == RMQ_HOST_V6_SIZE
+
+
+def encode_fields(bytes topic not None, body, bytes properties not None, *, bytes born_host, bytes store_host, queue_id,
+                  flag, sys_flag, reconsume_times, queue_offset, phy_offset, born_timestamp_ms, store_timestamp_ms,
+                  prepared_transaction_offset, append_prop_crc):
+    """One record from fields already turned to bytes; `rmqcore.codec.encode` is the public form."""
+    cdef Py_buffer exported
+    cdef rmq_message msg
+    cdef int64_t size
+    cdef bytes out
+    msg.topic = <const uint8_t *> PyBytes_AS_STRING(topic)
+    msg.topic_len = len(topic)
+    msg.props = <const uint8_t *> PyBytes_AS_STRING(properties)
+    msg.props_len = len(properties)
+    msg.queue_id = queue_id
+    msg.flag = flag
+    msg.sys_flag = sys_flag
+    msg.reconsume_times = reconsume_times
+    msg.queue_offset = queue_offset
+    msg.phy_offset = phy_offset
+    msg.born_timestamp = born_timestamp_ms
+    msg.store_timestamp = store_timestamp_ms
+    msg.prepared_transaction_offset = prepared_transaction_offset
+    msg.born_host_v6 = host_bytes(born_host, msg.born_host)
+    msg.store_host_v6 = host_bytes(store_host, msg.store_host)
+    msg.append_prop_crc = bool(append_prop_crc)
+    PyObject_GetBuffer(body, &exported, PyBUF_SIMPLE)
+    try:
+        msg.body = <const uint8_t *> exported.buf
+        msg.body_len = exported.len
+        size = rmq_record_encoded_size(&msg)
+        if size < 0:
+            limits = {RMQ_E_TOPICLENGTH: "topic", RMQ_E_PROPERTIESLENGTH: "properties", RMQ_E_BODYLENGTH: "body"}
+            lengths = {"topic": len(topic), "properties": len(properties), "body": exported.len}
+            name = limits[size]
+            most = 2**31 - 1 if name == "body" else 32767
+            raise ValueError(f"{name} of {lengths[name]} bytes has no room in the record, at most {most} bytes go there")
+        out = PyBytes_FromStringAndSize(NULL, size)
+        rmq_record_encode(&msg, <uint8_t *> PyBytes_AS_STRING(out), size)
+        return out
+    finally:
+        PyBuffer_Release(&exported)

@@ -1,0 +1,99 @@
+#include "put/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack the name, older kernels answer EINVAL */
+#endif
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+int rmq_map_file(const char *path, size_t size, int writable, uint8_t **base, int *fd, int64_t *found) {
+    struct stat status;
+    *found = (int64_t)size;
+    const int opened = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    if (opened < 0) return -errno;
+    if (fstat(opened, &status) < 0) goto failed;
+    if (status.st_size != (off_t)size) {
+        *found = status.st_size;
+        close(opened);
+        return -EINVAL;
+    }
+    void *at = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, opened, 0);
+    if (at == MAP_FAILED) goto failed;
+    *base = at;
+    *fd = writable ? opened : -1;
+    if (!writable) close(opened);
+    return 0;
+failed:;
+    const int code = -errno;
+    close(opened);
+    return code;
+}
+
+void rmq_unmap(uint8_t *base, size_t size) { munmap(base, size); }
+void rmq_close(int fd) { close(fd); }
+
+int rmq_allocate(int fd, int64_t begin, int64_t end) {
+    if (end <= begin) return 0;
+#if defined(__APPLE__)
+    fstore_t store = {F_ALLOCATECONTIG | F_ALLOCATEALL, F_PEOFPOSMODE, 0, end - begin, 0};
+    if (fcntl(fd, F_PREALLOCATE, &store) == 0) return 0;
+    store.fst_flags = F_ALLOCATEALL;
+    return fcntl(fd, F_PREALLOCATE, &store) == 0 ? 0 : -errno;
+#else
+    int code;
+    do code = posix_fallocate(fd, begin, end - begin);
+    while (code == EINTR);
+    return -code;
+#endif
+}
+
+int rmq_populate(uint8_t *base, size_t begin, size_t end) {
+    if (end <= begin) return 0;
+    const size_t page = page_size();
+    begin -= begin % page;
+#if defined(__linux__)
+    if (madvise(base + begin, end - begin, MADV_POPULATE_WRITE) == 0) return 0;
+    if (errno != EINVAL) return -errno;
+#endif
+    /* A write that changes nothing, atomic because another thread may be storing to the same page. */
+    for (size_t at = begin; at < end; at += page) __atomic_fetch_or(base + at, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int rmq_flush(uint8_t *base, size_t begin, size_t end) {
+    if (end <= begin) return 0;
+    begin -= begin % page_size();
+    return msync(base + begin, end - begin, MS_SYNC) == 0 ? 0 : -errno;
+}
+
+void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) {
+    if (end <= begin) return;
+    begin -= begin % page_size();
+    (void)madvise(base + begin, end - begin, MADV_WILLNEED);
+}
+
+void rmq_read_at_random(uint8_t *base, size_t size) { (void)madvise(base, size, MADV_RANDOM); }
+
+int rmq_write_zeros(int fd, int64_t begin, int64_t end) {
+    static const uint8_t zeros[1 << 16];
+    while (begin < end) {
+        const size_t step = end - begin < (int64_t)sizeof zeros ? (size_t)(end - begin) : sizeof zeros;
+        const ssize_t done = pwrite(fd, zeros, step, begin);
+        if (done < 0 && errno != EINTR) return -errno;
+        if (done > 0) begin += done;
+    }
+    return 0;
+}
+
+int rmq_sync(int fd) {
+#if defined(__APPLE__)
+    if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
+#endif
+    return fsync(fd) == 0 ? 0 : -errno;
+}

@@ -1,0 +1,42 @@
+/* The queue offset table: (topic, queue id) -> the next queue offset (ConsumeQueueStore's topicQueueTable). Owns its memory. */
+#ifndef RMQ_QUEUE_OFFSETS_H
+#define RMQ_QUEUE_OFFSETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct rmq_queue_offsets rmq_queue_offsets;
+
+rmq_queue_offsets *rmq_queue_offsets_new(void); /* NULL without memory */
+void rmq_queue_offsets_free(rmq_queue_offsets *table);
+
+/* The queue's counter, made with 0 at its first use; NULL without memory. Valid until the next call: the table may move. */
+int64_t *rmq_queue_offsets_at(rmq_queue_offsets *table, const uint8_t *topic, size_t topic_len, int32_t queue_id);
+
+void rmq_queue_offsets_clear(rmq_queue_offsets *table);
+
+enum { RMQ_QUEUE_RECENT = 16 };
+
+/* Counters found a moment ago: the messages of one call are of few queues, and most share the very bytes of their topic. The
+ * struct begins as zeros. Between calls that share it no other call for the table may come, and topics stay where they are. */
+typedef struct rmq_queue_recent {
+    const uint8_t *topic; /* all are of this one; NULL: none yet */
+    size_t topic_len;
+    int64_t *next[RMQ_QUEUE_RECENT]; /* NULL: not known */
+    int32_t queue_ids[RMQ_QUEUE_RECENT];
+} rmq_queue_recent;
+
+/* As rmq_queue_offsets_at. */
+int64_t *rmq_queue_offsets_find(rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic,
+                                size_t topic_len, int32_t queue_id);
+
+static inline int64_t *rmq_queue_offsets_again(rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic,
+                                               size_t topic_len, int32_t queue_id) {
+    const uint32_t at = (uint32_t)queue_id % RMQ_QUEUE_RECENT;
+    if (recent->topic == topic && recent->topic_len == topic_len && recent->next[at] &&
+        recent->queue_ids[at] == queue_id)
+        return recent->next[at];
+    return rmq_queue_offsets_find(table, recent, topic, topic_len, queue_id);
+}
+
+#endif

@@ -1,0 +1,357 @@
+/* New entries: which queue and place each gets, and their way into the files. */
+#include "queues/cq_table_private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIGHT_PREFIX "%LMQ%" /* of the topics whose queues are light */
+
+/* So many places of missing messages are filled with one step, at most: 1.3 MB in the arena. */
+enum { FILLERS_AT_ONCE = 1 << 16 };
+
+/* What becomes of a row. LATER: what was staged has to be written first. BACK: the log before it has to be given first. */
+enum { PUT = 1, PASSED = 0, LATER = -1, BACK = -2 };
+
+static const rmq_cq_entry FILLER = RMQ_CQ_FILLER;
+
+/* Lists the queue among those that the batch touches; staging begins where its files end. 0, or -1 without memory. */
+static int begin(rmq_cq_table *t, rmq_cq *q) {
+    void *items = t->touched;
+    if (rmq_cq_make_room(&items, &t->touched_room, t->touched_count + 1, sizeof *t->touched)) return -1;
+    t->touched = items;
+    t->touched[t->touched_count++] = q;
+    q->batch = t->batch;
+    q->new_first = q->first_file;
+    q->new_last = q->last_file;
+    q->new_end = q->end;
+    q->new_max_phy = q->max_phy;
+    q->new_last_phy = -1;
+    q->fillers = 0;
+    q->entries = 0;
+    q->missing = 0;
+    q->leap_pos = -1;
+    q->begins = 0;
+    return 0;
+}
+
+static inline int64_t end_of_message(int64_t phy_offset, int32_t msg_size) {
+    int64_t end;
+    return __builtin_add_overflow(phy_offset, (int64_t)msg_size, &end) ? INT64_MAX : end;
+}
+
+/* Makes room for entries from new_end up to `end`, in further files where the last one is full. 1, or 0 where no file can follow. */
+static inline int extend(const rmq_cq_table *t, rmq_cq *q, int64_t end) {
+    if (end > q->new_last + t->file_size) {
+        const int64_t last = end - UNIT - (end - UNIT) % t->file_size;
+        if (last > INT64_MAX - 2 * t->file_size) return 0;
+        q->new_last = last;
+    }
+    q->entries += (end - q->new_end) / UNIT;
+    q->new_end = end;
+    return 1;
+}
+
+/* Where the queue's last message begins, -1 if that is not known. */
+static int64_t last_phy(rmq_cq_table *t, rmq_cq *q) {
+    uint8_t bytes[UNIT];
+    if (q->new_last_phy >= 0) return q->new_last_phy;
+    if (rmq_cq_read(t, q, q->end / UNIT - 1, 1, bytes, 0) != 1) return -1;
+    const rmq_cq_entry entry = rmq_cq_load(bytes);
+    return rmq_cq_is_filler(entry) ? -1 : entry.phy_offset;
+}
+
+/* How many messages of the queue the log can have had between the queue's last message and a record. Each takes a record of its
+ * own; of a light queue it takes a name and a number in a record that can name the queue more than once. */
+static int64_t most_missing(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset) {
+    const char *topic = t->topics[q->topic];
+    int64_t from = q->new_max_phy > 0 ? q->new_max_phy : 0, least = RMQ_REC_MIN_SIZE_V1;
+    if (strncmp(topic, LIGHT_PREFIX, sizeof LIGHT_PREFIX - 1) == 0) {
+        const int64_t start = last_phy(t, q);
+        from = start > 0 ? start : 0;
+        least = (int64_t)strlen(topic) + 3; /* "NAME," and "0," */
+    }
+    return (phy_offset - from) / least;
+}
+
+/* More messages are missing before an entry than the log has room for. One such record alone has a damaged queue offset. But where
+ * the queue's next record goes on behind it, at most a file of places away, the queue's numbers did leap, as they do when a broker's
+ * recovery gave a queue entries twice: then both count. This puts the first of them off. */
+static int put_off(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t want) {
+    q->ahead_pos = want - q->new_end <= t->file_size ? want : -1;
+    q->ahead = *entry;
+    t->counts.refused++;
+    return PASSED;
+}
+
+/* The record's entry does not follow the queue's last one: makes new_end the place `want`. PUT, PASSED, LATER or BACK. */
+static int reach(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t want) {
+    const int64_t size = t->file_size;
+    const int is_offset = want >= 0 && want <= t->most_queue_offset * UNIT;
+    if (q->new_last >= 0 && want < q->new_end) {
+        t->counts.repeats++;
+        return PASSED;
+    }
+    if (!is_offset) {
+        t->counts.refused++;
+        return PASSED;
+    }
+    const int begins = q->new_last < 0;
+    const int holds_nothing = !begins && q->new_end == q->new_first && q->new_max_phy < 0;
+    const int starts_here = begins || (holds_nothing && want < q->new_end + size);
+    const int leaps = !starts_here && q->ahead_pos >= q->new_end && want == q->ahead_pos + UNIT;
+    if (!starts_here && !leaps && (want - q->new_end) / UNIT > most_missing(t, q, entry->phy_offset)) {
+        return put_off(t, q, entry, want);
+    }
+    if (want != 0 && q->new_max_phy < t->covered_from) {
+        if (q->new_max_phy < t->back_to) t->back_to = q->new_max_phy;
+        return BACK;
+    }
+    if (starts_here) {
+        /* The queue begins here. It has a file without an entry where a crash fell between the making of the file and its first
+         * entry, which is this one. (Java appends it at the file's start, under a wrong offset.) */
+        if (begins) q->new_first = q->new_last = want - want % size;
+        q->fillers = want - q->new_first;
+        q->new_end = want;
+        q->begins = 1;
+        return PUT;
+    }
+    if (leaps) {
+        if (q->leap_pos >= 0 && q->leap_pos != q->ahead_pos) return LATER;
+        q->leap_pos = q->ahead_pos;
+        q->leap = q->ahead;
+    }
+    /* The log does not have the messages in between. */
+    const int64_t missing = (want - q->new_end) / UNIT;
+    const int64_t now = missing < t->filler_room ? missing : t->filler_room;
+    if (now > 0 && !extend(t, q, q->new_end + now * UNIT)) {
+        t->counts.refused++;
+        return PASSED;
+    }
+    t->filler_room -= now;
+    q->missing += now;
+    return now == missing ? PUT : LATER;
+}
+
+/* The rule of a queue: a record's entry lies at its queue offset. PUT when the row gets the entry at new_end - UNIT, or PASSED
+ * (counted as a repeat or as refused), LATER or BACK. */
+static inline int stage(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t queue_offset) {
+    const int64_t end_phy = end_of_message(entry->phy_offset, entry->msg_size);
+    if (end_phy <= q->new_max_phy) {
+        t->counts.repeats++;
+        return PASSED;
+    }
+    int64_t want;
+    if (__builtin_mul_overflow(queue_offset, (int64_t)UNIT, &want)) want = queue_offset < 0 ? -1 : INT64_MAX;
+    if (want != q->new_end || q->new_last < 0) {
+        const int found = reach(t, q, entry, want);
+        if (found != PUT) return found;
+    }
+    if (!extend(t, q, q->new_end + UNIT)) {
+        t->counts.refused++;
+        return PASSED;
+    }
+    q->new_max_phy = end_phy;
+    q->new_last_phy = entry->phy_offset;
+    return PUT;
+}
+
+/* Chooses the queue of each row from `first` on. The row at which staging ends, or -ENOMEM. */
+static int64_t route(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, int64_t from_phy_offset,
+                     const int32_t *topic_of, int32_t topic_count) {
+    void *items = t->row_queues;
+    if (rmq_cq_make_room(&items, &t->row_room, rows->count, sizeof *t->row_queues)) return -ENOMEM;
+    t->row_queues = items;
+    t->touched_count = 0;
+    t->filler_room = FILLERS_AT_ONCE;
+    t->batch++;
+    for (int64_t i = first; i < rows->count; i++) {
+        t->row_queues[i] = NULL;
+        if (rows->phy_offset[i] < from_phy_offset || !rmq_has_queue_entry(rows->sys_flag[i])) continue;
+        const int32_t topic_id = rows->topic_id[i];
+        const int32_t topic = topic_id >= 0 && topic_id < topic_count ? topic_of[topic_id] : -1;
+        if (topic < 0 || rows->queue_id[i] < 0 || rows->phy_offset[i] < 0 || rows->msg_size[i] <= 0) {
+            t->counts.refused++;
+            continue;
+        }
+        rmq_cq *q = find_slot(t, key_of(topic, rows->queue_id[i]))->queue;
+        if (q == NULL) q = rmq_cq_find_or_add(t, topic, rows->queue_id[i]);
+        if (q == NULL || (q->batch != t->batch && begin(t, q))) return -ENOMEM;
+        const rmq_cq_entry entry = {rows->phy_offset[i], rows->msg_size[i], rows->tags_code[i]};
+        const int found = stage(t, q, &entry, rows->queue_offset[i]);
+        if (found == PUT) t->row_queues[i] = q;
+        else if (found == LATER) return i;
+    }
+    return rows->count;
+}
+
+/* Lays fillers out up to the place `end`, and the entry that was put off. How many entries that were. */
+static inline int64_t lay_fillers(rmq_cq_table *t, rmq_cq *q, int64_t end) {
+    int64_t laid = 0;
+    for (; q->pos < end; q->pos += UNIT) {
+        const int leap = q->pos == q->leap_pos;
+        rmq_cq_store(q->cursor, leap ? q->leap : FILLER);
+        q->cursor += UNIT;
+        laid += leap;
+    }
+    t->counts.refused -= laid;
+    return laid;
+}
+
+/* Lays the entries of rows [first, stop) out in the arena, queue after queue. 0 or -ENOMEM. */
+static int pack(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, int64_t stop) {
+    int64_t bytes = 0;
+    void *items = t->arena;
+    for (int64_t i = 0; i < t->touched_count; i++) bytes += t->touched[i]->entries * UNIT;
+    if (rmq_cq_make_room(&items, &t->arena_room, bytes, 1)) return -ENOMEM;
+    t->arena = items;
+    uint8_t *at = t->arena;
+    for (int64_t i = 0; i < t->touched_count; i++) {
+        rmq_cq *q = t->touched[i];
+        q->cursor = at;
+        q->pos = q->new_end - q->entries * UNIT;
+        at += q->entries * UNIT;
+    }
+    for (int64_t i = first; i < stop; i++) {
+        rmq_cq *q = t->row_queues[i];
+        if (q == NULL) continue;
+        lay_fillers(t, q, rows->queue_offset[i] * UNIT);
+        const rmq_cq_entry entry = {rows->phy_offset[i], rows->msg_size[i], rows->tags_code[i]};
+        rmq_cq_store(q->cursor, entry);
+        q->cursor += UNIT;
+        q->pos += UNIT;
+    }
+    for (int64_t i = 0; i < t->touched_count; i++) lay_fillers(t, t->touched[i], t->touched[i]->new_end);
+    return 0;
+}
+
+/* Entries were written: their last message counts, and the fillers among them. */
+static void count_written(rmq_cq_table *t, rmq_cq *q, const uint8_t *bytes, int64_t count) {
+    int64_t at = count - UNIT, max_phy = -1;
+    for (; at >= 0 && max_phy < 0; at -= UNIT) {
+        const rmq_cq_entry entry = rmq_cq_load(bytes + at);
+        if (!rmq_cq_is_filler(entry)) max_phy = end_of_message(entry.phy_offset, entry.msg_size);
+    }
+    if (max_phy >= 0) publish(&q->max_phy, max_phy); /* a filler names no message */
+    if (q->missing == 0) return;
+    for (at = 0; at < count; at += UNIT) t->counts.gaps += rmq_cq_is_filler(rmq_cq_load(bytes + at));
+}
+
+/* Writes the staged entries of one queue and counts them file by file. */
+static int write_queue(rmq_cq_table *t, rmq_cq *q) {
+    const int64_t size = t->file_size;
+    const uint8_t *bytes = q->cursor - q->entries * UNIT;
+    int64_t pos = q->new_end - q->entries * UNIT; /* of the next entry in the queue */
+    int64_t file = q->last_file < 0 ? q->new_first : q->last_file;
+    for (;; file += size) {
+        const int create = file > q->last_file;
+        const int64_t stop = q->new_end < file + size ? q->new_end : file + size;
+        const int64_t count = stop - pos;
+        if (count > 0) { /* else the last file is full */
+            int32_t place;
+            int code = rmq_cq_make_path(t, q, file, t->put_failed);
+            if (code < 0) return code;
+            const int fd = rmq_cq_open_to_write(t, q, file, create, t->put_failed, &place);
+            if (fd < 0) return fd;
+            if (q->begins && file == q->new_first) code = rmq_cq_write_fillers(fd, q->fillers);
+            if (code == 0) code = rmq_cq_write_all(fd, bytes, count, pos - file);
+            rmq_cq_fds_unpin(&t->fds, place, fd);
+            if (code < 0 && create) { /* the new file goes again: the next attempt finds things as they were */
+                rmq_cq_fds_forget(&t->fds, &q->open, file, file + 1);
+                unlink(t->put_failed);
+            }
+            if (code < 0) return code;
+            if (q->begins && file == q->new_first) {
+                q->flushed = file;
+                if (pos > 0) publish(&q->min, pos);
+                publish(&q->first_file, file);
+            }
+            publish(&q->last_file, file);
+            bytes += count;
+            pos += count;
+            count_written(t, q, bytes - count, count);
+            publish(&q->end, pos);
+        }
+        if (file == q->new_last) return 0;
+    }
+}
+
+static int write_touched(rmq_cq_table *t) {
+    int code = 0;
+    for (int64_t i = 0; code == 0 && i < t->touched_count; i++) {
+        if (t->touched[i]->entries > 0) code = write_queue(t, t->touched[i]);
+    }
+    return code;
+}
+
+static void expect(rmq_cq_table *t, int64_t covered_from) {
+    t->put_failed[0] = 0;
+    t->covered_from = covered_from;
+    t->back_to = INT64_MAX;
+}
+
+int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+               const int32_t *topic_of, int32_t topic_count, int64_t *back_to) {
+    expect(t, covered_from);
+    for (int64_t first = 0; first < rows->count;) {
+        const rmq_cq_counts before = t->counts;
+        const int64_t stop = route(t, rows, first, from_phy_offset, topic_of, topic_count);
+        if (stop < 0) return (int)stop;
+        if (t->back_to != INT64_MAX) {
+            t->counts = before; /* all these rows come again */
+            *back_to = t->back_to;
+            return RMQ_CQ_GO_BACK;
+        }
+        int code = pack(t, rows, first, stop);
+        if (code == 0) code = write_touched(t);
+        if (code < 0) return code;
+        first = stop;
+    }
+    return 0;
+}
+
+/* Stages and lays out the packed entries from `first` on; answers at which of them it ended, or -ENOMEM. */
+static int64_t stage_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offsets, const uint8_t *entries,
+                         int64_t first, int64_t count, int64_t *put) {
+    void *items = t->arena;
+    t->touched_count = 0;
+    t->filler_room = FILLERS_AT_ONCE;
+    t->batch++;
+    if (count > INT64_MAX / UNIT - FILLERS_AT_ONCE) return -ENOMEM;
+    if (rmq_cq_make_room(&items, &t->arena_room, (count - first + FILLERS_AT_ONCE) * UNIT, 1)) return -ENOMEM;
+    t->arena = items;
+    if (begin(t, q)) return -ENOMEM;
+    q->cursor = t->arena;
+    q->pos = -1;
+    int64_t i = first;
+    for (; i < count; i++) {
+        const rmq_cq_entry entry = rmq_cq_load(entries + i * UNIT);
+        if (entry.phy_offset < 0 || entry.msg_size <= 0) {
+            t->counts.refused++;
+            continue;
+        }
+        const int found = stage(t, q, &entry, queue_offsets[i]);
+        if (q->pos < 0) q->pos = q->new_end - q->entries * UNIT;
+        if (found == LATER) break;
+        if (found != PUT) continue;
+        *put += lay_fillers(t, q, queue_offsets[i] * UNIT);
+        memcpy(q->cursor, entries + i * UNIT, UNIT);
+        q->cursor += UNIT;
+        q->pos += UNIT;
+        ++*put;
+    }
+    if (q->pos >= 0) *put += lay_fillers(t, q, q->new_end); /* else nothing was staged */
+    return i;
+}
+
+int64_t rmq_cq_put_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offsets, const uint8_t *entries,
+                       int64_t count) {
+    int64_t put = 0;
+    expect(t, -1);
+    for (int64_t first = 0; first < count;) {
+        first = stage_run(t, q, queue_offsets, entries, first, count, &put);
+        const int code = first < 0 ? (int)first : write_touched(t);
+        if (code < 0) return code;
+    }
+    return put;
+}

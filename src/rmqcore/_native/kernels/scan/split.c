@@ -1,0 +1,73 @@
+#include "scan/split.h"
+#include "scan/resync.h"
+
+enum { PLACE_END = RMQ_REC_PHYSICALOFFSET + 8 };
+
+/* MAGIC and PHYSICALOFFSET fit. pos + PLACE_END <= w->len. */
+static int is_candidate(const rmq_window *w, size_t pos) {
+    const int32_t magic = rmq_load_i32(w->buf + pos + RMQ_REC_MAGIC);
+    if (magic != RMQ_MAGIC_V1 && magic != RMQ_MAGIC_V2) return 0;
+    return rmq_load_i64(w->buf + pos + RMQ_REC_PHYSICALOFFSET) == w->phy_offset + (int64_t)pos;
+}
+
+/* Size of the sound record at pos, or RMQ_SPLIT_MORE or RMQ_SPLIT_ODD. */
+static int64_t sound_size(const rmq_window *w, size_t pos, uint32_t max_record_size) {
+    rmq_record rec;
+    const int32_t code = rmq_window_step(w, pos, &rec);
+    if (code > 0) return (uint32_t)code <= max_record_size ? code : RMQ_SPLIT_ODD;
+    return code == RMQ_E_SHORT && rec.msg_size <= max_record_size ? RMQ_SPLIT_MORE : RMQ_SPLIT_ODD;
+}
+
+static int64_t walk_from_start(const rmq_window *w, size_t boundary, uint32_t max_record_size) {
+    size_t pos = 0;
+    while (pos < boundary) {
+        const int64_t size = sound_size(w, pos, max_record_size);
+        if (size <= 0) return size;
+        pos += (size_t)size;
+    }
+    return (int64_t)pos;
+}
+
+/* Whether a BLANK before limit says that the file ends with it. limit + RMQ_BLANK_MIN_SIZE - 1 <= w->len. */
+static int has_blank(const rmq_window *w, size_t limit) {
+    rmq_record rec;
+    for (size_t pos = 0;; pos++) {
+        pos = rmq_next_magic(w->buf, pos, limit, 0xCB, 0xD4);
+        if (pos >= limit) return 0;
+        if (rmq_window_step(w, pos, &rec) == RMQ_R_BLANK) return 1;
+    }
+}
+
+int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored) {
+    if (anchored) return walk_from_start(w, boundary, max_record_size);
+    /* The last candidate may begin one byte before the boundary. */
+    const int whole = w->phy_offset + (int64_t)w->len >= w->end_offset;
+    if (w->len - boundary < PLACE_END && !whole) return RMQ_SPLIT_MORE;
+    size_t limit = w->len < RMQ_BLANK_MIN_SIZE ? 0 : w->len - RMQ_BLANK_MIN_SIZE + 1;
+    if (limit > boundary) limit = boundary;
+
+    int64_t answer = RMQ_SPLIT_ODD;
+    uint64_t work = RMQ_SPLIT_WORK * (uint64_t)w->len;
+    for (size_t pos = 0;; pos++) {
+        pos = rmq_next_magic(w->buf, pos, limit, 0xDA, 0xA3);
+        if (pos >= limit) break;
+        const int32_t magic = rmq_load_i32(w->buf + pos + RMQ_REC_MAGIC);
+        if (magic != RMQ_MAGIC_V1 && magic != RMQ_MAGIC_V2) continue;
+        if (w->len - pos < PLACE_END) return RMQ_SPLIT_ODD; /* the file ends in the middle of a header */
+        if (!is_candidate(w, pos)) continue;
+        const int64_t size = sound_size(w, pos, max_record_size);
+        if (size <= 0) return size;
+        if ((uint64_t)size > work) return RMQ_SPLIT_ODD;
+        work -= (uint64_t)size;
+        const size_t end = pos + (size_t)size;
+        if (end < boundary) {
+            /* That it is sound as well shows when the search arrives there. */
+            if (w->len - end < PLACE_END || !is_candidate(w, end)) return RMQ_SPLIT_ODD;
+        } else if (answer == RMQ_SPLIT_ODD) {
+            answer = (int64_t)end;
+        } else if (answer != (int64_t)end) {
+            return RMQ_SPLIT_ODD;
+        }
+    }
+    return answer > 0 && has_blank(w, limit) ? RMQ_SPLIT_ODD : answer;
+}

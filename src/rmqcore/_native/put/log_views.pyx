@@ -1,0 +1,51 @@
+"""Messages of the mapped CommitLog, read where they lie."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from rmqcore._native.format.codec cimport DelayLevels, MessageView, new_view
+from rmqcore._native.kernels cimport rmq_rec_phy_offset, rmq_rec_store_timestamp, rmq_record, rmq_record_parse
+from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
+
+cdef extern from *:
+    """
+    /* A record found by its key is in no cache, and each length in it says where the next one is: all its lines at once. */
+    static inline void rmq_prefetch_record(const uint8_t *p) {
+        __builtin_prefetch(p);
+        __builtin_prefetch(p + 64);
+        __builtin_prefetch(p + 128);
+        __builtin_prefetch(p + 192);
+    }
+    """
+    void rmq_prefetch_record(const uint8_t *p) noexcept
+
+
+cdef MappedFile parse_at(MappedFiles files, int64_t phy_offset, int64_t end_offset, rmq_record *rec):
+    """Parse the record that starts at `phy_offset` and ends at or before `end_offset`; answers its file, or None."""
+    cdef MappedFile file = files.find(phy_offset) if phy_offset < end_offset else None
+    cdef int64_t pos, left
+    if file is None:
+        return None
+    pos = phy_offset - file.file_from_offset
+    left = min(file.file_size - pos, end_offset - phy_offset)
+    rmq_prefetch_record(file.base + pos)
+    if rmq_record_parse(file.base + pos, left, rec) <= 0 or rmq_rec_phy_offset(rec) != phy_offset:
+        return None
+    return file
+
+
+cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offset, DelayLevels levels):
+    cdef rmq_record rec
+    cdef MappedFile file = parse_at(files, phy_offset, end_offset, &rec)
+    return new_view(file, &rec, levels) if file is not None else None
+
+
+def view_at(MappedFiles files not None, int64_t phy_offset, int64_t end_offset, DelayLevels levels not None):
+    """The message whose record starts at `phy_offset` and ends at or before `end_offset`; None when there is no such record."""
+    return view_of(files, phy_offset, end_offset, levels)
+
+
+def store_time(MappedFiles files not None, int64_t phy_offset, int64_t end_offset):
+    """The store timestamp of that message, without making a view; -1 when there is no such record."""
+    cdef rmq_record rec
+    cdef MappedFile file = parse_at(files, phy_offset, end_offset, &rec)
+    return rmq_rec_store_timestamp(&rec) if file is not None else -1

@@ -1,0 +1,24 @@
+from libc.stdint cimport uint8_t
+
+
+cdef class MappedFile:
+    cdef uint8_t *base  # NULL until mapped; then valid as long as this object lives
+    cdef int fd  # -1 unless writable and mapped
+    cdef readonly Py_ssize_t file_size
+    cdef readonly long long file_from_offset
+    cdef readonly str path
+    cdef readonly bint writable
+    cdef bint sealed  # full and on disk
+    cdef int sync_failure  # minus errno of the first sync that failed, or 0
+
+    cdef int map(self) except -1
+    cdef int check(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef int check_writable(self, Py_ssize_t begin, Py_ssize_t end) except -1
+
+
+cdef class MappedFiles:
+    cdef readonly Py_ssize_t file_size
+    cdef tuple items  # of MappedFile, ascending; replaced as a whole, so that a reader sees the old or the new tuple
+
+    # The mapped file that holds the byte at offset, or None.
+    cdef MappedFile find(self, long long offset)

@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t, uint8_t
+
+
+cdef class Message:
+    # What a put reads comes first.
+    cdef public str topic
+    cdef public object body
+    # `plain`: the properties are TAGS and KEYS with these texts (None: without it), and no dict was asked for yet. Then
+    # `own_properties` is made and holds the properties; the texts stay as they are.
+    cdef str tags_text, keys_text
+    cdef dict own_properties
+    cdef public int64_t queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset
+    cdef int64_t born_timestamp
+    cdef bint plain
+    cdef bint born_now  # born_timestamp_ms is None
+    cdef bint born_v6, store_v6
+    cdef uint8_t born_packed[20]
+    cdef uint8_t store_packed[20]
+    cdef str born_host_text, store_host_text
+
+    cdef dict all_properties(self)

@@ -1,0 +1,224 @@
+"""Message: what goes into a store, in the form that the append takes without looking anything up."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport uint8_t
+
+cdef extern from "format/text.h" nogil:
+    size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) noexcept
+
+cdef enum:
+    HOST_V6_SIZE = 20
+
+DEFAULT_HOST = "127.0.0.1:0"
+
+
+cdef size_t parse_host(str text, uint8_t *out) except 0:
+    cdef Py_ssize_t length
+    if text is None:
+        raise TypeError("a host is a str")
+    cdef const char *utf8 = PyUnicode_AsUTF8AndSize(text, &length)
+    cdef size_t size = rmq_host_parse(utf8, length, out)
+    if size == 0:
+        raise ValueError(f"host {text!r}: expected 'ip:port' or '[v6]:port'")
+    return size
+
+
+def pack_host(str text not None):
+    """Address bytes and 4-byte port (big-endian) of ``"ip:port"`` or ``"[v6]:port"``.
+
+    Raises
+    ------
+    ValueError
+        The text has neither form.
+    """
+    cdef uint8_t packed[HOST_V6_SIZE]
+    cdef size_t size = parse_host(text, packed)
+    return PyBytes_FromStringAndSize(<const char *> packed, size)
+
+
+@cython.freelist(64)
+cdef class Message:
+    """A message to be stored.
+
+    Parameters
+    ----------
+    topic : str
+    body : bytes-like
+        Stored as it is.
+    queue_id : int
+    tags : str, optional
+        Sugar for the TAGS property.
+    keys : str or iterable of str
+        Sugar for the KEYS property: words joined by spaces. A str is one key.
+    properties : mapping of str to str, optional
+        They are stored in their order, after TAGS and KEYS. A value None is left out.
+    flag, sys_flag, reconsume_times : int
+        As on disk; the two IPv6 bits of SYSFLAG follow from the hosts.
+    born_timestamp_ms : int, optional
+        Milliseconds since the epoch; the store timestamp when None.
+    born_host, store_host : str, optional
+        ``"ip:port"`` or ``"[v6]:port"``; ``127.0.0.1:0`` when None.
+    prepared_transaction_offset : int
+        Phy offset of the half message for a commit record.
+
+    Raises
+    ------
+    ValueError
+        A key has a space in it, `tags` or `keys` is given twice with different values, or a host has neither form.
+    OverflowError
+        A number does not fit a Java long.
+    """
+
+    def __init__(self, topic, body, queue_id=0, tags=None, keys=(), properties=None, *, flag=0, sys_flag=0,
+                 born_timestamp_ms=None, born_host=None, store_host=None, reconsume_times=0,
+                 prepared_transaction_offset=0):
+        if not isinstance(topic, str):
+            raise TypeError(f"topic is a {type(topic).__name__}, expected a str")
+        self.topic = topic
+        self.body = body
+        self.queue_id = queue_id
+        keys = joined(keys)
+        self.plain = not properties and (not tags or type(tags) is str) and (keys is None or type(keys) is str)
+        if self.plain:
+            self.tags_text = tags or None
+            self.keys_text = keys
+            self.own_properties = None
+        else:
+            self.own_properties = merged_properties(tags, keys, properties)
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.born_timestamp_ms = born_timestamp_ms
+        self.born_host = born_host or DEFAULT_HOST
+        self.store_host = store_host or DEFAULT_HOST
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+
+    @property
+    def properties(self):
+        """All properties, a dict that goes to disk as it is when the message is put."""
+        return self.all_properties()
+
+    @properties.setter
+    def properties(self, value):
+        with cython.critical_section(self):
+            self.own_properties = None if value is None else <dict?> value
+            self.plain = False
+
+    @properties.deleter
+    def properties(self):
+        self.properties = None
+
+    cdef dict all_properties(self):
+        cdef dict made
+        with cython.critical_section(self):
+            if self.plain:
+                made = {}
+                if self.tags_text is not None:
+                    made["TAGS"] = self.tags_text
+                if self.keys_text is not None:
+                    made["KEYS"] = self.keys_text
+                if self.plain:  # during an allocation another thread may have made the dict
+                    self.own_properties = made
+                    self.plain = False
+            return self.own_properties
+
+    @property
+    def born_timestamp_ms(self):
+        """Milliseconds since the epoch; None: the store timestamp."""
+        return None if self.born_now else self.born_timestamp
+
+    @born_timestamp_ms.setter
+    def born_timestamp_ms(self, value):
+        if value is not None:
+            self.born_timestamp = value
+        self.born_now = value is None
+
+    @property
+    def born_host(self):
+        """``"ip:port"`` or ``"[v6]:port"``."""
+        return self.born_host_text
+
+    @born_host.setter
+    def born_host(self, str text):
+        self.born_v6 = parse_host(text, self.born_packed) == HOST_V6_SIZE
+        self.born_host_text = text
+
+    @property
+    def store_host(self):
+        """``"ip:port"`` or ``"[v6]:port"``."""
+        return self.store_host_text
+
+    @store_host.setter
+    def store_host(self, str text):
+        self.store_v6 = parse_host(text, self.store_packed) == HOST_V6_SIZE
+        self.store_host_text = text
+
+    @property
+    def tags(self):
+        """The TAGS property."""
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self):
+        """The words of the KEYS property."""
+        return tuple([word for word in self.properties.get("KEYS", "").split(" ") if word])
+
+    def _values(self):
+        return (
+            self.topic, self.body, self.queue_id, self.properties, self.flag, self.sys_flag, self.born_timestamp_ms,
+            self.born_host_text, self.store_host_text, self.reconsume_times, self.prepared_transaction_offset,
+        )
+
+    def __eq__(self, other):
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self._values() == (<Message> other)._values()
+
+    __hash__ = None  # mutable
+
+    def __reduce__(self):
+        return _restore, self._values()
+
+    def __repr__(self):
+        return (
+            f"Message({self.topic!r}, <{len(self.body)} bytes>, queue_id={self.queue_id}, "
+            f"properties={self.properties!r})"
+        )
+
+
+def _restore(topic, body, queue_id, properties, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times,
+             prepared_transaction_offset):
+    return Message(
+        topic, body, queue_id, properties=properties, flag=flag, sys_flag=sys_flag, born_timestamp_ms=born_timestamp_ms,
+        born_host=born_host, store_host=store_host, reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+    )
+
+
+cdef object joined(keys):
+    """KEYS of the argument `keys`; None without keys."""
+    if not keys:
+        return None
+    words = (keys,) if isinstance(keys, str) else tuple(keys)
+    for word in words:
+        if not word or " " in word:
+            raise ValueError(f"key {word!r}: a key is a word without spaces, KEYS is split on them")
+    return words[0] if len(words) == 1 else " ".join(words)
+
+
+cdef dict merged_properties(tags, keys, properties):
+    cdef dict merged = {}
+    if tags:
+        merged["TAGS"] = tags
+    if keys is not None:
+        merged["KEYS"] = keys
+    if properties:
+        for name, value in properties.items():
+            if value is None:
+                continue
+            if merged.get(name, value) != value:
+                raise ValueError(f"{name} is given twice: {merged[name]!r} and {value!r} in properties")
+            merged[name] = value
+    return merged

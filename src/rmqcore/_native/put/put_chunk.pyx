@@ -1,0 +1,218 @@
+"""PutChunk: messages prepared for the append, up to 512 at a time, before the lock is taken."""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport uint8_t
+from libc.string cimport memcmp
+
+from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, RMQ_PUT_MESSAGE_ILLEGAL, rmq_log, rmq_put
+from rmqcore._native.put.message cimport Message
+from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill, write_properties
+
+cdef enum:
+    AHEAD = 4  # messages between two steps of looking ahead
+
+cdef extern from *:
+    """
+    /* What a put will read of a message is prefetched in steps, since each part says where the next one is: the object, its
+     * properties, their texts. Messages that were just made lie all over the heap, and waiting for them costs more than storing
+     * them. The references are borrowed, so nothing may be looked into that another thread can take away meanwhile. */
+    #ifdef Py_GIL_DISABLED
+    enum { CAN_LOOK_AHEAD = 0 };
+    #else
+    enum { CAN_LOOK_AHEAD = 1 };
+    #endif
+    static inline void rmq_prefetch_message(PyObject *item) {
+        __builtin_prefetch(item);
+        __builtin_prefetch((char *)item + 64);
+        __builtin_prefetch((char *)item + 128);
+    }
+    static inline void rmq_prefetch_text(PyObject *item) { /* or a dict */
+        __builtin_prefetch(item);
+        __builtin_prefetch((char *)item + 48);
+    }
+    static inline void rmq_prefetch_keys(PyObject *properties) {
+        if (!PyDict_CheckExact(properties)) return;
+        char *keys = (char *)((PyDictObject *)properties)->ma_keys;
+        __builtin_prefetch(keys);
+        __builtin_prefetch(keys + 64);
+    }
+    static inline int rmq_has_type(PyObject *item, PyObject *type) { return (PyObject *)Py_TYPE(item) == type; }
+    /* How many items at the start of a list are not yet known to be of exactly this type. The check runs from the end on: the
+     * messages made last are still in the cache, and the first ones are again when the caller goes on with them. */
+    static inline Py_ssize_t rmq_unchecked_prefix(PyObject *list, PyObject *type) {
+        Py_ssize_t left = PyList_GET_SIZE(list);
+        while (CAN_LOOK_AHEAD && left > 0 && rmq_has_type(PyList_GET_ITEM(list, left - 1), type)) left--;
+        return left;
+    }
+    """
+    bint CAN_LOOK_AHEAD
+    bint rmq_has_type(PyObject *item, PyObject *type) noexcept
+    Py_ssize_t rmq_unchecked_prefix(PyObject *items, PyObject *type) noexcept
+    void rmq_prefetch_message(PyObject *item) noexcept
+    void rmq_prefetch_text(PyObject *item) noexcept
+    void rmq_prefetch_keys(PyObject *properties) noexcept
+    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t at) noexcept
+    Py_ssize_t PyList_GET_SIZE(PyObject *items) noexcept
+
+
+@cython.final
+cdef class PutChunk:
+    """Prepared messages and everything their pointers lead to."""
+
+    def __dealloc__(self):
+        if self.puts != NULL and self.props != NULL and self.held != NULL and self.buffers != NULL:
+            self.clear()
+        PyMem_Free(self.puts)
+        PyMem_Free(self.props)
+        PyMem_Free(self.held)
+        PyMem_Free(self.buffers)
+
+    cdef void clear(self) noexcept:
+        cdef Py_ssize_t i
+        for i in range(self.buffer_count):
+            PyBuffer_Release(&self.buffers[i])
+        for i in range(2 * self.count):
+            Py_DECREF(<object> self.held[i])
+        self.count = self.buffer_count = self.props_used = 0
+        self.total = 0
+        self.seen = 0
+
+    cdef bint has_room(self) noexcept:
+        return self.count < self.capacity and self.props_room - self.props_used >= PROPS_ROOM
+
+    cdef int add(self, Message m) except -1:
+        """Prepare one more message; after an error the chunk is as it was."""
+        cdef rmq_put *put = &self.puts[self.count]
+        cdef object body = m.body
+        cdef Py_buffer *buffer
+        cdef int seen = 0
+        cdef Py_ssize_t used = fill(m, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen)
+        if type(body) is bytes:
+            put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
+            put.msg.body_len = PyBytes_GET_SIZE(body)
+        elif body is not None:
+            buffer = &self.buffers[self.buffer_count]
+            PyObject_GetBuffer(body, buffer, PyBUF_SIMPLE)
+            self.buffer_count += 1
+            put.msg.body = <const uint8_t *> buffer.buf
+            put.msg.body_len = buffer.len
+        else:
+            put.msg.body = NULL
+            put.msg.body_len = 0
+        check(self.log, put, seen)
+        if body is None:
+            put.status = RMQ_PUT_MESSAGE_ILLEGAL
+        Py_INCREF(m.topic)
+        Py_INCREF(body)
+        self.held[2 * self.count] = <PyObject *> m.topic
+        self.held[2 * self.count + 1] = <PyObject *> body
+        self.props_used += used
+        self.seen |= seen
+        self.total += put.msg_size
+        self.count += 1
+        return 0
+
+    cdef int add_refused(self) except -1:
+        """Keep the place of a message that cannot be encoded, with its status."""
+        cdef rmq_put *put = &self.puts[self.count]
+        put.status = RMQ_PUT_MESSAGE_ILLEGAL
+        put.msg_size = 0
+        Py_INCREF(None)
+        Py_INCREF(None)
+        self.held[2 * self.count] = <PyObject *> None
+        self.held[2 * self.count + 1] = <PyObject *> None
+        self.count += 1
+        return 0
+
+    cdef Py_ssize_t add_from(self, list messages, Py_ssize_t at, Py_ssize_t count) except -1:
+        """Prepare messages[at], ... below `count` while there is room; answers the place of the first one that is left."""
+        cdef PyObject *items = <PyObject *> messages
+        cdef PyObject *item
+        while True:
+            try:
+                # The `try` is around the loop: an error is rare, and to be ready for one costs as much as a small message.
+                while at < count and at < PyList_GET_SIZE(items) and self.has_room():
+                    if CAN_LOOK_AHEAD and at + 3 * AHEAD < PyList_GET_SIZE(items):
+                        rmq_prefetch_message(PyList_GET_ITEM(items, at + 3 * AHEAD))
+                        item = PyList_GET_ITEM(items, at + 2 * AHEAD)
+                        if rmq_has_type(item, <PyObject *> Message):
+                            rmq_prefetch_text(<PyObject *> (<Message> item).keys_text)
+                            rmq_prefetch_text(<PyObject *> (<Message> item).own_properties)
+                        item = PyList_GET_ITEM(items, at + AHEAD)
+                        if rmq_has_type(item, <PyObject *> Message):
+                            rmq_prefetch_keys(<PyObject *> (<Message> item).own_properties)
+                    self.add(<Message?> messages[at])
+                    at += 1
+                return at
+            except (BufferError, OverflowError, TypeError, ValueError):
+                self.add_refused()
+                at += 1
+
+
+cdef PutChunk new_chunk(const rmq_log *log, bint append_prop_crc, Py_ssize_t capacity, Py_ssize_t props_room):
+    cdef PutChunk chunk = PutChunk.__new__(PutChunk)
+    chunk.log = log
+    chunk.append_prop_crc = append_prop_crc
+    chunk.capacity = capacity
+    chunk.props_room = props_room
+    chunk.puts = <rmq_put *> PyMem_Malloc(capacity * sizeof(rmq_put))
+    chunk.props = <uint8_t *> PyMem_Malloc(props_room)
+    chunk.held = <PyObject **> PyMem_Malloc(2 * capacity * sizeof(PyObject *))
+    chunk.buffers = <Py_buffer *> PyMem_Malloc(capacity * sizeof(Py_buffer))
+    if chunk.puts == NULL or chunk.props == NULL or chunk.held == NULL or chunk.buffers == NULL:
+        raise MemoryError
+    return chunk
+
+
+cdef PutChunk batch_chunk(const rmq_log *log, bint append_prop_crc, list messages):
+    cdef Py_ssize_t props = PROPS_ROOM  # has_room() asks for so much beside what is used
+    cdef int seen = 0
+    for message in messages:
+        props += min(write_properties((<Message?> message).all_properties(), False, NULL, 0, &seen), PROPS_ROOM)
+    return new_chunk(log, append_prop_crc, len(messages), props)
+
+
+cdef int check_types(list messages) except -1:
+    cdef Py_ssize_t place
+    for place in range(rmq_unchecked_prefix(<PyObject *> messages, <PyObject *> Message)):
+        message = messages[place]
+        if not isinstance(message, Message):
+            raise TypeError(f"put_many: message {place} is a {type(message).__name__}, expected a Message")
+    return 0
+
+
+cdef int check_batch(list messages) except -1:
+    """Raise unless all messages share the fields that Java's MessageExtBatch has once."""
+    cdef Py_ssize_t place
+    cdef Message first, message
+    if len(messages) == 0:
+        raise ValueError("put_batch: no message")
+    first = <Message?> messages[0]
+    for place in range(1, len(messages)):
+        message = <Message?> messages[place]
+        if (
+            message.queue_id != first.queue_id or message.sys_flag != first.sys_flag
+            or message.reconsume_times != first.reconsume_times or message.born_now != first.born_now
+            or (not message.born_now and message.born_timestamp != first.born_timestamp)
+            or message.prepared_transaction_offset != first.prepared_transaction_offset
+            or message.born_v6 != first.born_v6 or message.store_v6 != first.store_v6
+            or memcmp(message.born_packed, first.born_packed, RMQ_HOST_V6_SIZE if first.born_v6 else RMQ_HOST_V4_SIZE)
+            or memcmp(message.store_packed, first.store_packed, RMQ_HOST_V6_SIZE if first.store_v6 else RMQ_HOST_V4_SIZE)
+            or (message.topic is not first.topic and message.topic != first.topic)
+        ):
+            what = differing(first, message)
+            raise ValueError(f"put_batch: message {place} differs from message 0 in {what}, which a batch shares")
+    return 0
+
+
+def differing(Message first not None, Message other not None):
+    """The name and both values of the first field that the messages of a batch share and in which these two differ."""
+    for name in ("topic", "queue_id", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times",
+                 "prepared_transaction_offset"):
+        if getattr(first, name) != getattr(other, name):
+            return f"{name} ({getattr(other, name)!r}, not {getattr(first, name)!r})"
+    raise AssertionError("they differ in nothing that is shared")

@@ -1,0 +1,122 @@
+"""PutResult: what a put answers."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, rmq_put
+
+from rmqcore.errors import PutFailedError
+from rmqcore.status import PutMessageStatus
+
+cdef extern from "format/text.h" nogil:
+    void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) noexcept
+
+cdef extern from "format/be.h" nogil:
+    void rmq_store_i64(uint8_t *p, int64_t value) noexcept
+
+# The status of each code RMQ_PUT_* of append.h.
+STATUSES = (
+    PutMessageStatus.PUT_OK,
+    PutMessageStatus.UNKNOWN_ERROR,
+    PutMessageStatus.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+    PutMessageStatus.UNKNOWN_ERROR,
+    PutMessageStatus.CREATE_MAPPED_FILE_FAILED,
+)
+cdef object PUT_OK = PutMessageStatus.PUT_OK
+
+
+@cython.final
+@cython.freelist(64)
+cdef class PutResult:
+    """What became of a put.
+
+    Attributes
+    ----------
+    status : PutMessageStatus
+    phy_offset : int
+        CommitLog offset of the (first) record; -1 when nothing was stored.
+    msg_size : int
+        Bytes of the record, or of all records of a batch.
+    queue_offset : int
+        Index in (topic, queue_id) of the (first) message; -1 when nothing was stored, 0 for prepared and rollback types.
+    count : int
+        Messages stored.
+    store_timestamp_ms : int
+        Milliseconds since the epoch.
+    """
+
+    def __init__(self):
+        raise TypeError("PutResult is made by a put")
+
+    @property
+    def msg_id(self):
+        """The offset message id, upper-case hex; those of a batch joined by commas. None when nothing was stored."""
+        if self.count == 0:
+            return None
+        offsets = (self.phy_offset,) if self.offsets is None else self.offsets
+        return ",".join([self._id(offset) for offset in offsets])
+
+    cdef str _id(self, int64_t phy_offset):
+        cdef uint8_t packed[28]
+        cdef char text[56]
+        memcpy(packed, self.store_host, self.store_host_size)
+        rmq_store_i64(packed + self.store_host_size, phy_offset)
+        rmq_hex_upper(packed, self.store_host_size + 8, text)
+        return text[: 2 * (self.store_host_size + 8)].decode("ascii")
+
+    @property
+    def stored(self):
+        """Whether the message is in the log, known to be on disk or not (Java's isOk)."""
+        return self.count > 0
+
+    def with_status(self, status):
+        """A copy with another status: whether the message reached the disk is known only after the append."""
+        cdef PutResult other = PutResult.__new__(PutResult)
+        other.status = status
+        other.phy_offset, other.msg_size, other.queue_offset = self.phy_offset, self.msg_size, self.queue_offset
+        other.store_timestamp_ms, other.count, other.offsets = self.store_timestamp_ms, self.count, self.offsets
+        other.store_host_size = self.store_host_size
+        memcpy(other.store_host, self.store_host, RMQ_HOST_V6_SIZE)
+        return other
+
+    def raise_for_status(self):
+        """Raise PutFailedError unless the status is PUT_OK."""
+        if self.status is not PUT_OK:
+            raise PutFailedError(self.status.name, self.count > 0)
+
+    def __repr__(self):
+        return (
+            f"PutResult(status={self.status.name}, phy_offset={self.phy_offset}, msg_size={self.msg_size}, "
+            f"queue_offset={self.queue_offset}, count={self.count}, store_timestamp_ms={self.store_timestamp_ms})"
+        )
+
+
+cdef PutResult stored_result(const rmq_put *put, int64_t msg_size, Py_ssize_t count, tuple offsets):
+    cdef PutResult result = PutResult.__new__(PutResult)
+    result.status = PUT_OK
+    result.phy_offset = put.msg.phy_offset
+    result.queue_offset = put.msg.queue_offset
+    result.store_timestamp_ms = put.msg.store_timestamp
+    result.msg_size = msg_size
+    result.count = count
+    result.offsets = offsets
+    result.store_host_size = RMQ_HOST_V6_SIZE if put.msg.store_host_v6 else RMQ_HOST_V4_SIZE
+    memcpy(result.store_host, put.msg.store_host, RMQ_HOST_V6_SIZE)
+    return result
+
+
+cpdef PutResult refused_result(status):
+    """A PutResult of a message that was not stored."""
+    cdef PutResult result = PutResult.__new__(PutResult)
+    result.status = status
+    result.phy_offset = result.queue_offset = -1
+    result.msg_size = result.store_timestamp_ms = 0
+    result.count = 0
+    result.store_host_size = 0
+    return result
+
+
+cdef PutResult refused_code(int32_t code):
+    return refused_result(STATUSES[code])

@@ -1,0 +1,485 @@
+"""One get: entries of a ConsumeQueue, and views of their records in the mapped CommitLog. Nothing is copied."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+
+from rmqcore._native.format.codec cimport DelayLevels, MessageView, new_view
+from rmqcore._native.kernels cimport *
+from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
+from rmqcore._native.queues.consume_queue cimport ConsumeQueue
+
+import os
+
+from rmqcore._native.format.codec import java_hash
+from rmqcore.status import GetMessageStatus
+
+cdef extern from *:
+    """
+    #include "format/cq.h"
+
+    enum { BLOCK = 256, AHEAD = 4 };  /* entries read at once; records prefetched ahead of the one looked at */
+
+    /* Prefetches the cache lines of an entry's record that a check reads, if the record lies in [begin, end), the file at base:
+     * a queue's records lie anywhere in the log. (gcc drops a call of a function that only prefetches, hence always_inline.) */
+    static inline __attribute__((always_inline)) void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin,
+                                                                     int64_t end) {
+        if (e.phy_offset < begin || e.phy_offset >= end || e.msg_size < 64 || e.msg_size > end - e.phy_offset) return;
+        const uint8_t *p = base + (e.phy_offset - begin);
+        __builtin_prefetch(p);
+        __builtin_prefetch(p + 64);
+        __builtin_prefetch(p + 128);
+        __builtin_prefetch(p + e.msg_size - 64); /* lengths of topic and properties are behind the body */
+    }
+    """
+    enum:
+        BLOCK, AHEAD
+    void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin, int64_t end) noexcept nogil
+
+MAX_BYTES = 128 * 1024 * 1024
+LEAST_BYTES = 100
+# A tags code at or below this is the address of a ConsumeQueueExt record.
+LAST_EXT_ADDRESS = -2147483649
+cdef int64_t MOST_BYTES = MAX_BYTES
+cdef int64_t FEWEST_BYTES = LEAST_BYTES
+cdef int64_t LAST_ADDRESS = LAST_EXT_ADDRESS
+
+cdef object FOUND = GetMessageStatus.FOUND
+cdef object NO_MATCHED_MESSAGE = GetMessageStatus.NO_MATCHED_MESSAGE
+cdef object MESSAGE_WAS_REMOVING = GetMessageStatus.MESSAGE_WAS_REMOVING
+cdef object OFFSET_FOUND_NULL = GetMessageStatus.OFFSET_FOUND_NULL
+
+
+@cython.final
+cdef class TagFilter:
+    """A tag expression: ``*``, one tag, or several with ``||`` between them. It compares hashes, as a broker does.
+
+    Parameters
+    ----------
+    expression : str, optional
+        None, an empty text and ``*`` match every message.
+
+    Attributes
+    ----------
+    codes : frozenset of int, or None
+        Hashes of the tags; None matches everything.
+
+    Raises
+    ------
+    ValueError
+        The expression has no tag.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, ExpressionMessageFilter#isMatchedByConsumeQueue.
+    """
+
+    cdef readonly object codes
+    cdef int32_t *hashes
+    cdef Py_ssize_t count
+
+    def __cinit__(self, str expression=None):
+        if expression is None or expression == "" or expression == "*":
+            return
+        tags = [tag.strip() for tag in expression.split("||")]
+        self.codes = frozenset([java_hash(tag) for tag in tags if tag])
+        if not self.codes:
+            raise ValueError(f"tags {expression!r}: no tag in it")
+        self.hashes = <int32_t *> PyMem_Malloc(len(self.codes) * sizeof(int32_t))
+        if self.hashes == NULL:
+            raise MemoryError
+        for code in self.codes:
+            self.hashes[self.count] = code
+            self.count += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.hashes)
+
+    cdef bint holds(self, int64_t tags_code) noexcept:
+        cdef int32_t code = <int32_t> tags_code
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.hashes[i] == code:
+                return True
+        return False
+
+    def matches(self, int64_t tags_code):
+        """Compare the low 32 bits of a tags code."""
+        return self.codes is None or self.holds(tags_code)
+
+
+@cython.final
+cdef class GetLimits:
+    """What a configuration says about a get, looked up once.
+
+    Parameters
+    ----------
+    config : MessageStoreConfig
+    memory_bytes : int, optional
+        Bytes of physical memory; that of the machine when None.
+    """
+
+    cdef int64_t bytes_in_memory, bytes_on_disk, count_in_memory, count_on_disk, filter_bytes, files
+    cdef int64_t memory  # a message that is at most so far from the log's end counts as in memory
+    cdef bint keeps_offsets  # a slave does not correct offsets
+
+    def __cinit__(self, config, memory_bytes=None):
+        if memory_bytes is None:
+            memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.memory = <int64_t> (<double> memory_bytes * (config.access_message_in_memory_max_ratio / 100.0))
+        self.bytes_in_memory = config.max_transfer_bytes_on_message_in_memory
+        self.bytes_on_disk = config.max_transfer_bytes_on_message_in_disk
+        self.count_in_memory = config.max_transfer_count_on_message_in_memory
+        self.count_on_disk = config.max_transfer_count_on_message_in_disk
+        self.filter_bytes = config.max_filter_message_size
+        self.files = config.travel_cq_file_num_when_get_message
+        self.keeps_offsets = config.broker_role == "SLAVE" and not config.offset_check_in_slave
+
+
+cdef enum:
+    LEAST_ROOM = 32
+
+
+cdef struct FoundRecord:
+    rmq_record rec
+    PyObject *owner  # borrowed: the MappedFile of the record
+
+
+@cython.final
+@cython.freelist(16)
+cdef class GetResult:
+    """The answer of a get.
+
+    The messages are views into the mapped CommitLog: a view that is held, or this result, keeps its file mapped. `release` (or
+    a ``with`` block) drops the result's own views.
+
+    Attributes
+    ----------
+    status : GetMessageStatus
+    next_begin_offset : int
+        Queue offset to go on with.
+    min_offset, max_offset : int
+        The queue's bounds at the time of the get; the maximum is the offset behind the last entry.
+    buffer_total_size : int
+        Bytes of all records in `messages`.
+    messages : list of MessageView
+    suggest_pulling_from_slave : bool
+        The messages lie so far back that they have to be read from the disk.
+    """
+
+    cdef readonly object status
+    cdef readonly int64_t next_begin_offset, min_offset, max_offset, buffer_total_size
+    cdef readonly bint suggest_pulling_from_slave
+    cdef list views  # None until they are asked for; then they are made from `found`
+    cdef FoundRecord *found  # freed with the result, not before: a thread may read it during `release`
+    cdef Py_ssize_t count, room
+    cdef list owners  # keep the records that were found mapped
+    cdef DelayLevels delay_levels
+
+    def __init__(self):
+        raise TypeError("a GetResult is the answer of a get")
+
+    def __dealloc__(self):
+        PyMem_Free(self.found)
+
+    cdef int add(self, MappedFile owner, const rmq_record *rec) except -1:
+        cdef FoundRecord *grown
+        if self.count == self.room:
+            grown = <FoundRecord *> PyMem_Realloc(self.found, max(2 * self.room, LEAST_ROOM) * sizeof(FoundRecord))
+            if grown == NULL:
+                raise MemoryError
+            self.found = grown
+            self.room = max(2 * self.room, LEAST_ROOM)
+        self.found[self.count].rec = rec[0]
+        self.found[self.count].owner = <PyObject *> owner
+        self.count += 1
+        return 0
+
+    @property
+    def messages(self):
+        """The messages, made when they are first asked for."""
+        cdef list _owners, views
+        cdef Py_ssize_t i
+        with cython.critical_section(self):
+            if self.views is None:
+                _owners = self.owners  # another thread may release this result during the allocations below
+                views = PyList_New(self.count)
+                for i in range(PyList_GET_SIZE(views)):
+                    put_in(views, i, new_view(<object> self.found[i].owner, &self.found[i].rec, self.delay_levels))
+                if self.views is None:
+                    self.views = views
+            return self.views
+
+    def bodies(self):
+        """The bodies of all messages as stored, a list of new bytes; this takes a third of the time of asking each view."""
+        cdef list _owners, views, found
+        cdef MessageView view
+        cdef Py_ssize_t i
+        with cython.critical_section(self):
+            views, _owners = self.views, self.owners  # held: see messages
+            if views is not None:
+                return [body_of(&view.rec) for view in views]
+            found = PyList_New(self.count)
+            for i in range(PyList_GET_SIZE(found)):
+                put_in(found, i, body_of(&self.found[i].rec))
+            return found
+
+    def release(self):
+        """Let go of the messages; views that are held elsewhere stay valid."""
+        with cython.critical_section(self):
+            self.views = []
+            self.owners = None
+            self.count = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+    def __len__(self):
+        with cython.critical_section(self):
+            return self.count if self.views is None else len(self.views)
+
+    def __iter__(self):
+        return iter(self.messages)
+
+    def __repr__(self):
+        return (
+            f"<GetResult {self.status} of {len(self)} messages, {self.buffer_total_size} bytes, "
+            f"next_begin_offset={self.next_begin_offset}>"
+        )
+
+
+cdef inline void put_in(list items, Py_ssize_t at, object item) noexcept:
+    """Put an item into a place that holds nothing yet."""
+    Py_INCREF(item)
+    PyList_SET_ITEM(items, at, item)
+
+
+cdef inline bytes body_of(const rmq_record *rec):
+    return PyBytes_FromStringAndSize(<const char *> rec.at + rec.body_pos, rec.body_len)
+
+
+cdef GetLimits last_limits = None
+cdef object last_config = None
+
+
+cdef GetLimits limits_of(config):
+    global last_limits, last_config
+    if type(config) is GetLimits:
+        return <GetLimits> config
+    if config is not last_config:
+        last_limits = GetLimits(config)
+        last_config = config
+    return last_limits
+
+
+cdef int64_t clipped(object number) except? -1:
+    """A number as a Java long; a number outside its range becomes the nearest bound."""
+    cdef int overflow = 0
+    cdef int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow)
+    if overflow:
+        return INT64_MAX if overflow > 0 else INT64_MIN
+    return value
+
+
+cdef GetResult answer(status, int64_t next_offset, int64_t start, int64_t end):
+    cdef GetResult result = GetResult.__new__(GetResult)
+    result.status = status
+    result.next_begin_offset = next_offset
+    result.min_offset = start
+    result.max_offset = end
+    return result
+
+
+def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy_offset, queue_offset, max_messages,
+                 TagFilter tags, max_bytes, config, DelayLevels delay_levels not None):
+    """Read messages of a queue from an offset on.
+
+    Parameters
+    ----------
+    queue : ConsumeQueue or None
+        None is answered as an empty queue is.
+    files : MappedFiles
+        The CommitLog's files.
+    max_phy_offset : int
+        CommitLog offset behind the last record.
+    queue_offset, max_messages : int
+    tags : TagFilter or None
+    max_bytes : int or None
+        Brought into 100 bytes to 128 MiB; the first message is given whatever its size.
+    config : MessageStoreConfig or GetLimits
+    delay_levels : DelayLevels
+        For the tags codes of delayed messages.
+
+    Returns
+    -------
+    GetResult
+        Where no record lies at the place of its entry, the message counts as removed (MESSAGE_WAS_REMOVING).
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
+    """
+    cdef GetLimits limits = limits_of(config)
+    cdef int64_t at = clipped(queue_offset), most = min(clipped(max_messages), <int64_t> INT32_MAX)
+    cdef int64_t cap = MOST_BYTES if max_bytes is None else min(max(clipped(max_bytes), FEWEST_BYTES), MOST_BYTES)
+    cdef int64_t start = 0, end = 0
+    cdef GetResult result
+    if queue is not None:
+        start = rmq_cq_min(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE
+        end = rmq_cq_end(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE
+    if end == 0:
+        return answer(GetMessageStatus.NO_MESSAGE_IN_QUEUE, at if limits.keeps_offsets else 0, start, end)
+    if at < start:
+        return answer(GetMessageStatus.OFFSET_TOO_SMALL, at if limits.keeps_offsets else start, start, end)
+    if at == end:
+        return answer(GetMessageStatus.OFFSET_OVERFLOW_ONE, at, start, end)
+    if at > end:
+        return answer(GetMessageStatus.OFFSET_OVERFLOW_BADLY, at if limits.keeps_offsets else end, start, end)
+    result = answer(NO_MATCHED_MESSAGE, at, start, end)
+    collect(result, queue, files, max_phy_offset, most, tags, cap, limits, delay_levels)
+    return result
+
+
+@cython.cdivision(True)
+cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, int64_t most,
+                 TagFilter tags, int64_t cap, GetLimits limits, DelayLevels delay_levels) except -1:
+    cdef uint8_t block[BLOCK * 20]
+    cdef rmq_cq_entry entry
+    cdef rmq_record rec
+    cdef rmq_known_props known
+    cdef MappedFile file = None
+    cdef const uint8_t *base = NULL
+    cdef int64_t file_begin = 0, file_end = 0  # of `file`, in the log
+    cdef int64_t per_file = queue.file_size // RMQ_CQ_STORE_UNIT_SIZE
+    cdef int64_t begin = result.next_begin_offset, end = result.max_offset
+    cdef int64_t scan_end = begin + (max(limits.filter_bytes, most * RMQ_CQ_STORE_UNIT_SIZE) + RMQ_CQ_STORE_UNIT_SIZE - 1) \
+        // RMQ_CQ_STORE_UNIT_SIZE
+    cdef int64_t at = begin, total = 0, count = 0, last_phy = 0, files_seen = 0
+    cdef int64_t skip_below, stop, wanted, found, i, ahead
+    cdef bint in_memory, by_record, filters = tags is not None and tags.count > 0
+    cdef object status = NO_MATCHED_MESSAGE
+    # No get gives more messages than this, wherever they lie.
+    cdef int64_t most_anyway = max(1, min(most, max(limits.count_in_memory, limits.count_on_disk)))
+    result.owners = []
+    result.delay_levels = delay_levels
+    while total == 0 and at < end and files_seen < limits.files:
+        files_seen += 1
+        skip_below = INT64_MIN
+        stop = min(at - at % per_file + per_file, end)
+        if at < rmq_cq_min(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE:  # the queue was shortened meanwhile
+            found = -1
+        else:
+            wanted = min(min(stop - at, BLOCK), BLOCK if filters else most_anyway)
+            found = queue.read_in_order(at, wanted, block)
+        if found < 0:
+            status = OFFSET_FOUND_NULL
+            if not limits.keeps_offsets:
+                at = at - at % per_file + per_file
+            break
+        if found == 0:
+            break
+        stop = min(stop, scan_end)
+        i = 0
+        while at < stop:
+            if i == found:
+                if count >= most_anyway:
+                    break
+                found = queue.read(at, min(stop - at, BLOCK), block)
+                if found <= 0:
+                    break
+                i = 0
+            if i + AHEAD < found:
+                entry = rmq_cq_load(block + (i + AHEAD) * RMQ_CQ_STORE_UNIT_SIZE)
+                if not filters or tags.holds(entry.tags_code):
+                    ask_for_record(entry, base, file_begin, file_end)
+            entry = rmq_cq_load(block + i * RMQ_CQ_STORE_UNIT_SIZE)
+            if count > 0:
+                in_memory = entry.phy_offset >= 0 and max_phy_offset - entry.phy_offset <= limits.memory
+                if count >= most or total + entry.msg_size > cap:
+                    break
+                if in_memory and (total + entry.msg_size > limits.bytes_in_memory or count >= limits.count_in_memory):
+                    break
+                if not in_memory and (total + entry.msg_size > limits.bytes_on_disk or count >= limits.count_on_disk):
+                    break
+                if total >= cap:
+                    break
+            i += 1
+            at += 1
+            last_phy = entry.phy_offset
+            if entry.phy_offset < skip_below:
+                continue
+            by_record = filters and entry.tags_code <= LAST_ADDRESS
+            if filters and not by_record and not tags.holds(entry.tags_code):
+                if total == 0:
+                    status = NO_MATCHED_MESSAGE
+                continue
+            if not file_begin <= entry.phy_offset < file_end:
+                file = mapped(files, entry.phy_offset)
+                base = NULL
+                file_begin = file_end = 0
+                if file is not None:
+                    result.owners.append(file)
+                    base = file.base
+                    file_begin = file.file_from_offset
+                    file_end = file_begin + file.file_size
+                    for ahead in range(i, min(i + AHEAD, found)):
+                        ask_for_record(rmq_cq_load(block + ahead * RMQ_CQ_STORE_UNIT_SIZE), base, file_begin, file_end)
+            if (base == NULL or entry.msg_size <= 0 or entry.phy_offset > file_end - entry.msg_size
+                    or entry.phy_offset > max_phy_offset - entry.msg_size):
+                if total == 0:
+                    status = MESSAGE_WAS_REMOVING
+                if not rmq_cq_is_filler(entry):  # which names no file: what comes behind it may well be there
+                    skip_below = next_file(entry.phy_offset, files.file_size)
+                continue
+            if (rmq_record_parse(base + (entry.phy_offset - file_begin), entry.msg_size, &rec) != entry.msg_size
+                    or rmq_rec_phy_offset(&rec) != entry.phy_offset):
+                # Damaged, but its file is there: the next one may be sound.
+                if total == 0:
+                    status = MESSAGE_WAS_REMOVING
+                continue
+            if by_record:
+                rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, &known)
+                if not tags.holds(rmq_tags_code(&rec, &known, &delay_levels.levels)):
+                    if total == 0:
+                        status = NO_MATCHED_MESSAGE
+                    continue
+            result.add(file, &rec)
+            count += 1
+            total += entry.msg_size
+            status = FOUND
+            skip_below = INT64_MIN
+    result.status = status
+    result.next_begin_offset = at
+    result.buffer_total_size = total
+    result.suggest_pulling_from_slave = last_phy >= 0 and max_phy_offset - last_phy > limits.memory
+    return 0
+
+
+@cython.cdivision(True)
+cdef inline int64_t next_file(int64_t phy_offset, int64_t file_size) noexcept:
+    """Where the CommitLog file behind that of an offset begins."""
+    if phy_offset < 0:
+        return INT64_MIN
+    if phy_offset > INT64_MAX - file_size:
+        return INT64_MAX
+    return phy_offset - phy_offset % file_size + file_size
+
+
+cdef MappedFile mapped(MappedFiles files, int64_t phy_offset):
+    """The file that holds an offset; None also for one that was deleted before it was ever mapped."""
+    try:
+        return files.find(phy_offset)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,69 @@
+"""Bells: what wakes a thread that sleeps. A ring is one native call, so no interrupt makes it half a ring.
+
+``threading.Event`` and ``threading.Condition`` take their locks in Python code: a signal handler that raises there leaves the
+lock taken, and the thread that sleeps would never wake up again.
+"""
+
+cimport cython
+
+from _thread import TIMEOUT_MAX as _LONGEST
+from _thread import allocate_lock
+
+
+@cython.final
+cdef class Bell:
+    """Wakes one thread. A ring while nobody sleeps is kept, once, for the next `wait`.
+
+    Notes
+    -----
+    Thread safety: all methods may be called at once, also by a signal handler; one thread waits.
+    """
+
+    cdef object lock  # taken while the bell has not rung
+
+    def __cinit__(self):
+        self.lock = allocate_lock()
+        self.lock.acquire()
+
+    def ring(self):
+        """Wake the thread that waits, or the next one that will."""
+        try:
+            self.lock.release()
+        except RuntimeError:
+            pass  # it has rung already
+
+    def wait(self, timeout=None):
+        """Sleep until the bell rings, and take the ring away; False after `timeout` seconds without a ring."""
+        if timeout is None:
+            return self.lock.acquire()
+        return self.lock.acquire(True, min(max(timeout, 0), _LONGEST))
+
+    def clear(self):
+        """Take a ring away that nobody waited for."""
+        self.lock.acquire(False)
+
+
+@cython.final
+cdef class Bells:
+    """Several bells that ring together, once for each `add`.
+
+    Notes
+    -----
+    Thread safety: all methods may be called at once, also by a signal handler.
+    """
+
+    cdef list waiting
+
+    def __cinit__(self):
+        self.waiting = []
+
+    def add(self, Bell bell not None):
+        """Let `bell` ring with the next `ring`."""
+        if bell not in self.waiting:
+            self.waiting.append(bell)
+
+    def ring(self):
+        """Ring all bells that were added since the last ring."""
+        waiting, self.waiting = self.waiting, []
+        for bell in waiting:
+            (<Bell> bell).ring()

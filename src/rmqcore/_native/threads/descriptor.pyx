@@ -1,0 +1,49 @@
+"""Descriptor: an open file whose number no interrupt can lose, and whose close is one step."""
+
+cimport cython
+from posix.unistd cimport close as posix_close
+
+import os as _os
+
+
+@cython.final
+cdef class Descriptor:
+    """A file that is open until `close`, or until nobody holds this object any more.
+
+    Between the answer of ``os.open`` and the variable that keeps it, or between ``os.close`` and the note of it, the exception
+    of a signal handler leaves a number that nobody closes, with its locks, or one that is closed twice.
+
+    Parameters
+    ----------
+    path : path-like
+    flags : int
+        Of ``os.open``; O_CLOEXEC is added.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    """
+
+    cdef int number
+
+    def __cinit__(self, path, int flags):
+        self.number = -1
+        self.number = _os.open(path, flags | getattr(_os, "O_CLOEXEC", 0), 0o644)
+
+    def __dealloc__(self):
+        self.close_now()
+
+    def fileno(self):
+        """The number; -1 when it is closed."""
+        return self.number
+
+    def close(self):
+        """Close it; may be repeated."""
+        self.close_now()
+
+    cdef void close_now(self) noexcept:
+        cdef int number = self.number
+        self.number = -1
+        if number >= 0:
+            posix_close(number)
