@@ -1,1 +1,11 @@
-"""Compiled kernels. Their names are private; what they do is public through the modules above."""
+"""The extensions, in rooms by subject as the kernels below them; their names are private, what they do is public above.
+
+Rooms, each importing only those before it: ``format``, ``scan | put``, ``queues | index``.
+"""
+
+try:
+    import rmqcore._native.format.codec  # noqa: F401 - stands for all of them: they are built together
+except ImportError as _error:
+    from rmqcore._native.not_built import why_not_loaded
+
+    raise ImportError(why_not_loaded(_error), name="rmqcore._native.format.codec") from _error

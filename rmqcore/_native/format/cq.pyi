@@ -1,16 +1,18 @@
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-CQ_STORE_UNIT_SIZE: Final[int]
-CQ_FILLER_SIZE: Final[int]
 CQ_DTYPE: Final[np.dtype[np.void]]
 
 Column: TypeAlias = int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
+@overload
+def has_queue_entry(sys_flag: int) -> bool: ...
+@overload
+def has_queue_entry(sys_flag: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]: ...
 def pack_cq(phy_offset: Column, msg_size: Column, tags_code: Column) -> bytes: ...
 def unpack_cq(buf: Buffer) -> npt.NDArray[np.void]: ...
 def valid_prefix(buf: Buffer) -> int: ...

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rmqcore._native.commitlog import Appender
+from rmqcore._native.put.appender import Appender
 
 COLUMNS: dict[str, str]
 FORMATS: dict[str, str]

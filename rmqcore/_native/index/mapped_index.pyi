@@ -1,9 +1,9 @@
 from collections.abc import Iterable
 from typing import Final, Self, final
 
-from rmqcore._native.index import IndexHeader
-from rmqcore._native.mapped_file import MappedFile
-from rmqcore._native.scan import Batch
+from rmqcore._native.index.index_reader import IndexHeader
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.scan.batch import Batch
 
 PUT_DONE: Final[int]
 PUT_FULL: Final[int]

@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 from typing import Any, Final, Self, final
 
-from rmqcore._native.codec import DelayLevels, MessageView
-from rmqcore._native.mapped_file import MappedFiles
-from rmqcore._native.queues import ConsumeQueue
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.put.mapped_file import MappedFiles
+from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore.status import GetMessageStatus
 
 MAX_BYTES: Final[int]

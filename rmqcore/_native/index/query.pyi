@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 from typing import final
 
-from rmqcore._native.codec import DelayLevels, MessageView
-from rmqcore._native.commitlog import Appender
-from rmqcore._native.mapped_file import MappedFiles
-from rmqcore._native.mapped_index import IndexFiles
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.index.mapped_index import IndexFiles
+from rmqcore._native.put.appender import Appender
+from rmqcore._native.put.mapped_file import MappedFiles
 
 @final
 class QueryResult:

@@ -5,13 +5,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-INDEX_HEADER_SIZE: Final[int]
-INDEX_SLOT_SIZE: Final[int]
-INDEX_ENTRY_SIZE: Final[int]
-DEFAULT_SLOTS: Final[int]
-DEFAULT_ENTRIES: Final[int]
-CHECKPOINT_USED_SIZE: Final[int]
-CHECKPOINT_FILE_SIZE: Final[int]
 INDEX_ENTRY_DTYPE: Final[np.dtype[np.void]]
 FIELDS: Final[dict[int, str]]
 
@@ -60,6 +53,3 @@ class IndexCheck:
     def used_slots(self) -> int: ...
     def entries(self, buf: Buffer) -> None: ...
     def slots(self, buf: Buffer, first_slot: int) -> None: ...
-
-def decode_checkpoint(buf: Buffer) -> tuple[int, int, int, int, int, int]: ...
-def encode_checkpoint(longs: Sequence[int]) -> bytes: ...

@@ -2,7 +2,7 @@ from typing import Final, Self, final
 
 from typing_extensions import Buffer
 
-from rmqcore._native.scan import Batch
+from rmqcore._native.scan.batch import Batch
 
 MAX_PROPERTIES_LEN: Final[int]
 TRAILING: Final[int]

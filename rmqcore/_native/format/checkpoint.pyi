@@ -1,0 +1,6 @@
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
+def decode_checkpoint(buf: Buffer) -> tuple[int, int, int, int, int, int]: ...
+def encode_checkpoint(longs: Sequence[int]) -> bytes: ...

@@ -1,0 +1,32 @@
+"""What to say where the extensions cannot be imported: loaded only then."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+
+def why_not_loaded(error: ImportError) -> str:
+    """Say which extension is missing for which Python, what the folder holds instead, and what to do."""
+    folder = Path(__file__).parent
+    root = folder.parent.parent
+    python = f"{sys.implementation.name} {sys.version.split()[0]} ({sys.executable})"
+    codec = folder / "format"
+    wanted = codec / f"codec{EXTENSION_SUFFIXES[0]}"
+    present = sorted(path.name for path in codec.glob("codec.*") if path.suffix in {".so", ".pyd"})
+    if (root / "setup.py").exists() and (root / "src" / "rmqcore" / "_native").is_dir():
+        remedy = (
+            "This is a source checkout; build the extensions with\n\n"
+            f"    cd {root} && {sys.executable} -m pip install --editable .\n\n"
+            "or, if rmqcore is installed elsewhere, start Python from another folder than this checkout"
+        )
+    else:
+        remedy = f"Install rmqcore again for this Python: {sys.executable} -m pip install --force-reinstall rmqcore"
+    if any(codec.joinpath(f"codec{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
+        state = "is there but cannot be loaded"
+    elif present:
+        state = f"is not there, only {', '.join(present)}: rmqcore was built for another Python"
+    else:
+        state = "is not there: rmqcore was not built"
+    return f"rmqcore's extensions cannot be imported by {python}: {wanted} {state} ({error}). {remedy}."

@@ -1,0 +1,3 @@
+from rmqcore._native.put.message import Message
+
+def encoded_size(message: Message, append_prop_crc: bool = False) -> int: ...

@@ -1,0 +1,54 @@
+from typing import Final, final
+
+from typing_extensions import Buffer
+
+BLANK: Final[int]
+SHORT: Final[int]
+ZERO: Final[int]
+BODYCRC: Final[int]
+PAST_FILE: Final[int]
+SHORT_FILE: Final[int]
+BLANKSIZE: Final[int]
+PROPCRC: Final[int]
+NOTHING: Final[int]
+SPLIT_MORE: Final[int]
+SPLIT_ODD: Final[int]
+
+@final
+class Place:
+    def __init__(
+        self, pos: int, code: int, *, size: int = 0, found: int = 0, expected: int = 0
+    ) -> None: ...
+    @property
+    def pos(self) -> int: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def found(self) -> int: ...
+    @property
+    def expected(self) -> int: ...
+    @property
+    def is_blank(self) -> bool: ...
+    def describe(self) -> tuple[str, object, object]: ...
+    def moved(self, by: int) -> Place: ...
+
+def step(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
+def guesses(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> list[int]: ...
+def find(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
+def split_start(
+    buf: Buffer,
+    length: int,
+    boundary: int,
+    phy_offset: int,
+    end_offset: int,
+    max_record_size: int,
+    *,
+    anchored: bool = False,
+) -> int: ...
+def used_bytes(buf: Buffer, length: int) -> int: ...
+def prop_crc_failures(
+    buf: Buffer, begin: int, end: int, limit: int, *, required: bool = False
+) -> tuple[int, int, list[tuple[int, int, int]]]: ...
+def multi_dispatch_records(buf: Buffer, begin: int, end: int) -> list[tuple[int, str, str]]: ...
