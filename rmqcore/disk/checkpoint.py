@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqcore._native import index as _index
-from rmqcore.engine.durable import CLOEXEC, sync_data, write_all, write_durable
+from rmqcore._native.format.checkpoint import decode_checkpoint, encode_checkpoint
+from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CHECKPOINT_USED_SIZE
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.disk.durable import CLOEXEC, sync_data, write_all, write_durable
+from rmqcore.disk.file_kinds import check_is_file
 from rmqcore.errors import CorruptionError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-CHECKPOINT_FILE_SIZE = _index.CHECKPOINT_FILE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class StoreCheckpoint:
     physic_msg_timestamp_ms : int
         Store time of the newest message known to be on disk in the CommitLog.
     logics_msg_timestamp_ms : int
-        The same of the ConsumeQueues.
+        Store time of the newest message known to be on disk in the ConsumeQueues.
     index_msg_timestamp_ms : int
-        The end of the newest *full* IndexFile.
+        End timestamp of the newest *full* IndexFile.
     master_flushed_offset : int
         CommitLog bytes that the master had flushed.
     confirm_phy_offset : int
@@ -52,14 +52,14 @@ class StoreCheckpoint:
 
     @classmethod
     def decode(cls, buf: Buffer) -> StoreCheckpoint:
-        """Decode the file's bytes; what follows the six longs is not looked at.
+        """Decode the file's bytes; bytes behind the six longs are not looked at.
 
         Raises
         ------
         ValueError
             Fewer than 48 bytes.
         """
-        return cls(*_index.decode_checkpoint(buf))
+        return cls(*decode_checkpoint(buf))
 
     def encode(self) -> bytes:
         """Encode the 4096 bytes of the file.
@@ -67,21 +67,24 @@ class StoreCheckpoint:
         Raises
         ------
         OverflowError
-            A value that is no Java long.
+            A value is no Java long.
         """
-        return _index.encode_checkpoint(astuple(self))
+        return encode_checkpoint(astuple(self))
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
-    """Read a checkpoint file; None when there is none (Java then counts all values as 0).
+    """Read a checkpoint file; None when there is no file (Java then takes all values for 0).
 
     Raises
     ------
     CorruptionError
         The file is shorter than its six longs.
+    StoreFormatError
+        It is no file but a FIFO or a device.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
+    check_is_file(Path(path))
     try:
         with Path(path).open("rb") as file:
             data = file.read(CHECKPOINT_FILE_SIZE)
@@ -90,7 +93,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
     try:
         return StoreCheckpoint.decode(data)
     except ValueError:
-        expected = f"at least {_index.CHECKPOINT_USED_SIZE} bytes"
+        expected = f"at least {CHECKPOINT_USED_SIZE} bytes"
         raise CorruptionError(
             os.fspath(path), len(data), "file size", expected, f"{len(data)} bytes"
         ) from None
@@ -105,8 +108,8 @@ class CheckpointFile:
 
     Notes
     -----
-    **Order.** A value may never lead the data it speaks of, or a recovery begins too late. So whoever moves one takes it
-    before the sync of that data begins, and gives it to `update` after the sync has returned.
+    **Order.** A value may never be ahead of the data it speaks of, or a recovery begins too late. So a caller reads the new
+    value before the sync of that data begins, and gives it to `update` after the sync has returned.
 
     **Durability.** `flush` writes the six longs with one `pwrite`. They lie in the file's first 48 bytes and so in one sector
     of the disk, which is written whole or not at all: there is no mixture of an old value and a new one. A new file takes
@@ -119,54 +122,58 @@ class CheckpointFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._values = _load(self.path)
         self._written: StoreCheckpoint | None = None
 
     @property
     def values(self) -> StoreCheckpoint:
-        """All six as they are now, on disk or not yet."""
+        """All six values as they are now, on disk or not yet."""
         return self._values
 
     def update(self, **values: int) -> None:
-        """Set some of the six by their names in `StoreCheckpoint`; on disk after the next `flush`."""
-        with self._lock:
-            self._values = replace(self._values, **values)
+        """Set some of the six values by their names in `StoreCheckpoint`; they are on disk after the next `flush`."""
+        self._lock.run(self._update, values)
+
+    def _update(self, values: dict[str, int]) -> None:
+        self._values = replace(self._values, **values)
 
     def flush(self) -> None:
-        """Write the values and wait until they are on disk; nothing to do when they are there already.
+        """Write the values and wait until they are on disk; does nothing when they are on disk already.
 
         Raises
         ------
         OSError
             The values are not known to be on disk; the next call tries again.
         """
-        with self._lock:
-            values = self._values
-            if values == self._written:
-                return
-            self._written = None
-            data = values.encode()
+        self._lock.run(self._flush)
+
+    def _flush(self) -> None:
+        values = self._values
+        if values == self._written:
+            return
+        self._written = None
+        data = values.encode()
+        try:
+            fd = os.open(self.path, os.O_RDWR | CLOEXEC)
+        except FileNotFoundError:
+            write_durable(self.path, data)
+        else:
             try:
-                fd = os.open(self.path, os.O_RDWR | CLOEXEC)
-            except FileNotFoundError:
-                write_durable(self.path, data)
-            else:
-                try:
-                    if os.fstat(fd).st_size < CHECKPOINT_FILE_SIZE:
-                        os.ftruncate(fd, CHECKPOINT_FILE_SIZE)
-                    write_all(fd, data, 0)
-                    sync_data(fd)
-                finally:
-                    os.close(fd)
-            self._written = values
+                if os.fstat(fd).st_size < CHECKPOINT_FILE_SIZE:
+                    os.ftruncate(fd, CHECKPOINT_FILE_SIZE)
+                write_all(fd, data, 0)
+                sync_data(fd)
+            finally:
+                os.close(fd)
+        self._written = values
 
     def __repr__(self) -> str:
         return f"<CheckpointFile {str(self.path)!r} {self._values}>"
 
 
 def _load(path: Path) -> StoreCheckpoint:
-    """The file's values; 0 for what it has not, as Java reads it: mapping the file lengthens it with zeros."""
+    """The file's values; 0 for those that it is too short for, as in Java, where mapping the file lengthens it with zeros."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

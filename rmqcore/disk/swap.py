@@ -1,8 +1,8 @@
 """Rebuilt ``consumequeue`` and ``index`` folders take the places of those of a store.
 
-Two renames a folder, under the store's lock: the old one gets a name of its own, the new one takes its place. Killed in between,
-the folder is missing and the old one waits under its other name: `finish_swaps`, which every open calls first, puts it back.
-Without that an open would find no queues and dispatch no more than the newest files again.
+Each folder takes two renames, under the store's lock: the old folder gets a name of its own, the new folder takes its place.
+After a kill between the two the old folder waits under its other name: `finish_swaps`, which every open calls first, puts it
+back. Without that an open would find no queues, and dispatch only the newest files again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmqcore.engine.files import sync_directory
-from rmqcore.engine.paths import StorePaths
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 
 PARTS = ("consumequeue", "index")
@@ -26,9 +26,9 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
     Parameters
     ----------
     paths : StorePaths
-        The store, whose lock is held, closed cleanly.
+        The store; it was closed cleanly, and the caller holds its lock.
     built : Path
-        On the same file system; its files are synced.
+        Folder on the same file system; its files are synced.
     parts : sequence of str
         ``consumequeue``, ``index``.
 
@@ -37,7 +37,7 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
     StoreError
         The folders lie on another file system.
     OSError
-        A rename failed; the store has either folder.
+        A rename failed; the store then has the old folder or the new one.
     """
     for part in parts:
         if (built / part).stat().st_dev != paths.root.stat().st_dev:
@@ -55,15 +55,15 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
 
 
 def finish_swaps(paths: StorePaths) -> list[str]:
-    """Bring swaps that were killed to an end; the store's lock is held.
+    """Bring swaps to an end that a kill interrupted; the store's lock is held.
 
-    A folder that has no successor yet goes back to its place; one that has is deleted, first under a name that says so: nothing
-    of it may come back when somebody deletes the successor.
+    An old folder whose place is empty goes back there. An old folder that has a successor is deleted, after a rename that says
+    so: no part of it may come back when the successor is deleted by hand.
 
     Returns
     -------
     list of str
-        The parts that were put back.
+        The parts whose old folders were put back.
     """
     back = []
     for part in PARTS:
@@ -89,5 +89,5 @@ def _free_name(place: Path, kind: str) -> Path:
 
 
 def _folders(root: Path, prefix: str) -> list[Path]:
-    """Folders whose names begin so, oldest first."""
+    """Folders whose names begin with `prefix`, oldest first."""
     return sorted(Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(prefix))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rmqcore._native.index import (
+from rmqcore._native.format.layout import (
+    INDEX_ENTRY_PHYOFFSET,
     INDEX_ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     INDEX_SLOT_SIZE,
-    IndexCheck,
-    IndexFinding,
-    IndexHeader,
+    index_file_size,
 )
-from rmqcore.engine.ranges import read_range
+from rmqcore._native.index.index_reader import IndexCheck, IndexFinding, IndexHeader
+from rmqcore.disk.read_range import read_range
 
 CHECK_BYTES = 4 * 1024 * 1024
 MAX_FINDINGS = 1_000
@@ -28,11 +29,11 @@ class IndexFileCheck:
     Attributes
     ----------
     findings : list of IndexFinding
-        ``(entry_index, field, expected, found)``, at most as many as asked for. `entry_index` is 0 for a field of
+        ``(entry_index, field, expected, found)``, at most `limit`. `entry_index` is 0 for a field of
         the header, and for the field ``slot`` the number of the slot. A slot whose `found` is past the entries in
         use is stale: Java counts it as empty.
     finding_count : int
-        All of them.
+        The number of all findings, also of those that were not kept.
     checked : bool
         False when the number of slots is unknown, so that only the header could be looked at.
     """
@@ -47,8 +48,8 @@ def check_index_file(
 ) -> IndexFileCheck:
     """Check every entry and slot of an index file against each other and against the header.
 
-    Each entry must point at the newest one before it in its slot, each slot at its newest entry; offsets never go
-    down; the header's counts and ends agree. Memory: four bytes a slot and a window.
+    Each entry must point at the next older entry of its slot, each slot at its newest entry; offsets never go
+    down; the header's counts and ends agree. The check takes four bytes of memory for each slot, and a window.
 
     Parameters
     ----------
@@ -60,44 +61,69 @@ def check_index_file(
     limit : int
         Most findings to keep; all are counted.
     """
-    return _Run(path, size, header, limit).run(slot_count)
+    checker = IndexFileChecker(path, size, header, slot_count, limit=limit)
+    for _ in checker.steps():
+        pass
+    return checker.outcome
 
 
-class _Run:
-    def __init__(self, path: Path, size: int, header: IndexHeader, limit: int) -> None:
+class IndexFileChecker:
+    """The check of `check_index_file` in steps; the arguments are the same.
+
+    Attributes
+    ----------
+    outcome : IndexFileCheck
+        Set when all steps were made.
+    """
+
+    outcome: IndexFileCheck
+
+    def __init__(
+        self,
+        path: Path,
+        size: int,
+        header: IndexHeader,
+        slot_count: int | None,
+        *,
+        limit: int = MAX_FINDINGS,
+    ) -> None:
         self.path = path
         self.size = size
         self.header = header
+        self.slot_count = slot_count
         self.limit = limit
         self.count = 0
         self.findings: list[IndexFinding] = []
 
-    def run(self, slot_count: int | None) -> IndexFileCheck:
+    def steps(self) -> Iterator[int]:
+        """Check a chunk a step, and give its bytes."""
+        slot_count = self.slot_count
         if self.size < INDEX_HEADER_SIZE:
             self._note("file size", INDEX_HEADER_SIZE, self.size)
         if slot_count is None:
-            return IndexFileCheck(self.findings, self.count, checked=False)
-        entries_pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slot_count
+            self.outcome = IndexFileCheck(self.findings, self.count, checked=False)
+            return
+        entries_pos = index_file_size(slot_count, 0)
         most = max((self.size - entries_pos) // INDEX_ENTRY_SIZE, 1)
         if not 0 <= self.header.index_count <= most:
             self._note("indexCount", most, self.header.index_count)
         used = min(max(self.header.index_count, 1), most)
         check = IndexCheck(np.empty(slot_count, np.int32), self.limit - len(self.findings))
-        self._check_entries(check, entries_pos, used)
-        self._check_slots(check, slot_count)
+        yield from self._check_entries(check, entries_pos, used)
+        yield from self._check_slots(check, slot_count)
         if check.used_slots != self.header.hash_slot_count:
             self._note("hashSlotCount", check.used_slots, self.header.hash_slot_count)
         if used > 1:
             self._check_ends(check, entries_pos)
         found = (self.findings + check.findings)[: self.limit]
-        return IndexFileCheck(found, self.count + check.finding_count, checked=True)
+        self.outcome = IndexFileCheck(found, self.count + check.finding_count, checked=True)
 
     def _note(self, field: str, expected: int, found: int) -> None:
         self.count += 1
         if len(self.findings) < self.limit:
             self.findings.append(IndexFinding(0, field, expected, found))
 
-    def _check_entries(self, check: IndexCheck, entries_pos: int, used: int) -> None:
+    def _check_entries(self, check: IndexCheck, entries_pos: int, used: int) -> Iterator[int]:
         index = 1
         while index < used:
             wanted = min(CHECK_BYTES, INDEX_ENTRY_SIZE * (used - index))
@@ -106,8 +132,9 @@ class _Run:
                 break
             check.entries(data)
             index = check.next_index
+            yield len(data)
 
-    def _check_slots(self, check: IndexCheck, slot_count: int) -> None:
+    def _check_slots(self, check: IndexCheck, slot_count: int) -> Iterator[int]:
         slot = 0
         while slot < slot_count:
             wanted = min(CHECK_BYTES, INDEX_SLOT_SIZE * (slot_count - slot))
@@ -116,9 +143,10 @@ class _Run:
                 break
             check.slots(data, slot)
             slot += len(data) // INDEX_SLOT_SIZE
+            yield len(data)
 
     def _check_ends(self, check: IndexCheck, entries_pos: int) -> None:
-        first = read_range(self.path, entries_pos + INDEX_ENTRY_SIZE + 4, 8)
+        first = read_range(self.path, entries_pos + INDEX_ENTRY_SIZE + INDEX_ENTRY_PHYOFFSET, 8)
         begin = int.from_bytes(first, "big", signed=True)
         header = self.header
         if len(first) == 8 and begin != header.begin_phy_offset:

@@ -1,16 +1,15 @@
-"""The ``abort`` file: there while a store is open for writing, so its presence at an open means an unclean exit."""
+"""The ``abort`` file: it exists while a store is open for writing, so an open that finds it follows an unclean exit."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from rmqcore.engine.durable import write_durable
-from rmqcore.engine.files import sync_directory
+from rmqcore.disk.durable import sync_directory, write_durable
 
 
 class AbortFile:
-    """The file in a store's root whose mere presence says "running, or died".
+    """The file in a store's root whose mere presence says that a process has the store open, or died.
 
     Parameters
     ----------

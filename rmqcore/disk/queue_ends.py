@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rmqcore._native.cq import CQ_FILLER_SIZE, prefix_below, unpack_cq, valid_prefix
-from rmqcore.engine.paths import MAX_OFFSET
-from rmqcore.engine.queue_files import QueueFile
+from rmqcore._native.format.cq import prefix_below, unpack_cq, valid_prefix
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
+from rmqcore.disk.paths import MAX_OFFSET
+from rmqcore.disk.queue_files import QueueFile
 
 RECOVERED_FILES = 3
 """Java's recovery of a queue starts at the third file from the end."""
@@ -24,12 +25,12 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
     files : sequence of QueueFile
         Oldest first.
     known : (int, int)
-        First offset of a file, and how many of its entries are known to be valid: an earlier answer, to go on from.
+        First queue offset of a file, and how many of its entries are known to be valid: an earlier answer to go on from.
 
     Returns
     -------
     tuple
-        The place in the list of the file in which they end, and the valid entries there; (-1, 0) without files.
+        The index in `files` of the file in which the entries end, and the number of valid entries in it; (-1, 0) without files.
 
     Notes
     -----
@@ -48,46 +49,12 @@ def recovered_end(files: Sequence[QueueFile], known: tuple[int, int] = (-1, 0)) 
         at, valid = at + 1, 0
 
 
-def first_hole(files: Sequence[QueueFile], phy_offset: int) -> tuple[int, int] | None:
-    """Find the first place behind which entries are missing, in the files with messages at or behind a CommitLog offset.
-
-    A power cut can leave a younger file of a queue and take an older one, or pages of it: `recovered_end` sees that in the newest
-    three files only, and entries before the end are not made again.
-
-    Parameters
-    ----------
-    files : sequence of QueueFile
-        Oldest first; the last one has valid entries at its start.
-    phy_offset : int
-        Entries of older messages are known to be there.
-
-    Returns
-    -------
-    tuple or None
-        As `recovered_end`; None when nothing is missing. The file of the answer may have no valid entry.
-    """
-    at = len(files) - 1
-    while at > 0 and not _begins_before(files[at], phy_offset):
-        at -= 1
-    for place in range(at, len(files) - 1):
-        file = files[place]
-        valid = count_entries(file, 0, None)
-        follows = files[place + 1].file_from_offset == file.file_from_offset + file.size
-        if valid < file.entry_count or not follows:
-            return place, valid
-    return None
-
-
-def _begins_before(file: QueueFile, phy_offset: int) -> bool:
-    """Whether a file's first entry is one of an older message."""
-    return prefix_below(file.read(0, 1), phy_offset) > 0
-
-
 def truncated_end(files: Sequence[QueueFile], at: int, valid: int, log_end: int) -> tuple[int, int]:
-    """Find where they end without those of messages at or after `log_end`, given where `recovered_end` says that they do.
+    """Find where a queue ends once the entries of messages at or after CommitLog offset `log_end` are cut.
 
-    A file that begins with such an entry goes as a whole; (-1, 0) when none is left. Java takes the first entry of a file even
-    if it is invalid; here the file before it is looked at then.
+    `at` and `valid` are what `recovered_end` answered, and this answer has the same form; (-1, 0) when no entry is left. A file
+    whose first entry is cut is dropped whole. Java takes a file's first entry for valid whatever it holds; here a file that
+    begins with an invalid entry is dropped too.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#truncateDirtyLogicFiles.
     """
@@ -101,7 +68,7 @@ def truncated_end(files: Sequence[QueueFile], at: int, valid: int, log_end: int)
 
 
 def count_entries(file: QueueFile, known: int, log_end: int | None) -> int:
-    """Entries of a file before the first that is invalid or beyond `log_end`; `known` of them need no look."""
+    """Count the entries of a file before the first that is invalid or beyond `log_end`; the first `known` are not read."""
     chunk = FIRST_CHUNK
     while known < file.entry_count:
         data = file.read(known, chunk)
@@ -114,7 +81,7 @@ def count_entries(file: QueueFile, known: int, log_end: int | None) -> int:
 
 
 def newest_entry(files: Sequence[QueueFile], at: int, valid: int) -> np.void | None:
-    """The last of the entries that end there, None without any."""
+    """The last entry of a queue that ends behind the first `valid` entries of file `at`; None when there is no entry."""
     if valid == 0:
         if at <= 0:
             return None
@@ -124,7 +91,7 @@ def newest_entry(files: Sequence[QueueFile], at: int, valid: int) -> np.void | N
 
 
 def end_of_message(entry: np.void | None) -> int:
-    """CommitLog offset behind the message of an entry; -1 without one, and for a filler."""
+    """CommitLog offset behind the message of an entry; -1 for a filler, and for None."""
     if entry is None or int(entry["msg_size"]) == CQ_FILLER_SIZE:
         return -1
     return min(int(entry["phy_offset"]) + int(entry["msg_size"]), MAX_OFFSET)
@@ -142,7 +109,7 @@ def corrected_min(
     """Find the queue offset of the first entry whose message the CommitLog still holds.
 
     Only the first file is searched, so the answer can be what it was although that whole file has expired; in a queue that was
-    rebuilt from mid-file on, it can be one of the fillers there.
+    rebuilt from mid-file on, it can be the offset of a filler.
 
     Parameters
     ----------
@@ -151,11 +118,11 @@ def corrected_min(
     first_offset, first_count : int
         Queue offset of the first file's first entry, and how many entries before `end` that file has.
     log_min : int
-        CommitLog offset of its first byte.
+        CommitLog offset of the log's first byte.
     newest_phy_offset : int
-        What the last entry says; -1 when the last file has none (Java does not look further back).
+        The CommitLog offset in the last entry; -1 when the last file has no entry (Java does not look further back).
     phy_offset : callable
-        What the entry at a queue offset says, -1 when it cannot be read.
+        The CommitLog offset in the entry at a queue offset, -1 when the entry cannot be read.
 
     Notes
     -----

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.index import (
-    INDEX_ENTRY_DTYPE,
+from rmqcore._native.format.layout import (
     INDEX_ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     INDEX_SLOT_SIZE,
-    IndexHeader,
+    index_file_size,
 )
-from rmqcore.engine.ranges import read_range
+from rmqcore._native.index.index_reader import INDEX_ENTRY_DTYPE, IndexHeader
+from rmqcore.disk.read_range import read_range
 
 CHUNK_ENTRIES = 200_000
 MAX_CANDIDATES = 1_000
@@ -27,25 +27,35 @@ MAX_SEARCH_BYTES = 4 * 1024 * 1024 * 1024
 def find_slot_count(path: Path, size: int, header: IndexHeader) -> int | None:
     """Find the number of slots; None when the file is empty or huge, or when more than one number fits.
 
-    Entries follow the slots to the end of the file, so the number decides where each entry lies. What fits: the last
-    entry in use holds ENDPHYOFFSET and the first one BEGINPHYOFFSET; offsets do not go down, each entry points at the
-    newest one before it in its slot, and each slot at an entry no older than those seen. The last three need to hold
-    for most of a sample only: a file with some damage still tells.
+    Entries follow the slots to the end of the file, so the number decides where each entry lies. A number fits when the
+    last entry in use holds ENDPHYOFFSET and the first entry BEGINPHYOFFSET, offsets do not go down, each entry points at
+    the next older entry of its slot, and each slot at an entry no older than those of the sample. The last three need to
+    hold for most of a sample only, so that the number is found in a file with some damage too.
     """
-    count = header.index_count
-    room = size - INDEX_HEADER_SIZE
-    if count <= 1 or room < INDEX_SLOT_SIZE + INDEX_ENTRY_SIZE * count or size > MAX_SEARCH_BYTES:
-        return None
-    scores = {slots: _score(path, slots, header) for slots in _candidates(path, room, header)}
+    scores = _scores(path, size, header)
     best = max(scores.values(), default=0.0)
     fitting = [slots for slots, score in scores.items() if score == best]
     return fitting[0] if best >= LEAST_SCORE and len(fitting) == 1 else None
 
 
+def fits_any_slot_count(path: Path, size: int, header: IndexHeader) -> bool:
+    """Tell whether a file is an index file with any number of slots, also when more than one number fits."""
+    return max(_scores(path, size, header).values(), default=0.0) >= LEAST_SCORE
+
+
+def _scores(path: Path, size: int, header: IndexHeader) -> dict[int, float]:
+    """Each number of slots that the file may have, with how well it fits."""
+    count = header.index_count
+    room = size - INDEX_HEADER_SIZE
+    if count <= 1 or room < INDEX_SLOT_SIZE + INDEX_ENTRY_SIZE * count or size > MAX_SEARCH_BYTES:
+        return {}
+    return {slots: _score(path, slots, header) for slots in _candidates(path, room, header)}
+
+
 def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
-    """Numbers of slots for which the last entry looks like one and holds ENDPHYOFFSET."""
+    """Give the numbers of slots for which the last entry is well-formed and holds ENDPHYOFFSET."""
     last = header.index_count - 1
-    # Room for slots is what the entries leave, in whole entries: 20 bytes, 5 slots, are the step.
+    # The entries fill the rest of the file, so numbers that fit are an entry, 20 bytes or 5 slots, apart.
     least = room % INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE or INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
     if room % INDEX_SLOT_SIZE:
         return []
@@ -53,7 +63,7 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
     found: list[int] = []
     slots = least
     while slots <= most:
-        pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slots + INDEX_ENTRY_SIZE * last
+        pos = index_file_size(slots, last)
         entries = _read_entries(path, pos, CHUNK_ENTRIES)
         if not len(entries):
             break
@@ -65,7 +75,7 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
             & (entries["prev_index"] >= 0)
             & (entries["prev_index"] < last)
         )
-        # Zeros tell nothing: where the last message lies at offset 0, any unwritten entry would do.
+        # Where the last message lies at offset 0, any unwritten entry of zeros would fit.
         fits &= (entries["key_hash"] != 0) | (entries["phy_offset"] != 0)
         places = np.flatnonzero(fits)
         found += [
@@ -78,9 +88,9 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
 
 
 def _score(path: Path, slots: int, header: IndexHeader) -> float:
-    """The share of a sample of entries and slots that is as it must be with this number of slots."""
+    """Give the share of a sample of entries and slots that is sound if this is the number of slots."""
     used = header.index_count - 1
-    start = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * slots
+    start = index_file_size(slots, 0)
     entries = _read_entries(path, start + INDEX_ENTRY_SIZE, min(used, SAMPLE))
     if not len(entries) or int(entries["phy_offset"][0]) != header.begin_phy_offset:
         return 0.0

@@ -1,0 +1,84 @@
+"""Which files of a directory make up a sequence of mapped files: the rule by which a broker loads them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.paths import parse_file_name
+from rmqcore.errors import StoreFormatError
+
+
+def load_files(
+    directory: str | Path | Sequence[Path], file_size: int, short: Collection[str] = ()
+) -> tuple[list[tuple[int, str]], list[str]]:
+    """List the files of a CommitLog or of a queue that is going to be written, by the offsets in their names.
+
+    As in Java a file of another size is an error, except an empty last one: a crash between two system calls leaves such a file.
+    Directories and names that are no offset are left alone.
+
+    Parameters
+    ----------
+    directory : path-like or sequence of path-like
+        Where the files lie; several directories can hold one CommitLog. They may be missing.
+    file_size : int
+        Bytes of each file, as configured.
+    short : collection of str
+        Paths of files that are listed although they have fewer bytes.
+
+    Returns
+    -------
+    tuple
+        The offset and the path of each file, oldest first; and the paths of empty files, which may be deleted.
+
+    Raises
+    ------
+    StoreFormatError
+        A file has another size than configured, is no regular file, or lies in two directories.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 MappedFileQueue#doLoad, MultiPathMappedFileQueue#load.
+    """
+    folders = [directory] if isinstance(directory, str | Path) else directory
+    entries = sorted(
+        (entry for folder in folders for entry in _entries(folder)), key=lambda entry: entry.name
+    )
+    numbered = [
+        (start, entry)
+        for entry in entries
+        if (start := parse_file_name(entry.name)) is not None and not entry.is_dir()
+    ]
+    for (one, entry), (other, twin) in pairwise(numbered):
+        if one == other:
+            raise StoreFormatError(
+                f"{entry.path} and {twin.path} have the same name, expected each file of the log in one directory"
+            )
+    found: list[tuple[int, str]] = []
+    empty: list[str] = []
+    for place, (start, entry) in enumerate(numbered):
+        status = entry.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreFormatError(f"{entry.path}: {kind_of(status.st_mode)}, expected a file")
+        size = status.st_size
+        if size == 0 and place == len(numbered) - 1:
+            empty.append(entry.path)
+        elif size != file_size and entry.path not in short:
+            raise StoreFormatError(
+                f"{entry.path}: file size is {size}, expected {file_size} as configured"
+            )
+        else:
+            found.append((start, entry.path))
+    return found, empty
+
+
+def _entries(directory: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []

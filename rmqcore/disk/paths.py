@@ -1,0 +1,215 @@
+"""Names of the files and directories of a store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+FILE_NAME_DIGITS = 20
+PATH_SPLITTER = ","
+MAX_OFFSET = (1 << 63) - 1
+MAX_QUEUE_ID = (1 << 31) - 1
+
+
+class StorePaths:
+    """Where the parts of a store lie under its root (storePathRootDir).
+
+    All paths are absolute from here on: a later `os.chdir` moves no file to another directory.
+
+    Parameters
+    ----------
+    root : path-like
+    commitlog : path-like or sequence of path-like, optional
+        The directories of storePathCommitLog, when the CommitLog lies elsewhere; see `log_directories` for the text of a setting.
+    read_only : sequence of path-like
+        The directories of readOnlyCommitLogStorePaths: their files are part of the log, new files are made elsewhere.
+
+    Attributes
+    ----------
+    commitlog : Path
+        The directory of the CommitLog; the first one where there are several.
+    commitlogs : tuple of Path
+        All directories of the CommitLog, read-only ones too. Its files, sorted by the offsets in their names, are one sequence.
+    new_file_folders : tuple of Path
+        Those of them in which new files may be made, sorted by name as Java has them.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        As `absolute_path`. ValueError also where all directories of the log are read-only.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        commitlog: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        read_only: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        self.root = absolute_path(root, "path")
+        if commitlog is None:
+            named = [self.root / "commitlog"]
+        else:
+            given = [commitlog] if isinstance(commitlog, str | os.PathLike) else commitlog
+            named = [absolute_path(path, "store_path_commit_log") for path in given]
+        kept = [absolute_path(path, "read_only_commit_log_store_paths") for path in read_only]
+        self.commitlogs = tuple(dict.fromkeys([*named, *kept]))
+        self.new_file_folders = tuple(sorted(set(named) - set(kept)))
+        if not self.new_file_folders:
+            raise ValueError(
+                "read_only_commit_log_store_paths has every directory of store_path_commit_log: none is left for new files"
+            )
+        self.commitlog = named[0]
+        self.consumequeue = self.root / "consumequeue"
+        self.consumequeue_ext = self.root / "consumequeue_ext"
+        self.batchconsumequeue = self.root / "batchconsumequeue"
+        self.index = self.root / "index"
+        self.config = self.root / "config"
+        self.checkpoint = self.root / "checkpoint"
+        self.abort = self.root / "abort"
+        self.lock = self.root / "lock"
+
+    @classmethod
+    def configured(
+        cls, root: str | os.PathLike[str], log: str | None, read_only: str | None = None
+    ) -> StorePaths:
+        """Give the paths of a store whose configuration has these texts.
+
+        Parameters
+        ----------
+        root : path-like
+        log, read_only : str or None
+            ``store_path_commit_log`` and ``read_only_commit_log_store_paths``.
+
+        Raises
+        ------
+        TypeError, ValueError, FileNotFoundError
+            As `StorePaths` and `log_directories`.
+        """
+        named = None if log is None else log_directories(log, "store_path_commit_log")
+        kept: list[str] = []
+        if read_only is not None and read_only.strip():
+            kept = log_directories(read_only, "read_only_commit_log_store_paths")
+        return cls(root, commitlog=named, read_only=kept)
+
+    def queue(self, topic: str, queue_id: int) -> Path:
+        """Give the directory of one queue's files.
+
+        Raises
+        ------
+        ValueError
+            The topic is no name for a directory: it is empty, ``.`` or ``..``, or has a separator or NUL in it.
+        """
+        if topic in ("", ".", "..") or "/" in topic or os.sep in topic or "\0" in topic:
+            raise ValueError(f"topic {topic!r} is no name for a directory")
+        return self.consumequeue / topic / str(queue_id)
+
+    def __repr__(self) -> str:
+        return f"StorePaths({str(self.root)!r})"
+
+
+def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
+    """Give a path that means the same directory whatever the working directory becomes.
+
+    Links stay as they are, so a root that is a link keeps its name. A path with ``..`` in it is resolved: behind a link ``..`` is
+    not the directory that the text names.
+
+    Parameters
+    ----------
+    path : path-like
+    what : str
+        How an error calls it.
+
+    Raises
+    ------
+    TypeError
+        No str and no path-like of str.
+    ValueError
+        The path is empty or has a NUL in it.
+    FileNotFoundError
+        The path is relative, and the working directory is gone.
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {text!r}, expected str or a path-like of str")
+    if not text:
+        raise ValueError(f"{what} is empty, expected a directory")
+    if "\0" in text:
+        raise ValueError(f"{what} {text!r} has a NUL in it")
+    try:
+        found = Path(text).absolute()
+    except FileNotFoundError:
+        why = "the working directory is gone, so this path leads nowhere"
+        raise FileNotFoundError(errno.ENOENT, why, text) from None
+    return Path(os.path.realpath(found)) if ".." in found.parts else found
+
+
+def log_directories(text: str, field: str) -> list[str]:
+    """Give the directories that a setting names, with commas between them: ``/disk1/commitlog,/disk2/commitlog``.
+
+    Raises
+    ------
+    ValueError
+        A part is empty, or begins or ends with white space. Java would take such a part for a directory of that name: for the
+        root of the file system, or for `` /disk2/commitlog`` below the working directory.
+
+    Notes
+    -----
+    As in Java, empty parts at the end count for nothing. Source: RocketMQ 5.5.0 MultiPathMappedFileQueue#getPaths,
+    MixAll#MULTI_PATH_SPLITTER.
+    """
+    several = PATH_SPLITTER in text
+    parts = (text.strip() if several else text).split(PATH_SPLITTER)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    for part in parts:
+        if not part:
+            raise ValueError(f"{field} is {text!r}, expected directories with commas between them")
+        if part != part.strip():
+            raise ValueError(f"{field}: {part!r} begins or ends with white space")
+    return parts
+
+
+def file_name(file_from_offset: int) -> str:
+    """Name the mapped file that starts at an offset: 20 digits, zero-padded.
+
+    The offset counts bytes, also in a ConsumeQueue: its second file of the default size is ``00000000000006000000``.
+
+    Raises
+    ------
+    ValueError
+        The offset is negative or not a Java long.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 UtilAll#offset2FileName.
+    """
+    if not 0 <= file_from_offset <= MAX_OFFSET:
+        raise ValueError(f"file offset {file_from_offset} is not between 0 and {MAX_OFFSET}")
+    return f"{file_from_offset:0{FILE_NAME_DIGITS}d}"
+
+
+def parse_file_name(name: str) -> int | None:
+    """Give the offset at which a mapped file starts, by its name; None for any other name."""
+    if len(name) != FILE_NAME_DIGITS or not (name.isascii() and name.isdigit()):
+        return None
+    offset = int(name)
+    return offset if offset <= MAX_OFFSET else None
+
+
+def is_index_file_name(name: str) -> bool:
+    """Tell whether Java takes a name in ``index/`` for an index file: a decimal number that fits a long."""
+    return name.isascii() and name.isdigit() and len(name) <= 19 and int(name) <= MAX_OFFSET
+
+
+def parse_queue_id(name: str) -> int | None:
+    """Give the queue id that a directory's name below ``consumequeue/TOPIC/`` says; None for any other name.
+
+    Java reads the name as an int, and finds the directory by that int again: a name with leading zeros is no queue id.
+    """
+    if not (name.isascii() and name.isdigit()):
+        return None
+    queue_id = int(name)
+    return queue_id if queue_id <= MAX_QUEUE_ID and str(queue_id) == name else None

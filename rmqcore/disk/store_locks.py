@@ -1,0 +1,209 @@
+"""All directories that a store writes in, each held against every other store that would write there.
+
+A ``lock`` file guards a root alone. Two roots can share a CommitLog (storePathCommitLog), or a ``consumequeue`` that is a link:
+the second store is refused by the directory's own lock, and told which directory that is.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from rmqcore.disk.directory_lock import DirectoryLock, held_here, try_flock
+from rmqcore.disk.durable import CLOEXEC, make_directory
+from rmqcore.disk.file_kinds import check_is_file, kind_of
+from rmqcore.disk.foreign_writer import foreign_writer
+from rmqcore.disk.lock import StoreLock
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreLockedError
+
+
+class StoreLocks:
+    """The locks of a store: its root, the directories of its CommitLog, ``consumequeue`` and ``index``.
+
+    Parameters
+    ----------
+    paths : StorePaths
+
+    Attributes
+    ----------
+    made_commitlogs : list of Path
+        Directories of the CommitLog that `acquire` has made.
+
+    Raises
+    ------
+    StoreLockedError
+        From `acquire`: another store has one of the directories, or a broker writes the CommitLog.
+    ValueError
+        Two of the directories are one.
+    StoreFormatError
+        The ``lock`` file, the checkpoint or the abort file is a FIFO or a device.
+    OSError
+        One of the directories is none, or one of these files is one; it cannot be opened or made.
+
+    Notes
+    -----
+    ``consumequeue`` and ``index`` are locked where they are there at the open; made later, they lie in the root, which is locked.
+    A link that leads into the root of an open store is refused.
+
+    Thread safety: `release` may be called from any thread.
+    """
+
+    def __init__(self, paths: StorePaths) -> None:
+        self._paths = paths
+        self._root = StoreLock(paths.lock)
+        self._others: list[DirectoryLock] = []
+        self._made: list[Path] = []
+        self._made_lock = False
+        self.made_commitlogs: list[Path] = []
+
+    @property
+    def held(self) -> bool:
+        """Whether the root is locked."""
+        return self._root.held
+
+    def acquire(self, *, create: bool = False) -> Self:
+        """Take all locks without waiting.
+
+        Parameters
+        ----------
+        create : bool
+            Make the root where it is missing. Missing directories of the CommitLog are made either way.
+        """
+        try:
+            self._acquire(create)
+        except BaseException:
+            self.undo()
+            raise
+        return self
+
+    def _acquire(self, create: bool) -> None:
+        paths = self._paths
+        parts = (paths.consumequeue, paths.index)
+        _check_kinds((paths.root, *paths.commitlogs, *parts))
+        for file in (paths.lock, paths.checkpoint, paths.abort):
+            check_is_file(file)
+        self._made_lock = not os.path.lexists(paths.lock)
+        if not self._made_lock:
+            self._root.acquire()  # first, so that a second open of the store is told so
+        self.made_commitlogs = [path for path in paths.commitlogs if not path.is_dir()]
+        for commitlog in paths.commitlogs:
+            if commitlog not in self.made_commitlogs:
+                self._lock(commitlog)
+        for part in parts:
+            if part.is_dir():
+                _check_above(part, paths.root)
+                self._lock(part)
+        if create:
+            self._make(paths.root)
+        for commitlog in self.made_commitlogs:
+            self._make(commitlog)
+            self._lock(commitlog)
+        if not self._root.held:
+            self._root.acquire()
+        for commitlog in paths.commitlogs:
+            process = foreign_writer(commitlog)
+            if process is not None:
+                raise StoreLockedError(f"{commitlog} is in use by process {process}")
+
+    def _lock(self, directory: Path) -> None:
+        for other in (self._paths.root, *(lock.directory for lock in self._others)):
+            if other.is_dir() and other.samefile(directory):
+                raise ValueError(
+                    f"{directory} and {other} are one directory, expected one for each part of a store"
+                )
+        lock = DirectoryLock(directory, f"of the store {self._paths.root}")
+        self._others.append(lock)
+        lock.acquire()
+        if lock.shared and directory.parent != self._paths.root:
+            warnings.warn(
+                f"{directory}: its file system has no locks for directories; a store with another root that writes here "
+                "as well would not be noticed",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _make(self, directory: Path) -> None:
+        missing = [path for path in (directory, *directory.parents) if not path.exists()]
+        self._made += reversed(missing)
+        make_directory(directory)
+
+    def check_root(self) -> None:
+        """Check that the root still lies at its name, before a file is made or deleted by its name.
+
+        A program may have renamed the root of an open store, and begun another store in its place.
+
+        Raises
+        ------
+        OSError
+            As `DirectoryLock.check_in_place`.
+        """
+        self._root.check_in_place()
+
+    def check_log(self) -> None:
+        """Check that also the directories of the CommitLog lie at their names; errors as of `check_root`."""
+        self._root.check_in_place()
+        for lock in self._others:
+            if (
+                lock.directory in self._paths.commitlogs
+            ):  # the others are made anew where they are gone
+                lock.check_in_place()
+
+    def release(self) -> None:
+        """Let go of all locks; nothing happens when they are not held."""
+        for lock in (*self._others, self._root):
+            lock.release()
+
+    def undo(self) -> None:
+        """Let go of all locks after an open that failed, and take away what it made, as long as nothing lies in it."""
+        if self._root.held and self._made_lock:
+            with suppress(OSError):
+                self._paths.lock.unlink()
+        for directory in reversed(self._made):
+            with suppress(OSError):
+                directory.rmdir()
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _check_kinds(directories: tuple[Path, ...]) -> None:
+    """Check that what is there is a directory."""
+    for path in directories:
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            if not path.is_symlink():
+                continue
+            why = f"a link to {path.readlink()}, where nothing is"
+            raise FileNotFoundError(errno.ENOENT, why, os.fspath(path)) from None
+        if not stat.S_ISDIR(mode):
+            why = f"{kind_of(mode)}, expected a directory"
+            raise NotADirectoryError(errno.ENOTDIR, why, os.fspath(path))
+
+
+def _check_above(part: Path, root: Path) -> None:
+    """Check that a part that is a link does not lead into the root of another store that is open.
+
+    That store may have made the directory after it was opened, and so hold its root only.
+    """
+    above = Path(os.path.realpath(part)).parent
+    if above.samefile(root):
+        return
+    with suppress(PermissionError):
+        fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | CLOEXEC)
+        try:
+            if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is False:
+                raise StoreLockedError(f"{part} leads into {above}, which is in use")
+        finally:
+            os.close(fd)
