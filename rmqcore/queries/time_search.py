@@ -6,24 +6,24 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
-from rmqcore._native.cq import CQ_FILLER_SIZE
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 
 StoreTime = Callable[[int], int]
-"""Store timestamp in milliseconds of the message at a phy offset; -1 when there is none."""
+"""Gives the store timestamp in milliseconds of the message at a phy offset; -1 when no message is there."""
 
 
 class QueueEntries(Protocol):
-    """What a search needs of a queue."""
+    """The methods of a queue that a search needs."""
 
     def spans(self) -> list[tuple[int, int]]:
-        """Queue offset of each file's first entry, oldest first, and how many entries the file has."""
+        """Give the queue offset of each file's first entry, oldest first, and how many entries the file has."""
 
     def entries(self, start: int, count: int) -> Any:
-        """Entries from a queue offset on, as a structured array."""
+        """Give entries from a queue offset on, as a structured array."""
 
 
 class Boundary(Enum):
-    """Which of two neighbours a time between them means. Source: RocketMQ 5.5.0 BoundaryType."""
+    """Which of two neighbouring messages a time between them means. Source: RocketMQ 5.5.0 BoundaryType."""
 
     LOWER = "LOWER"
     """The first message stored at or after the time."""
@@ -43,7 +43,7 @@ def offset_by_time(
     """Find the queue offset for a time, between `start` and `end`, the queue's min and max offset.
 
     An entry that fills the place before a queue's first message counts as older than any message. In Java the search ends with 0
-    when it meets one, unless the log has lost its first file.
+    when it meets such an entry, unless the log has lost its first file.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#getOffsetInQueueByTime.
     """
@@ -86,7 +86,7 @@ class _Search:
         return self._binary_search(first, floor, ceiling)
 
     def _phy_offset(self, queue_offset: int) -> int:
-        """-1 where no entry is, and of a filler: it names no message, least of all the one at offset 0 that its bytes say."""
+        """The phy offset of an entry; -1 where no entry is, and for a filler: its bytes say offset 0, but it names no message."""
         entry = self.queue.entries(queue_offset, 1)
         if len(entry) == 0 or int(entry["msg_size"][0]) == CQ_FILLER_SIZE:
             return -1
@@ -96,7 +96,7 @@ class _Search:
         return self.store_time(self._phy_offset(queue_offset))
 
     def _span(self) -> tuple[int, int] | None:
-        """The oldest file that ends at or after the time, else the newest; UPPER: the newest that begins before it."""
+        """LOWER: the oldest file that ends at or after the time, else the newest; UPPER: the newest that begins by then."""
         spans = [span for span in self.queue.spans() if span[0] < self.end]
         if not spans:
             return None
@@ -112,7 +112,7 @@ class _Search:
 
     def _binary_search(self, first: int, floor: int, ceiling: int) -> int:
         low, high = floor, ceiling
-        # Java's "nothing found on this side": the byte before the file, so the entry before it.
+        # Java starts with the byte before the file for "nothing found on this side": the entry before the first one.
         left = right = max(first - 1, 0)
         while low <= high:
             middle = (low + high) // 2

@@ -1,13 +1,13 @@
-"""Queries by key over all IndexFiles of a store, and what makes a record found so a true hit."""
+"""Queries by key over all IndexFiles of a store, and which of the records found really have the key."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from rmqcore._native.codec import MessageView
-from rmqcore._native.index import IndexHeader, key_hash, time_matched
-from rmqcore._native.mapped_index import IndexAnswer
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.index.index_reader import IndexHeader, key_hash, time_matched
+from rmqcore._native.index.mapped_index import IndexAnswer
 
 __all__ = ["INDEX_TYPES", "TAG_PREFIX", "TAG_TYPE", "IndexAnswer", "has_key", "query_offsets"]
 
@@ -17,14 +17,14 @@ TAG_PREFIX = "T#"
 
 
 class SearchableIndexFile(Protocol):
-    """An index file that is read, not mapped; `rmqcore._native.mapped_index.IndexFiles` searches mapped ones."""
+    """An index file that is read, not mapped; `rmqcore._native.index.mapped_index.IndexFiles` searches mapped ones."""
 
     @property
     def header(self) -> IndexHeader:
-        """What its header says."""
+        """The header of the file."""
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int) -> list[int]:
-        """Phy offsets of entries with a hash, newest first."""
+        """Give the phy offsets of entries with a hash, newest first."""
 
 
 def query_offsets(
@@ -56,7 +56,7 @@ def query_offsets(
 
 
 def has_key(message: MessageView, topic: str, key: str, index_type: str | None) -> bool:
-    """Tell whether a message was indexed under this very key, not one with the same hash."""
+    """Tell whether a message was indexed under this very key, not under another key with the same hash."""
     if message.topic != topic:
         return False
     if index_type == TAG_TYPE:

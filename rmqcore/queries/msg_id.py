@@ -11,7 +11,7 @@ def phy_offset_of_msg_id(msg_id: str) -> int:
     Raises
     ------
     ValueError
-        Not so many hex digits.
+        The text is not 32 or 56 hex digits.
 
     Notes
     -----
