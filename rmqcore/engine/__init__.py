@@ -1,1 +1,5 @@
-"""What owns a store directory: its paths and files, each step a method call, no threads."""
+"""What owns a store directory: it holds the lock, maps files for writing, recovers. Each step is a method call, no threads.
+
+Rooms, each importing only those before it: ``log | queues | index``, ``dispatch``, ``recovery``, ``store``. Below them all:
+`rmqcore.disk`, `rmqcore.queries` and the vocabulary.
+"""

@@ -1,4 +1,4 @@
-"""The long-lived threads of a store: each repeats one step of `rmqcore.engine`, which has none of its own."""
+"""The long-lived threads of a store: each repeats one step of `rmqcore.engine`, which has no thread of its own."""
 
 from rmqcore.services.services import Services
 

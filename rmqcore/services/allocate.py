@@ -15,8 +15,8 @@ WARM_AT_ONCE = 64  # queues in one step, so that space never waits long for it
 class Allocate(Service):
     """Prepares space while the store wants more, then sleeps until the appender comes near the end of it.
 
-    How much is the store's decision (steps double with what was written); this thread is only why no put waits for it. When there
-    is nothing to prepare after an open, it warms up the ends of the queues.
+    The store decides how much (steps double with the bytes written); thanks to this thread no put waits for it. When there is
+    nothing to prepare after an open, the thread warms up the ends of the queues.
 
     Notes
     -----
@@ -36,8 +36,8 @@ class Allocate(Service):
         if self._cold is not None:
             self._warm_up(store)
             return 0
-        store.on_low_space(self.wake)
-        # What was appended before the hook was in place.
+        store.on_low_space(self.bell.ring)
+        # Messages may have been appended before the hook was in place.
         return 0 if store.prepare_space() else None
 
     def _warm_up(self, store: StoreSteps) -> None:
@@ -51,7 +51,7 @@ class Allocate(Service):
                 folder = store.paths.queue(topic, queue_id)
                 warm_queue(folder, file_size, store.max_offset(topic, queue_id))
             except OSError as error:
-                # Only slower: the first reader finds out whether the file can be read.
+                # Nothing but slower: the first reader finds out whether the file can be read.
                 store.note_error(f"{self.name}: warm-up of {topic}/{queue_id}", error)
                 self._cold = None
                 return

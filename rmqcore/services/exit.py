@@ -14,23 +14,29 @@ _open: set[weakref.ref[StoreSteps]] = set()
 
 def close_at_exit(store: weakref.ref[StoreSteps]) -> None:
     """Close the store when the interpreter ends, if it is still there and open."""
-    for gone in [one for one in tuple(_open) if one() is None]:
-        _open.discard(gone)
+    for reference in tuple(_open):
+        if reference() is None:
+            _open.discard(reference)
     _open.add(store)
 
 
 def _close_all() -> None:
+    interrupt: BaseException | None = None
     for reference in tuple(_open):
         store = reference()
         if store is not None:
             try:
                 store.close()
-            except Exception as error:  # noqa: BLE001 the others are to be closed all the same
+            except Exception as error:  # noqa: BLE001 the other stores are to be closed all the same
                 traceback.print_exception(error)
+            except BaseException as error:  # noqa: BLE001 likewise
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
-# An `atexit` function would come too late: the interpreter first waits for all threads that are no daemons. This is the hook
-# that concurrent.futures has for the same purpose; there is no public one.
+# An `atexit` function would come too late: the interpreter first waits for all threads that are no daemons. concurrent.futures
+# uses this hook for the same purpose; there is no public hook.
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # noqa: SLF001
 # A forked child has neither the threads nor the right to write.
 os.register_at_fork(after_in_child=_open.clear)

@@ -10,16 +10,16 @@ from rmqcore.services.wakeups import Wakeups
 
 
 class FlushCommitLog(Service):
-    """Flushes every `flush_interval_commit_log` what is worth it, and every thorough interval whatever there is.
+    """Flushes every `flush_interval_commit_log` if enough pages wait, and every thorough interval in any case.
 
-    So what a power cut takes, with the defaults, is what was put in the last 500 ms while at least 4 pages wait, else in the last
-    10 s, plus the time of the flush itself.
+    So with the defaults a power cut takes the messages of the last 500 ms if at least 4 pages wait, else of the last 10 s, plus
+    the time of the flush itself.
 
     Parameters
     ----------
     store : StoreSteps
     wakeups : Wakeups
-        Used with ``flush_commit_log_timed=False`` only: an append then ends the wait early.
+        Used only with ``flush_commit_log_timed=False``: an append then ends the wait early.
 
     Notes
     -----

@@ -9,11 +9,11 @@ from rmqcore.services.steps import StoreSteps
 
 
 class FlushConsumeQueue(Service):
-    """Flushes queues every second if at least 2 pages wait, every minute whatever waits, and then the checkpoint.
+    """Flushes queues every second if at least 2 pages wait; every minute in any case, and the checkpoint after them.
 
-    Nothing is lost with what is not flushed here: recovery builds it again from the CommitLog. The checkpoint says from where
-    on, so it must never be ahead of the queues: the step notes what is in them *before* it flushes them, and the checkpoint is
-    written after.
+    Entries that are not flushed here are not lost: recovery builds them again from the CommitLog. The checkpoint says from which
+    message on, so it must never be ahead of the queues: the step notes the last message in them *before* it flushes them, and the
+    checkpoint is written after.
 
     Notes
     -----

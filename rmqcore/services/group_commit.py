@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import LockType, allocate_lock
+from collections import deque
+from threading import TIMEOUT_MAX
 
 from rmqcore.errors import StoreClosedError
 from rmqcore.services.reput import Reput
@@ -11,14 +13,14 @@ from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
 from rmqcore.status import PutMessageStatus
 
-GATHER = 0.01  # seconds that messages nobody waits for (WAIT=false) wait for company, as in Java
+GATHER = 0.01  # seconds: a message that nobody waits for (WAIT=false) waits so long for others to be flushed with it, as in Java
 
 
 class GroupCommit(Service):
-    """Flushes the CommitLog for the puts that wait, as many as there are with each sync.
+    """Flushes the CommitLog for the puts that wait: one sync for as many as wait when it begins.
 
-    A sync that fails fails the store, and everyone who waits then or comes later: the pages of a failed sync may be gone although
-    the next one "succeeds". Only messages below an offset that was flushed before are still answered with PUT_OK.
+    A sync that fails fails the store, and every put that waits then or comes later: the pages of a failed sync may be lost
+    although the next sync "succeeds". Only messages below an offset that was flushed before are still answered with PUT_OK.
 
     Parameters
     ----------
@@ -39,9 +41,9 @@ class GroupCommit(Service):
         super().__init__(store)
         self._wakeups = wakeups
         self._reput = reput
-        self._mutex = threading.Lock()
-        # A lock a waiter, held until its group is served: one wake-up each, and no herd at a condition.
-        self._waiters: list[threading.Lock] = []
+        # One lock for each put that waits, held until its group is served: each wakes up once, and no herd waits at a condition.
+        # The queue itself needs no lock: its methods are single steps, which no interrupt can halve.
+        self._waiters: deque[LockType] = deque()
         self._flushed = store.flushed_phy_offset
         self._over = False
 
@@ -51,25 +53,23 @@ class GroupCommit(Service):
         Returns
         -------
         PutMessageStatus
-            PUT_OK, or FLUSH_DISK_TIMEOUT: not known, the message may or may not be on disk.
+            PUT_OK, or FLUSH_DISK_TIMEOUT: it is not known whether the message is on disk.
 
         Raises
         ------
         StoreFailedError
-            A sync failed; the message may or may not be on disk.
+            A sync failed; whether the message is on disk is not known.
         StoreClosedError
-            The store was closed or dropped meanwhile, likewise.
+            The store was closed or dropped meanwhile; likewise.
         """
-        waiter = threading.Lock()
+        if self._flushed >= end_offset:
+            return PutMessageStatus.PUT_OK
+        waiter = allocate_lock()
         waiter.acquire()
-        with self._mutex:
-            if self._flushed >= end_offset:
-                return PutMessageStatus.PUT_OK
-            if not self._over:
-                self._waiters.append(waiter)
-        if not self._over:
+        self._waiters.append(waiter)
+        if not self._over:  # after the append: `ended` serves whoever came before it
             self.wake()
-            waiter.acquire(timeout=max(timeout_ms, 0) / 1000)
+            waiter.acquire(timeout=min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX))
         if self._flushed >= end_offset:
             return PutMessageStatus.PUT_OK
         store = self._store()
@@ -83,34 +83,37 @@ class GroupCommit(Service):
         """Serve one group."""
         if self._serve(store):
             return 0
-        # Nobody waits, and something may be there that nobody waits for. The hook first, the look after it.
+        # No put waits, but there may be messages that nobody waits for. The hook comes first, the look at the log after it.
         self._wakeups.arm(store, self)
         if store.max_phy_offset == store.flushed_phy_offset:
+            if store.reput_from_offset < store.flushed_phy_offset:
+                self._reput.wake()  # somebody else has flushed what this service was woken for
             return None
-        if not self._event.wait(GATHER):
+        if not self.bell.wait(GATHER):
             self._flush(store)
         return 0
 
     def finish(self, store: StoreSteps) -> None:
-        """Serve whoever is left, and flush the rest."""
+        """Serve the puts that still wait, and flush the rest."""
         if not self._serve(store):
             self._flush(store)
 
     def ended(self) -> None:
-        """Nobody waits for a thread that is gone."""
-        with self._mutex:
-            self._over = True
-            group, self._waiters = self._waiters, []
-        for waiter in group:
+        """Wake all puts that wait: no thread serves them any more."""
+        self._over = True
+        for waiter in self._take():
             waiter.release()
 
+    def _take(self) -> list[LockType]:
+        """Take all who wait now; only the service's own thread does."""
+        return [self._waiters.popleft() for _ in range(len(self._waiters))]
+
     def _serve(self, store: StoreSteps) -> bool:
-        with self._mutex:
-            group, self._waiters = self._waiters, []
+        group = self._take()
         if not group:
             return False
         try:
-            # All of the group was written before it asked, so whatever one flush takes has it.
+            # Each put of the group was written before it began to wait, so one flush covers all of them.
             self._flush(store)
         except BaseException as error:
             store.fail(error)  # before the waiters look

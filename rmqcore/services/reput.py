@@ -1,8 +1,9 @@
-"""Dispatch: what is in the CommitLog comes into queues and index."""
+"""Dispatch in the background: messages of the CommitLog get into queues and index."""
 
 from __future__ import annotations
 
-import threading
+from _thread import LockType, allocate_lock
+from threading import TIMEOUT_MAX
 
 from rmqcore.services.service import Service
 from rmqcore.services.steps import StoreSteps
@@ -10,7 +11,7 @@ from rmqcore.services.wakeups import Wakeups
 
 
 class Reput(Service):
-    """Dispatches as long as there is something, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
+    """Dispatches as long as messages wait for it, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
 
     Under SYNC_FLUSH the store's step ends at the flushed offset: no consumer sees a message that a power cut may still take.
 
@@ -25,8 +26,9 @@ class Reput(Service):
         super().__init__(store)
         self._wakeups = wakeups
         self._sync = store.config.flush_disk_type == "SYNC_FLUSH"
-        self._condition = threading.Condition(threading.Lock())
-        self._waiting = 0
+        # What each caller of `wait` waits for, by the lock that it waits at. Only single steps are made with it: no interrupt
+        # halves them.
+        self._waiters: dict[LockType, int] = {}
         self._over = False
 
     def wait(self, end_offset: int, timeout: float | None = None) -> bool:
@@ -35,15 +37,20 @@ class Reput(Service):
         Raises
         ------
         StoreFailedError
-            The store has failed, and what is missing will not be dispatched.
+            The store has failed, and the missing messages will not be dispatched.
         """
-        with self._condition:
-            self._waiting += 1
-            try:
+        waiter = allocate_lock()
+        waiter.acquire()
+        self._waiters[waiter] = end_offset
+        try:
+            if not self._over and not self._reached(
+                end_offset
+            ):  # after it is listed: nobody is passed over
                 self.wake()
-                self._condition.wait_for(lambda: self._over or self._reached(end_offset), timeout)
-            finally:
-                self._waiting -= 1
+                seconds = -1 if timeout is None else min(max(timeout, 0), TIMEOUT_MAX)
+                waiter.acquire(timeout=seconds)
+        finally:
+            self._waiters.pop(waiter, None)
         reached = self._reached(end_offset)
         store = self._store()
         if not reached and self._over and store is not None:
@@ -56,28 +63,33 @@ class Reput(Service):
             return 0
         if not self._sync:
             self._wakeups.arm(store, self)
-            # What was appended before the hook was in place.
+            # Messages may have been appended before the hook was in place.
             if self._dispatch(store):
                 return 0
         return None
 
     def finish(self, store: StoreSteps) -> None:
-        """Dispatch the rest: a clean close leaves nothing behind."""
+        """Dispatch the rest: a clean close leaves no message without its entries."""
         while self._dispatch(store):
             pass
 
     def ended(self) -> None:
-        """Nobody waits for a thread that is gone."""
-        with self._condition:
-            self._over = True
-            self._condition.notify_all()
+        """Wake all callers of `wait`: no thread dispatches any more."""
+        self._over = True
+        self._answer()
 
     def _dispatch(self, store: StoreSteps) -> int:
         done = store.dispatch_once()
-        if self._waiting:
-            with self._condition:
-                self._condition.notify_all()
+        if self._waiters:
+            self._answer()
         return done
+
+    def _answer(self) -> None:
+        """Wake those whose messages are dispatched, at the end all; only the service's own thread does."""
+        for waiter, end_offset in list(self._waiters.items()):
+            if self._over or self._reached(end_offset):
+                self._waiters.pop(waiter, None)
+                waiter.release()
 
     def _reached(self, end_offset: int) -> bool:
         store = self._store()

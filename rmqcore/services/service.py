@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from rmqcore._native.threads.bell import Bell
 from rmqcore.services.steps import StoreSteps
+
+_stepping: set[Service] = set()
+LOOK_AGAIN = 0.1  # seconds: a ring may go to another thread that waits for the same end
+
+
+def any_step_runs() -> bool:
+    """Whether a thread of some store is in a step now: it keeps a store that the program has dropped until the step ends."""
+    return bool(_stepping)
 
 
 class Service(ABC):
-    """One thread that repeats one step of a store until it is stopped, the store is gone or a step fails.
+    """One thread that repeats one step of a store until it is stopped, the store is dropped or a step fails.
 
-    The thread waits on an event between the steps, so an idle store costs a few wake-ups a second, and it holds the store only
+    The thread waits at its bell between the steps, so an idle store costs a few wake-ups a second, and it holds the store only
     during a step: a store that is dropped without `close()` takes its threads with it. An exception of a step ends the thread and
     fails the store, because none of the steps can be left out without breaking what the store promises.
 
@@ -23,42 +33,53 @@ class Service(ABC):
     """
 
     name: ClassVar[str]
-    """What the service is called in thread names and errors."""
+    """Name of the service in thread names and errors."""
+
+    bell: Bell
+    """Begins the next step now."""
 
     def __init__(self, store: StoreSteps) -> None:
-        self._event = threading.Event()
+        self.bell = Bell()
         self._stopping = False
+        self._over = False
+        self._pause: float | None = None  # seconds to wait after the last step
+        self._end = Bell()
         self._store = weakref.ref(store, self._store_gone)
-        # No daemon: a daemon thread is cut off anywhere at the interpreter's end, in the middle of a sync too.
+        # No daemon: the end of the interpreter cuts a daemon thread off anywhere, in the middle of a sync too.
         self._thread = threading.Thread(target=self._run, name=f"rmqcore-{self.name}", daemon=False)
 
     @abstractmethod
     def step(self, store: StoreSteps) -> float | None:
-        """Do one step; answers the seconds to wait before the next one, None to wait until woken."""
+        """Do one step; answer how many seconds to wait before the next one, None to wait until `wake`."""
 
-    def finish(self, store: StoreSteps) -> None:  # noqa: B027 a service may have nothing to finish
-        """Leave nothing undone: the last thing the thread does when it is stopped."""
+    def finish(self, store: StoreSteps) -> None:  # noqa: B027 a service may have no work left
+        """Do the work that is left; the thread calls it last when it is stopped."""
 
     def ended(self) -> None:  # noqa: B027 likewise
-        """Let go of whoever waits for the service; the thread ends here whatever the reason."""
+        """Wake all who wait for the service; the thread calls it at its end, whatever the reason."""
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; not from the main thread, where the exception of a signal handler would leave it half-made."""
         self._thread.start()
 
     def wake(self) -> None:
         """Begin the next step now."""
-        self._event.set()
+        self.bell.ring()
 
     def request_stop(self) -> None:
         """Let the thread finish and end, without waiting for it."""
         self._stopping = True
-        self._event.set()
+        self.bell.ring()
 
     def stop(self) -> None:
-        """Let the thread finish and end; returns when it has. May be repeated, also after a Ctrl-C in the middle of it."""
+        """Let the thread finish and end, and wait for that. May be repeated, also after a Ctrl-C during the wait."""
         self.request_stop()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
+        if self._thread is threading.current_thread():
+            return
+        if self._thread.ident is not None:
+            # Not by `join` alone: after the exception of a signal handler a thread that runs passes for ended (3.11, 3.12).
+            while not self._over:
+                self._end.wait(LOOK_AGAIN)
             self._thread.join()
 
     @property
@@ -71,28 +92,40 @@ class Service(ABC):
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
-                # Cleared before the step: whatever happens from here on is seen by it or rings again.
-                self._event.clear()
+            while True:
+                # Cleared before the thread looks: it sees whatever was done before, and anything later rings again.
+                self.bell.clear()
+                if self._stopping:
+                    break
                 if not self._work():
                     return
             self._last_work()
         finally:
             self.ended()
+            self._over = True
+            self._end.ring()
 
     def _work(self) -> bool:
-        """One step and the wait after it; answers whether to go on. The store is held in here alone."""
+        """Do one step and wait after it; answer whether to go on."""
+        _stepping.add(self)  # before the thread holds the store
+        try:
+            going_on = self._step_once()
+        finally:
+            _stepping.discard(self)
+        if going_on and (self._pause is None or self._pause > 0):
+            self.bell.wait(self._pause)
+        return going_on
+
+    def _step_once(self) -> bool:
+        """Do one step; answer whether to go on. The thread holds the store only in here."""
         store = self._store()
         if store is None:
             return False
         try:
-            seconds = self.step(store)
-        except BaseException as error:  # noqa: BLE001 a thread that dies silently would leave the promise unkept
+            self._pause = self.step(store)
+        except BaseException as error:  # noqa: BLE001 a thread that ends silently would break what the store promises
             store.fail(error)
             return False
-        del store
-        if seconds is None or seconds > 0:
-            self._event.wait(seconds)
         return True
 
     def _last_work(self) -> None:
@@ -103,3 +136,7 @@ class Service(ABC):
             self.finish(store)
         except BaseException as error:  # noqa: BLE001 as above
             store.fail(error)
+
+
+# A forked child has none of these threads.
+os.register_at_fork(after_in_child=_stepping.clear)

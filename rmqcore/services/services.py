@@ -1,16 +1,20 @@
-"""All threads of one store: started together, stopped in the order in which their work depends on each other."""
+"""All threads of one store: started together, stopped in the order in which the work of one needs that of another."""
 
 from __future__ import annotations
 
 import weakref
+from _thread import start_new_thread
 
+from rmqcore._native.threads.bell import Bell
+from rmqcore._native.threads.mutex import Mutex
 from rmqcore.services.allocate import Allocate
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.flush_consume_queue import FlushConsumeQueue
 from rmqcore.services.group_commit import GroupCommit
 from rmqcore.services.reput import Reput
-from rmqcore.services.service import Service
+from rmqcore.services.scrub import Scrub
+from rmqcore.services.service import LOOK_AGAIN, Service
 from rmqcore.services.steps import StoreSteps
 from rmqcore.services.wakeups import Wakeups
 from rmqcore.status import PutMessageStatus
@@ -37,30 +41,60 @@ class Services:
             flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
         else:
             flush = FlushCommitLog(store, wakeups)
-        # In the order of stopping. No new file once nothing is put. Then the log is on disk, then everything of it (SYNC_FLUSH:
-        # everything that is on disk) is dispatched, then queues and checkpoint go to disk.
+        # In the order of stopping. No file is needed any more once nothing is put. Then the log goes to disk, then all of it
+        # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
         self._all: tuple[Service, ...] = (
+            *((Scrub(store),) if store.config.scrub_enable else ()),
             Allocate(store),
             flush,
             self._reput,
             FlushConsumeQueue(store),
         )
+        self._stopped = self._launched = False
+        self._launching = Mutex()
+        self._launch_error: BaseException | None = None
+        self._launch_bell = Bell()
 
     def start(self) -> None:
-        """Start all threads, or none: when one cannot be started those that were are stopped again."""
+        """Start all threads or no thread: when one cannot be started, the threads before it are stopped again."""
         close_at_exit(self._store)
         try:
-            for service in self._all:
-                service.start()
+            # By a thread of their own, since signal handlers run in the main thread alone.
+            start_new_thread(self._launch, ())
+            while not self._launched:
+                self._launch_bell.wait(LOOK_AGAIN)
+            self._raise_launch_error()
         except BaseException:
             self.stop()
             raise
 
-    def stop(self) -> None:
-        """Let every thread finish its work and end; returns when all have.
+    def _raise_launch_error(self) -> None:
+        if self._launch_error is not None:
+            raise self._launch_error
 
-        Call it when nothing is put any more. May be repeated: a Ctrl-C in the middle leaves the rest to the next call.
+    def _launch(self) -> None:
+        try:
+            self._launching.run(self._start_all)
+        except BaseException as error:  # noqa: BLE001 it is raised again where it was called for
+            self._launch_error = error
+        finally:
+            self._launched = True
+            self._launch_bell.ring()
+
+    def _start_all(self) -> None:
+        for service in self._all:
+            if self._stopped:
+                return
+            service.start()
+
+    def stop(self) -> None:
+        """Let every thread finish its work and end, and wait for all of them.
+
+        Call it when nothing is put any more. May be repeated: after a Ctrl-C in the middle the next call stops the other threads.
         """
+        self._stopped = True
+        # A launch that has begun ends first; one that is still to come starts nothing.
+        self._launching.run(bool)
         for service in self._all:
             service.stop()
 

@@ -1,4 +1,4 @@
-"""What the threads need of a store: one method a step, so that a test drives the same engine without threads."""
+"""The methods of a store that its threads call: one a step, so that a test drives the same engine without threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.paths import StorePaths
+from rmqcore.disk.paths import StorePaths
 
 
 class StoreSteps(Protocol):
@@ -14,44 +14,47 @@ class StoreSteps(Protocol):
 
     @property
     def config(self) -> MessageStoreConfig:
-        """Intervals and the flush type are read once, when the threads are made."""
+        """The settings. Intervals and the flush type are read once, when the threads are made."""
 
     @property
     def paths(self) -> StorePaths:
-        """Where its files are."""
+        """Where the files of the store are."""
 
     @property
     def max_phy_offset(self) -> int:
-        """End of what is written."""
+        """CommitLog offset after the last record."""
 
     @property
     def flushed_phy_offset(self) -> int:
-        """Up to here the CommitLog is on disk; moves only after a sync that succeeded."""
+        """CommitLog offset up to which the log is on disk; moves only after a sync that succeeded."""
 
     @property
     def reput_from_offset(self) -> int:
-        """Up to here messages are in queues and index."""
+        """CommitLog offset up to which messages are in queues and index."""
 
     def queues(self) -> list[tuple[str, int]]:
-        """Topic and queue id of every queue."""
+        """Give topic and queue id of every queue."""
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset after the last entry of a queue."""
+        """Give the queue offset after the last entry of a queue."""
 
     def flush(self, least_pages: int = 0) -> int:
-        """Put the CommitLog on disk if at least so many pages wait (0: whatever waits); answers the flushed offset."""
+        """Bring the CommitLog to disk if at least so many pages wait (0: in any case); answer `flushed_phy_offset`."""
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
-        """The same for each queue file. With 0 also notes for the checkpoint what was in them *before*."""
+        """Bring queue files to disk in the same way; with 0 also note for the checkpoint how far they were *before* that."""
 
     def write_checkpoint(self) -> None:
-        """Put the checkpoint on disk."""
+        """Bring the checkpoint to disk."""
 
     def dispatch_once(self) -> int:
-        """Dispatch one window; answers the bytes, 0 when there is nothing (yet)."""
+        """Dispatch one window; answer its bytes, 0 when there is nothing (yet)."""
+
+    def scrub_once(self) -> int:
+        """Compare a piece of log, queues and index; answer its bytes, 0 at the end of a round."""
 
     def prepare_space(self) -> bool:
-        """Allocate and populate one step ahead; answers whether more is wanted now."""
+        """Allocate and populate one step ahead of the writer; answer whether more is wanted now."""
 
     def on_append(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, after the next append."""

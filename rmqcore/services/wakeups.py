@@ -1,9 +1,8 @@
-"""Several services that wait for the next append: a store rings once, at one address."""
+"""Wake-ups of several services by the next append: the store has one hook, which rings once."""
 
 from __future__ import annotations
 
-import threading
-
+from rmqcore._native.threads.bell import Bells
 from rmqcore.services.service import Service
 from rmqcore.services.steps import StoreSteps
 
@@ -15,18 +14,10 @@ class Wakeups:
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._waiting: set[Service] = set()
+        self._bells = Bells()
 
     def arm(self, store: StoreSteps, service: Service) -> None:
-        """Wake `service` after the next append. What was appended before this returns may not ring: look once more."""
-        with self._mutex:
-            self._waiting.add(service)
-        store.on_append(self.ring)
-
-    def ring(self) -> None:
-        """Wake all that asked; called in the thread that appended."""
-        with self._mutex:
-            woken, self._waiting = self._waiting, set()
-        for service in woken:
-            service.wake()
+        """Wake `service` after the next append. An append before this returns may not ring: the caller has to look once more."""
+        self._bells.add(service.bell)
+        # Called by the append itself, in the thread that appended, with no line of Python between: no interrupt loses a ring.
+        store.on_append(self._bells.ring)

@@ -1,14 +1,14 @@
-"""Page cache for what is read first: the ends of the ConsumeQueues, right after a store was opened."""
+"""Reads the ends of ConsumeQueues into the page cache, right after an open: consumers ask for them first."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from rmqcore.engine.paths import file_name
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.paths import file_name
 
 WARM_BYTES = 64 * 1024  # of each queue, the newest 3,277 entries
-ENTRY_SIZE = 20
 
 
 def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
@@ -19,16 +19,16 @@ def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
     folder : Path
         The queue's directory.
     file_size : int
-        Bytes of its files.
+        Bytes of each of its files.
     max_offset : int
         Queue offset after its last entry.
 
     Raises
     ------
     OSError
-        The newest file is there and cannot be opened.
+        The newest file exists and cannot be opened.
     """
-    last = max_offset * ENTRY_SIZE - 1
+    last = max_offset * CQ_STORE_UNIT_SIZE - 1
     if last < 0 or not hasattr(os, "posix_fadvise"):
         return
     start = last // file_size * file_size
@@ -37,7 +37,7 @@ def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
     try:
         fd = os.open(folder / file_name(start), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return  # deleted meanwhile
+        return  # the file was deleted meanwhile
     try:
         os.posix_fadvise(fd, begin, end - begin, os.POSIX_FADV_WILLNEED)
     finally:

@@ -1,0 +1,386 @@
+"""Dispatch: records of the CommitLog into consume queues and index.
+
+Source: RocketMQ 5.5.0 DefaultMessageStore.ReputMessageService#doReput, CommitLogDispatcherBuildConsumeQueue,
+CommitLogDispatcherBuildIndex.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.scan import places, scan
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import file_name
+from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
+from rmqcore.errors import CorruptMessageError
+
+QUEUE_COLUMNS = (
+    "phy_offset",
+    "msg_size",
+    "queue_id",
+    "queue_offset",
+    "sys_flag",
+    "store_timestamp_ms",
+    "tags_code",
+    "topic_id",
+)
+INDEX_COLUMNS = ("key_hashes",)
+
+NEAR_ROWS, NEAR_BYTES = 8192, 2 << 20
+FAR_ROWS, FAR_BYTES = 262_144, 64 << 20
+"""A batch costs one write for each queue that it touches: a dispatcher that is far behind takes large batches, else memory
+stays small."""
+
+FAR_BEHIND, NEAR_AGAIN = 16 << 20, 1 << 20
+"""Bytes behind at which the batches become large, and small again."""
+
+
+class DispatchLog(Protocol):
+    """What dispatch needs of a CommitLog."""
+
+    delay_levels: DelayLevels
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first file."""
+
+    @property
+    def max_offset(self) -> int:
+        """End of the last record."""
+
+    def file_starts(self) -> list[int]:
+        """Offsets at which the files begin."""
+
+    def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
+        """Bytes of the file that holds an offset, where it begins and where it ends."""
+
+
+class BatchSink(Protocol):
+    """What takes batches: the index."""
+
+    def put_batch(self, scan: ColumnScan, batch: Batch, from_phy_offset: int) -> None:
+        """Take the rows at `from_phy_offset` and behind it."""
+
+
+class QueueSink(Protocol):
+    """What takes batches and single entries: ConsumeQueues."""
+
+    def put_batch(
+        self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
+    ) -> int | None:
+        """Take the rows at `from_phy_offset` and behind it; answer where the log has to be given from first, if it has to."""
+
+    def put_entry(
+        self,
+        topic: str,
+        queue_id: int,
+        phy_offset: int,
+        msg_size: int,
+        tags_code: int,
+        queue_offset: int,
+        covered_from: int,
+    ) -> int | None:
+        """Take the entry of a further queue; answer likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Bytes [start, end) of the CommitLog that hold no sound record, over which the dispatch of old messages went on."""
+
+    start_phy_offset: int
+    end_phy_offset: int
+    field: str
+    expected: object
+    found: object
+
+
+class Dispatcher:
+    """Gives records to queues and index, in order, each once.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+    queues : ConsumeQueues
+    index : IndexService, optional
+        None while a recovery brings the queues up to date.
+    config : MessageStoreConfig
+
+    Attributes
+    ----------
+    cq_from, index_from : int
+        Records below are in the queues, in the index. The lower one must be the start of a record. After a crash the index may be
+        far behind the queues.
+    last_phy_offset, last_store_timestamp_ms : int
+        Of the last record given to the queues; -1 before the first one.
+    skipped : list of Skipped
+        Damage among old messages, which only the index lacks, or only some queues.
+
+    Raises
+    ------
+    CorruptMessageError
+        From `dispatch_once`: there is no sound record where one must be. Never passed over in silence: below `cq_from` are old
+        records, which recovery did not check; there the place goes to `skipped` and the next record that proves itself is
+        taken.
+    OSError
+        A queue or index could not be written. The same records are given again by the next call; both ignore what they have.
+
+    Notes
+    -----
+    One thread at a time.
+
+    Records below `cq_from` are in the queues, unless a queue lost files. That shows when the next record of such a queue comes:
+    its QUEUEOFFSET lies behind the queue's end. Then the queues are given the log again from before that queue's last message
+    on, step by step, and ignore what they have. What a queue still lacks then, the log lacks too.
+    """
+
+    def __init__(
+        self,
+        commitlog: DispatchLog,
+        queues: QueueSink,
+        index: BatchSink | None,
+        config: MessageStoreConfig,
+    ) -> None:
+        self.cq_from = 0
+        self.index_from = 0
+        self.last_phy_offset = -1
+        self.last_store_timestamp_ms = -1
+        self.skipped: list[Skipped] = []
+        self._commitlog = commitlog
+        self._queues = queues
+        self._index = index
+        # A recovery that was told to accept a stale record has it in the log.
+        self._check_place = config.check_commit_log_offset_on_recover
+        self._multi = MultiDispatch(config, commitlog.delay_levels)
+        self._far = False
+        self._scan = self._make_scan()
+        # From here up to cq_from the queues are given the log again.
+        self._again_from: int | None = None
+        # The queues were given the log in order from the first of these offsets (-1: all of it) up to the second.
+        self._covered_from = self._covered_to = -1
+        self._went_back = 0
+
+    @property
+    def reput_from_offset(self) -> int:
+        """Below this everything is dispatched."""
+        return self.cq_from if self._index is None else min(self.cq_from, self.index_from)
+
+    def dispatch_once(self, end_offset: int, max_bytes: int = 16 << 20) -> int:
+        """Dispatch about `max_bytes` of records below `end_offset`, which is the end of a record.
+
+        Returns
+        -------
+        int
+            Bytes of the log that were dispatched, some perhaps once more; 0 when there is nothing to do.
+        """
+        if self._scan.pending_rows:
+            self._scan.take()  # of a call that was interrupted: its rows are scanned again
+        begin = self._read_from
+        first = self._commitlog.min_offset
+        if self._covered_to != self._queues_from:
+            self._covered_to = self._queues_from
+            self._covered_from = -1 if self._queues_from <= first else self._queues_from
+        if begin < first <= end_offset:
+            self._advance(first)  # the files were deleted before they were dispatched
+        self._choose_scan(end_offset - self._read_from)
+        done = self._read_from - begin
+        while done < max_bytes and self._read_from < end_offset:
+            at = self._read_from
+            if not self._dispatch_file(end_offset, at + max_bytes - done):
+                break
+            done += max(0, self._read_from - at)
+        return done
+
+    @property
+    def _queues_from(self) -> int:
+        """Where the queues go on."""
+        return self.cq_from if self._again_from is None else self._again_from
+
+    @property
+    def _read_from(self) -> int:
+        """Where the log is read next."""
+        if self._index is None:
+            return self._queues_from
+        return min(self._queues_from, self.index_from)
+
+    # ---- one file -----------------------------------------------------------------------------------
+
+    def _dispatch_file(self, end_offset: int, last: int) -> bool:
+        """Go on in the file that holds `_read_from`; False when nothing more can be dispatched now."""
+        at = self._read_from
+        found = self._commitlog.window(at)
+        if found is None:
+            return self._next_file(at, end_offset)
+        buf, start, file_end = found
+        length = min(end_offset, file_end) - start
+        while at < last:
+            place = self._scan.feed(
+                buf,
+                length,
+                at - start,
+                start,
+                file_end,
+                check_place=self._check_place,
+                check_crc=False,
+            )
+            if self._scan.pending_rows and not self._put(
+                buf, start, file_end, at - start, place.pos
+            ):
+                return True  # it went back
+            at = start + place.pos
+            self._advance(at)
+            if place.code == scan.FULL:
+                continue
+            if place.code == scan.END:
+                return True
+            if place.is_blank:  # whatever its size says, as in Java
+                return self._next_file(file_end, end_offset)
+            inside = min(self._commitlog.max_offset, file_end)
+            if place.code == places.SHORT and at + place.expected <= inside:
+                return False  # the end that was asked for lies inside this record
+            error = CorruptMessageError(f"commitlog/{file_name(start)}", at, *_describe(place))
+            if at >= self.cq_from:
+                raise error
+            self._skip(buf, length, place.pos, start, file_end, error)
+            at = self._read_from
+            if at >= start + length:
+                return True
+        return True
+
+    def _next_file(self, at: int, end_offset: int) -> bool:
+        """Go to the first file that begins at or behind an offset; False when there is none yet."""
+        following = [start for start in self._commitlog.file_starts() if start >= at]
+        if not following and at < end_offset:
+            return False
+        self._advance(min(following[0] if following else at, end_offset))
+        return True
+
+    def _advance(self, offset: int) -> None:
+        before = self._queues_from
+        if self._again_from is not None:
+            again_from = max(self._again_from, offset)
+            self._again_from = again_from if again_from < self.cq_from else None
+        self.cq_from = max(self.cq_from, offset)
+        self.index_from = max(self.index_from, offset)
+        if self._covered_to == before:
+            self._covered_to = self._queues_from
+
+    def _put(self, buf: Any, start: int, file_end: int, begin: int, end: int) -> bool:
+        """Give queues and index what the scan gathered: the records of ``buf[begin:end]``, a file that begins at `start`.
+
+        Answers False, and goes back, when a queue lacks records before them.
+        """
+        batch = self._scan.take()
+        if start + end > self._queues_from:
+            back_to = self._put_queues(batch, buf, start, file_end, begin, end)
+            if back_to is not None:
+                self._go_back(back_to)
+                return False
+        if self._index is not None and start + end > self.index_from:
+            self._index.put_batch(self._scan, batch, self.index_from)
+        if start + end > self.cq_from:
+            offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
+            times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
+            self.last_phy_offset = int(offsets[-1])
+            self.last_store_timestamp_ms = int(times[-1])
+        return True
+
+    def _put_queues(
+        self, batch: Batch, buf: Any, start: int, file_end: int, begin: int, end: int
+    ) -> int | None:
+        """Give the queues their entries; answer as `put_batch` the first time that they need the log before."""
+        from_offset = self._queues_from
+        further: list[tuple[int, list[Entry]]] = []
+        if self._multi.enabled:
+            further = list(self._multi.records(buf, begin, end, from_offset))
+        topics = set(self._scan.topics()) if further else set()
+        if not any(entry[0] in topics for _, entries in further for entry in entries):
+            further = [(end, [entry for _, entries in further for entry in entries])]
+        elif further[-1][0] < end:
+            further.append((end, []))
+        # A queue takes its entries in the order of the log. One that may get them from both sides takes them record by record.
+        at = begin
+        for stop, entries in further:
+            whole = at == begin and stop == end
+            piece = batch if whole else self._again(buf, start, file_end, at, stop)
+            at = stop
+            back_to = self._queues.put_batch(self._scan, piece, from_offset, self._covered_from)
+            for entry in entries:
+                if back_to is None:
+                    back_to = self._queues.put_entry(*entry, self._covered_from)
+            if back_to is not None:
+                return back_to
+        return None
+
+    def _again(self, buf: Any, start: int, file_end: int, begin: int, end: int) -> Batch:
+        """Scan sound records of a batch once more: those of ``buf[begin:end]``."""
+        self._scan.feed(
+            buf, end, begin, start, file_end, check_place=self._check_place, check_crc=False
+        )
+        return self._scan.take()
+
+    def _go_back(self, to: int) -> None:
+        """Go back to a file's start at or before an offset, from where on the queues are given the log again.
+
+        Each time at least twice as far as before: many queues that lost their files one before the other must not cost a walk
+        over the log each.
+        """
+        at = self._queues_from
+        to = min(to, at - 2 * self._went_back)
+        starts = self._commitlog.file_starts()
+        before = [start for start in starts if start <= to]
+        self._again_from = before[-1] if before else starts[0]
+        self._covered_from = self._again_from if before and before[-1] > starts[0] else -1
+        self._covered_to = self._again_from
+        self._went_back = at - self._again_from
+
+    def _skip(
+        self,
+        buf: Any,
+        length: int,
+        pos: int,
+        start: int,
+        file_end: int,
+        error: CorruptMessageError,
+    ) -> None:
+        """Go to the next place that proves itself; called only for old records, below `cq_from`."""
+        limit = min(length, self.cq_from - start)
+        found = places.find(buf, length, min(pos + 1, length), start, file_end)
+        to = start + min(found.pos if found.code >= 0 else limit, limit)
+        skipped = Skipped(error.phy_offset, to, error.field, error.expected, error.found)
+        if skipped not in self.skipped:
+            self.skipped.append(skipped)
+        self._advance(to)
+
+    # ---- batches ------------------------------------------------------------------------------------
+
+    def _make_scan(self) -> ColumnScan:
+        columns = QUEUE_COLUMNS if self._index is None else QUEUE_COLUMNS + INDEX_COLUMNS
+        rows, size = (FAR_ROWS, FAR_BYTES) if self._far else (NEAR_ROWS, NEAR_BYTES)
+        return ColumnScan(
+            columns,
+            delay_levels=self._commitlog.delay_levels,
+            batch_rows=rows,
+            batch_bytes=size,
+        )
+
+    def _choose_scan(self, behind: int) -> None:
+        """Change the size of the batches when that pays; else the scan stays, since the queues know its numbers of topics."""
+        far = behind > (NEAR_AGAIN if self._far else FAR_BEHIND)
+        if far != self._far:
+            self._far = far
+            self._scan = self._make_scan()
+
+
+def _describe(place: Place) -> tuple[str, object, object]:
+    """Field, expected and found of what is no sound record."""
+    if place.code == places.SHORT:
+        up_to_end = f"at most the {place.found} bytes up to the end of the log"
+        return "TOTALSIZE", up_to_end, place.expected
+    return place.describe()

@@ -1,0 +1,293 @@
+"""One IndexFile of an open store: its name, its geometry, its space on disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from rmqcore._native.format.layout import (
+    INDEX_ENTRY_PHYOFFSET,
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+    index_file_size,
+)
+from rmqcore._native.index.index_reader import IndexHeader, decode_header
+from rmqcore._native.index.mapped_index import MappedIndexFile
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.disk.index.slot_count import fits_any_slot_count
+from rmqcore.disk.paths import is_index_file_name
+from rmqcore.errors import StoreFormatError
+
+NAME_DIGITS = 17
+# Entries are allocated in steps of as many bytes as are in use, but at least and at most so many bytes.
+LEAST_STEP = 1 << 20
+MOST_STEP = 16 << 20
+
+
+def next_name(now_ms: int, newest: str | None) -> str:
+    """Name a new index file: the local time, ``yyyyMMddHHmmssSSS``, but always a name that sorts behind the newest one.
+
+    Java takes the time alone: there two files of one millisecond are the same file, and a clock that is set back puts
+    the new file in front of older files.
+
+    Parameters
+    ----------
+    now_ms : int
+        Wall clock, milliseconds.
+    newest : str, optional
+        Name of the last file in name order.
+
+    Raises
+    ------
+    StoreFormatError
+        No larger number fits a name.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 IndexService#getAndCreateLastIndexFile, UtilAll#timeMillisToHumanString.
+    """
+    local = time.localtime(now_ms // 1000)
+    name = time.strftime("%Y%m%d%H%M%S", local) + f"{now_ms % 1000:03d}"
+    if newest is None or name > newest:
+        return name
+    behind = newest.ljust(NAME_DIGITS, "0")
+    if behind == newest:
+        behind = f"{int(newest) + 1:0{len(newest)}d}"
+    if not (behind > newest and is_index_file_name(behind)):
+        raise StoreFormatError(f"index/{newest}: no name for a next index file sorts behind it")
+    return behind
+
+
+def step_of(entries: int) -> int:
+    """Give how many entries to allocate when `entries` are in use: as many again, within bounds."""
+    return min(max(entries * INDEX_ENTRY_SIZE, LEAST_STEP), MOST_STEP) // INDEX_ENTRY_SIZE
+
+
+class IndexFile:
+    """An index file, mapped at its first use.
+
+    Parameters
+    ----------
+    path : Path
+    slot_count, capacity : int
+        maxHashSlotNum and maxIndexNum.
+    header : IndexHeader
+        The header in the file, or the one that a new file begins with.
+    writable : bool
+
+    Attributes
+    ----------
+    found : IndexHeader
+        What the header said when this object was made; `native.header` has counts that fit the file.
+    writable : bool
+        Until the file is full and on disk.
+
+    Notes
+    -----
+    **Durability.** No byte is written before its block is allocated: `make_room` goes ahead of every put, so a full disk is
+    an OSError of `make_room`, never a SIGBUS.
+
+    **Thread safety.** One thread puts; `make_room` and `flush` may run in another one.
+
+    Source: RocketMQ 5.5.0 IndexFile.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        slot_count: int,
+        capacity: int,
+        header: IndexHeader,
+        *,
+        writable: bool = False,
+    ) -> None:
+        self.path = path
+        self.writable = writable
+        self.found = header
+        self._mapped = MappedFile(
+            str(path), index_file_size(slot_count, capacity), writable=writable
+        )
+        self.native = MappedIndexFile(self._mapped, slot_count, capacity, header)
+        self._entries_pos = index_file_size(slot_count, 0)
+        self._room_lock = Mutex()
+        self._size_synced = False
+
+    @classmethod
+    def create(
+        cls, path: Path, slot_count: int, capacity: int, before: IndexHeader | None
+    ) -> IndexFile:
+        """Make a new file of full size, sparse but for its header. When that fails no file is left.
+
+        An exception of a signal handler may leave one: whoever calls this knows the name, and deletes it.
+
+        Parameters
+        ----------
+        path : Path
+            Where no file is yet.
+        slot_count, capacity : int
+        before : IndexHeader, optional
+            Header of the full file before it: the new file begins with the end of that.
+
+        Raises
+        ------
+        OSError
+            The file cannot be made, or the disk is full.
+        """
+        phy_offset, timestamp_ms = (
+            (max(before.end_phy_offset, 0), max(before.end_timestamp_ms, 0)) if before else (0, 0)
+        )
+        header = IndexHeader(timestamp_ms, timestamp_ms, phy_offset, phy_offset, 0, 1)
+        try:
+            with open(path, "xb", buffering=0, opener=_open_file) as made:
+                os.ftruncate(made.fileno(), index_file_size(slot_count, capacity))
+            file = cls(path, slot_count, capacity, header, writable=True)
+            file._mapped.allocate(0, INDEX_HEADER_SIZE)
+            file.native.write_header()
+        except FileExistsError:
+            raise
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return file
+
+    @property
+    def name(self) -> str:
+        """The file's name, a number."""
+        return self.path.name
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of the file."""
+        return self._mapped.file_size
+
+    def make_room(self) -> None:
+        """Allocate and populate the next step of entries, with header and slots the first time.
+
+        Raises
+        ------
+        OSError
+            The disk is full; the entries that were there stay usable.
+        """
+        self._room_lock.run(self._make_room)
+
+    def _make_room(self) -> None:
+        if not self.writable:
+            return  # it became full while this call was on its way here
+        native = self.native
+        done = max(native.ready, native.index_count)
+        used = done * INDEX_ENTRY_SIZE
+        ready = min(done + step_of(done), native.capacity)
+        end = self._entries_pos + ready * INDEX_ENTRY_SIZE
+        # The first time from the start of the file: a file that Java made has holes among its slots.
+        begin = self._entries_pos + used if native.ready else 0
+        self._mapped.allocate(begin, end)
+        if native.ready == 0:
+            self._mapped.populate(0, self._entries_pos)
+            begin = self._entries_pos + used
+        self._mapped.populate(begin, end)
+        native.allow(ready)
+
+    def wants_room(self) -> bool:
+        """Tell whether less than half a step of allocated entries is left; never before the first `make_room`."""
+        native = self.native
+        ready, index_count = native.ready, native.index_count
+        return 0 < ready < native.capacity and 2 * (ready - index_count) < step_of(index_count)
+
+    def flush(self) -> None:
+        """Wait until header, slots and the entries in use are on disk.
+
+        Raises
+        ------
+        OSError
+            The disk refuses.
+        """
+        if not (self.writable and self._mapped.mapped):
+            return
+        self._mapped.flush(0, self._entries_pos + self.native.index_count * INDEX_ENTRY_SIZE)
+        if not self._size_synced:
+            self._mapped.sync()
+            self._size_synced = True
+
+    def seal(self) -> None:
+        """Close the descriptor of a file that is full and on disk; its mapping stays, for queries."""
+        self._room_lock.run(self._seal)
+
+    def _seal(self) -> None:
+        self.writable = False
+        self._mapped.seal()
+
+    def __repr__(self) -> str:
+        return f"<IndexFile {self.path} with {self.native.index_count - 1} entries>"
+
+
+def read_header(path: Path) -> IndexHeader:
+    """Read a file's header. A file that ends inside it is read as if zeros followed, which is how Java maps it.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        return decode_header(
+            os.pread(file.fileno(), INDEX_HEADER_SIZE, 0).ljust(INDEX_HEADER_SIZE, b"\0")
+        )
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o644)
+
+
+def find_geometry(
+    path: Path, file_size: int, header: IndexHeader, slot_count: int, capacity: int
+) -> tuple[int, int] | None:
+    """Find how many slots and entries a file has: the configured numbers, or those from before one of the two was changed.
+
+    An older file then answers queries as ever and is not written to any more. The first and the last entry prove the guess:
+    they hold the offsets that are in the header too.
+
+    Returns
+    -------
+    (int, int) or None
+        Slots and entries. None: a file of no index, cut or lengthened by something else than a store.
+
+    Raises
+    ------
+    StoreFormatError
+        The file has another size than configured, and it is sound with other numbers.
+    """
+    expected = index_file_size(slot_count, capacity)
+    if file_size == expected:
+        return slot_count, capacity
+    guesses = [
+        (slot_count, (file_size - index_file_size(slot_count, 0)) // INDEX_ENTRY_SIZE),
+        ((file_size - index_file_size(0, capacity)) // INDEX_SLOT_SIZE, capacity),
+    ]
+    for guess in guesses:
+        if index_file_size(*guess) == file_size and _fits(path, header, *guess):
+            return guess
+    if not fits_any_slot_count(path, file_size, header):
+        return None
+    raise StoreFormatError(
+        f"{path}: file size is {file_size}, expected {expected} for max_hash_slot_num {slot_count} and "
+        f"max_index_num {capacity}; set these to what they were, or remove the file and rebuild the index"
+    )
+
+
+def _fits(path: Path, header: IndexHeader, slot_count: int, capacity: int) -> bool:
+    if slot_count < 1 or capacity < 2 or header.index_count > capacity:
+        return False
+    if header.index_count <= 1:  # without an entry nothing can be read wrongly
+        return True
+    with path.open("rb", buffering=0) as file:
+        for index, phy_offset in (
+            (1, header.begin_phy_offset),
+            (header.index_count - 1, header.end_phy_offset),
+        ):
+            pos = index_file_size(slot_count, index) + INDEX_ENTRY_PHYOFFSET
+            if int.from_bytes(os.pread(file.fileno(), 8, pos), "big", signed=True) != phy_offset:
+                return False
+    return True

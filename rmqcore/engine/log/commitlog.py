@@ -1,0 +1,249 @@
+"""The CommitLog: mapped files of records, one writer, any number of readers."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.put.appender import Appender
+from rmqcore._native.put.log_views import store_time, view_at
+from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.threads.mutex import Calls, Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.log.log_folders import LogFolders
+from rmqcore.engine.log.log_space import LogSpace
+from rmqcore.engine.log.mapped_files import find_mapped_files
+from rmqcore.errors import StoreClosedError, is_of_the_system
+
+PAGE = 4096
+
+
+class CommitLog:
+    """The CommitLog of one store: reads its mapped files, appends to the last one, brings appends to disk.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+    clock : callable, optional
+        Answers milliseconds since the epoch; called once a put inside the append lock.
+    on_failure : callable
+        Told the OSError of an allocation that failed: no put can go on, so the store has to fail.
+    calls : Calls, optional
+        Told which threads are inside a step.
+    check_in_place : callable, optional
+        Called before a file is made; raises OSError where the directories are no longer those that the store has locked.
+
+    Notes
+    -----
+    First `load`, then recovery, then `begin`; after these all methods may be called from any thread. Offsets are CommitLog bytes.
+
+    Source: RocketMQ 5.5.0 CommitLog, MappedFileQueue.
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig,
+        *,
+        clock: Callable[[], int] | None = None,
+        on_failure: Callable[[OSError], None],
+        calls: Calls | None = None,
+        check_in_place: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._folders = paths.commitlogs
+        self.file_size = config.mapped_file_size_commit_log
+        self.delay_levels = DelayLevels(config.delay_levels_ms)
+        self.files = MappedFiles(self.file_size)
+        self.appender = Appender(
+            file_size=self.file_size,
+            max_message_size=config.max_message_size,
+            append_prop_crc=config.enabled_append_prop_crc,
+            make_room=_room_maker(weakref.ref(self)),
+            clock=clock,
+            calls=calls,
+        )
+        self._on_failure = on_failure
+        self._space = LogSpace(
+            LogFolders(paths.new_file_folders, config.disk_space_clean_forcibly_ratio),
+            self.files,
+            self.appender,
+            check_in_place=check_in_place,
+            warm=config.warm_maped_file_enable,
+        )
+        self._space_lock = Mutex(calls)
+        # A signal handler may flush on top of a flush: both go through the same files, and neither undoes what the other did.
+        self._flush_lock = Mutex(calls, again=True)
+        self._begun = self._released = False
+        self._flushed_offset = 0
+        self.flushed_timestamp_ms = 0
+        """Store timestamp of the last message known to be on disk; 0 before the first flush of this open."""
+
+    # ---- opening
+
+    def load(self) -> None:
+        """List the files. A last file of no bytes, which a crash leaves, is ignored.
+
+        Raises
+        ------
+        StoreFormatError
+            A file of another size than configured, or one that lies in two directories.
+        """
+        found, _ = find_mapped_files(self._folders, self.file_size)
+        self.files.replace(found)
+
+    def begin(self, end_offset: int) -> None:
+        """Take appends from `end_offset` on, where recovery ended. No file begins behind it any more."""
+        tail = self.files.files[-1] if len(self.files) else None
+        if tail is not None:
+            writable = MappedFile(tail.path, tail.file_size, tail.file_from_offset, writable=True)
+            self.files.replace([*self.files.files[:-1], writable])
+            tail = writable
+        self._flushed_offset = end_offset
+        self._space.begin(tail, end_offset)
+        self._begun = True
+
+    # ---- where it is
+
+    @property
+    def min_offset(self) -> int:
+        """CommitLog offset at which the first file starts; 0 without files."""
+        return self.files.first_offset
+
+    @property
+    def max_offset(self) -> int:
+        """CommitLog offset behind the last record; before `begin` the end of the last file."""
+        return self.appender.max_phy_offset if self._begun else self.files.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """CommitLog offset below which everything is known to be on disk."""
+        return self._flushed_offset
+
+    def file_starts(self) -> list[int]:
+        """Give the offsets at which the files begin."""
+        return [file.file_from_offset for file in self.files.files]
+
+    # ---- reading
+
+    def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
+        """Give the bytes of the file that holds an offset, and the offsets of its begin and end; None when no file does."""
+        file = self.files.find_file(phy_offset)
+        if file is None:
+            return None
+        start = file.file_from_offset
+        return memoryview(file), start, start + file.file_size
+
+    def view_at(self, phy_offset: int) -> MessageView | None:
+        """Give the message whose record starts at `phy_offset`; None when no record does.
+
+        The view reads the mapping, which it keeps alive.
+        """
+        return view_at(self.files, phy_offset, self.max_offset, self.delay_levels)
+
+    def store_time(self, phy_offset: int) -> int:
+        """Give the store timestamp of the message at `phy_offset`, in milliseconds; -1 when no record starts there."""
+        return store_time(self.files, phy_offset, self.max_offset)
+
+    # ---- writing
+
+    def next_queue_offset(self, topic: str, queue_id: int) -> int:
+        """Give the queue offset that the queue's next message gets."""
+        return self.appender.next_queue_offset(topic, queue_id)
+
+    def set_next_queue_offset(self, topic: str, queue_id: int, value: int) -> None:
+        """Give the queue's next message this queue offset; recovery calls it for each queue, before the first put."""
+        self.appender.set_next_queue_offset(topic, queue_id, value)
+
+    def _make_room(self, msg_size: int) -> bool:
+        try:
+            self._space_lock.run(self._space.make_room, msg_size)
+        except OSError as error:
+            if not is_of_the_system(error):
+                raise
+            self._on_failure(error)
+            return False
+        return True
+
+    def prepare_space(self) -> bool:
+        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
+
+        An OSError is told to `on_failure` and raised: the next put would fail in the same way.
+        """
+        try:
+            return self._space_lock.run(self._space.prepare)
+        except OSError as error:
+            if is_of_the_system(error):
+                self._on_failure(error)
+            raise
+
+    def on_low_space(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, when `prepare_space` has something to do."""
+        self.appender.arm_low_space(ring, self._space.alarm)
+
+    def flush(self, least_pages: int = 0) -> int:
+        """Bring what was appended to disk; answer `flushed_offset`.
+
+        Parameters
+        ----------
+        least_pages : int
+            Do nothing while fewer pages of 4096 bytes wait; 0 takes any.
+
+        Raises
+        ------
+        OSError
+            A sync failed, now or earlier: how much of the range is on disk is not known, and no later sync can tell.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 MappedFileQueue#flush (one file a call), DefaultMappedFile#flush.
+        """
+        return self._flush_lock.run(self._flush, least_pages)
+
+    def _flush(self, least_pages: int) -> int:
+        if self._released:
+            raise StoreClosedError(f"{self._folders[0]}: the CommitLog is closed")
+        wrote, timestamp_ms = self.appender.state()
+        flushed = self._flushed_offset
+        if wrote // PAGE - flushed // PAGE < least_pages or wrote == flushed:
+            return flushed
+        for file in self.files.files:
+            start = file.file_from_offset
+            if start < wrote and start + file.file_size > flushed:
+                # After a sync that failed the file refuses all others.
+                file.flush(max(flushed - start, 0), min(wrote - start, file.file_size))
+                if start + file.file_size <= wrote:
+                    file.seal()  # the whole file is on disk, the BLANK at its end too
+        if wrote > self._flushed_offset:
+            self._flushed_offset = wrote
+            self.flushed_timestamp_ms = timestamp_ms
+        return self._flushed_offset
+
+    def close(self) -> None:
+        """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
+        self._space_lock.run(self._space.drop_unused)
+        self.files.replace(())
+
+    def release(self) -> None:
+        """Let go of all files and their descriptors; the appender is stopped. A view that somebody holds keeps its mapping."""
+        self._space_lock.run(self._flush_lock.run, self._release)
+
+    def _release(self) -> None:
+        self._released = True
+        for file in self.files.files:
+            file.seal()
+        self.files.replace(())
+        self._space.release()
+        self.appender.release()
+
+
+def _room_maker(reference: weakref.ref[CommitLog]) -> Callable[[int], bool]:
+    """The log owns its appender. An appender that owned the log as well would keep a dropped store's files and lock."""
+
+    def make_room(msg_size: int) -> bool:
+        log = reference()
+        return log is not None and log._make_room(msg_size)  # noqa: SLF001
+
+    return make_room

@@ -1,0 +1,495 @@
+"""All ConsumeQueues of an open store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore._native.queues.queue_compare import QueueCompare
+from rmqcore._native.queues.queue_table import QueueTable
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths, file_name
+from rmqcore.disk.queue_ends import (
+    end_of_message,
+    newest_entry,
+    recovered_end,
+    truncated_end,
+)
+from rmqcore.disk.queue_files import (
+    Entries,
+    QueueFile,
+    batch_topics,
+    load_queue_files,
+    queue_directories,
+    short_files,
+)
+from rmqcore.disk.queue_shape import QueueShape, Suspect
+from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
+from rmqcore.engine.queues.stale_bytes import StaleBytes
+from rmqcore.errors import StoreClosedError
+
+MOST_OPEN_FILES = 1024
+
+
+class ConsumeQueues:
+    """The ConsumeQueues of one store: `load`, `recover`, `truncate`, then entries come in with the batches of a scan.
+
+    Queue files are created sparse at their full size, written with one ``pwrite`` for each touched queue and file, and never
+    mapped. Not more than 1024 of them stay open, fewer where the process may not open many files.
+
+    Messages of a topic that cannot name a directory (empty, a dot name, with a separator or NUL, over 255 bytes) get no
+    entries: their files would lie outside the store. Messages of batch topics (``batchconsumequeue/``) get no entries either: a
+    broker would not start with them. `refused` counts both, and messages at a queue offset that cannot be.
+
+    ``consumequeue_ext`` is ignored and never written: entries hold the tags code itself, as Java's do when its extension cannot
+    be written.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+        Its ``mapped_file_size_consume_queue``, rounded up to whole entries, is the size of a queue file.
+
+    Notes
+    -----
+    **Thread safety.** Any thread may call any method; methods that write wait for each other. A queue is read without a lock.
+
+    **Durability.** Entries are on disk after `flush`. After a failed write or sync the caller must not go on writing (the store
+    fails); every entry below `max_offset` was written.
+
+    Source: RocketMQ 5.5.0 ConsumeQueueStore.
+    """
+
+    def __init__(self, paths: StorePaths, config: MessageStoreConfig) -> None:
+        self._paths = paths
+        self._file_size = config.consume_queue_file_size
+        self._root = paths.consumequeue.absolute()
+        self._table = QueueTable(os.fspath(self._root), self._file_size, _open_files())
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._loaded: list[tuple[ConsumeQueue, list[QueueFile]]] = []
+        self._recovered: list[tuple[ConsumeQueue, list[QueueFile]]] = []
+        self._stale = StaleBytes()
+        self._places = QueuePlaces(paths, self._table, self._stale)
+        self._lock = Mutex(again=True)
+        self._flush_lock = Mutex()
+        self._closed = False
+
+    # ---- opening ------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """List all files; nothing is read yet. Files that lost their ends get them back from `sync_places`.
+
+        Raises
+        ------
+        StoreFormatError
+            A file has another size than configured.
+        """
+        with self._writing():
+            self._places.short = short_files(self._paths, self._file_size)
+            for topic, queue_id, directory in queue_directories(self._paths):
+                files, empty = load_queue_files(directory, self._file_size, self._places.short)
+                queue = self._table.find_or_add(topic, queue_id)
+                self._queues[topic, queue_id] = queue
+                self._loaded.append((queue, files))
+                self._stale.add_files(empty)
+            self._table.leave_out(batch_topics(self._paths))
+
+    def recover(self, *, synced: bool = False) -> None:
+        """Find where each queue ends by its entries.
+
+        Files are only read: what lies behind the ends stays until `truncate`, or the first entry that is put.
+
+        Parameters
+        ----------
+        synced : bool
+            Set after a clean exit: the entries that are found need no further sync.
+
+        Source: RocketMQ 5.5.0 ConsumeQueue#recover.
+        """
+        with self._writing():
+            self._recovered = self._loaded
+            for queue, files in self._loaded:
+                at, valid = recovered_end(files)
+                if at >= 0:
+                    max_phy = end_of_message(newest_entry(files, at, valid))
+                    self._places.set_end(queue, files, at, valid, max_phy)
+            self._loaded = []
+            if synced:
+                self._table.assume_flushed()
+
+    # ---- made right from the log --------------------------------------------------------------------
+
+    def comparer(self) -> QueueCompare:
+        """Give a new comparison of records with their entries."""
+        return self._places.comparer()
+
+    def suspects(
+        self,
+        log_min: int,
+        log_end: int,
+        known_from: int,
+        seen: Container[tuple[str, int]],
+        *,
+        thorough: bool,
+    ) -> list[tuple[tuple[str, int], int, list[Suspect]]]:
+        """Look through the files of all queues for what is missing or wrong; `recover` was called.
+
+        Parameters
+        ----------
+        log_min, log_end, known_from : int
+            As in `QueueShape`.
+        seen : container
+            Queues with a record at `known_from` or behind it. The entries of others cannot point there.
+        thorough : bool
+            Read all entries. Else queues of one file are taken as `recover` found them.
+
+        Returns
+        -------
+        list
+            Of topic and queue id, the queue offset at which the queue ends by its files, and what was found.
+        """
+        found = []
+        for queue, files in self._recovered:
+            astray = queue.max_phy_offset > known_from and (queue.topic, queue.queue_id) not in seen
+            stale = astray or any(file.path in self._stale for file in files)
+            shape = QueueShape(files, log_min, known_from if astray else log_end, known_from)
+            if not thorough and not stale and shape.is_plain(queue.max_offset):
+                continue
+            end, suspects = shape.suspects(thorough=thorough, end=queue.max_offset, stale=stale)
+            if suspects:
+                found.append(((queue.topic, queue.queue_id), end, suspects))
+        return found
+
+    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
+        """Give what the files hold at `count` places from a queue offset on; zeros where there is no file."""
+        return self._places.read(topic, queue_id, queue_offset, count)
+
+    def write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
+        """Write entries at their places; missing files are made, and the queue's end stays where it is."""
+        self._writing().run(self._write_places, topic, queue_id, queue_offset, entries)
+
+    def _write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
+        self._places.write(topic, queue_id, queue_offset, entries)
+        queue = self._table.find(topic, queue_id)
+        first = queue_offset * CQ_STORE_UNIT_SIZE // self._file_size * self._file_size
+        if queue is not None and first < queue.first_file:
+            end = queue.max_offset * CQ_STORE_UNIT_SIZE
+            queue.set_files(first, queue.last_file, end, queue.max_phy_offset)
+
+    def settle(
+        self,
+        ends: Mapping[tuple[str, int], int],
+        fill: Mapping[tuple[str, int], int],
+        known_from: int,
+        log_min: int,
+        log_end: int,
+        fits: Fits,
+    ) -> tuple[int, int]:
+        """Let the queues end where the log says, and zero what lies behind the ends.
+
+        Parameters
+        ----------
+        ends : mapping
+            Topic and queue id to the queue offset behind the last record, for queues with a record at `known_from` or behind it.
+        fill : mapping
+            Topic and queue id to the queue offset from which on places without a sound entry get fillers.
+        known_from : int
+            The log from this CommitLog offset on was compared with the queues. An entry of another queue that points there is
+            stale, unless it fits its record.
+        log_min, log_end : int
+        fits : callable
+
+        Returns
+        -------
+        tuple
+            How many entries were taken away, and how many fillers were written.
+        """
+        cut = filled = 0
+        with self._flush_lock, self._writing():
+            for queue in self._all():
+                place = queue.topic, queue.queue_id
+                end = ends.get(place)
+                if end == queue.max_offset and queue.last_file >= 0 and place not in fill:
+                    continue
+                if end is None and place not in fill and queue.max_phy_offset <= known_from:
+                    continue
+                one = self._places.settle(
+                    queue, end, known_from, log_min, log_end, fill_from=fill.get(place), fits=fits
+                )
+                cut, filled = cut + one[0], filled + one[1]
+            self._stale.clear()
+            self._recovered = []
+        return cut, filled
+
+    def sync_places(self) -> None:
+        """Bring to disk what `write_places` and `settle` wrote, then give files their length that were short."""
+        self._flush_lock.run(self._places.sync)
+
+    def truncate(self, phy_offset: int) -> int:
+        """Cut all entries of messages at or behind a CommitLog offset, and zero what lies behind the ends of the queues.
+
+        Returns
+        -------
+        int
+            How many entries were cut.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 ConsumeQueueStore#truncateDirty, ConsumeQueue#truncateDirtyLogicFiles. Java leaves the bytes of cut
+        entries in the files, where a later recovery can take them for entries again.
+        """
+        cut = 0
+        with self._flush_lock, self._writing():
+            if self._table.max_phy_offset >= phy_offset:
+                for queue in self._all():
+                    cut += self._truncate_queue(queue, phy_offset)
+            self._stale.clear()
+        return cut
+
+    def _truncate_queue(self, queue: ConsumeQueue, phy_offset: int) -> int:
+        listed, _ = self._places.load(queue)
+        files = [file for file in listed if file.file_from_offset <= queue.last_file]
+        if queue.last_file < 0 or not files:
+            queue.set_files(-1, -1, 0, -1)
+            return 0
+        at = len(files) - 1
+        valid = queue.max_offset - files[at].first_offset
+        new_at, kept = truncated_end(files, at, valid, phy_offset)
+        if (new_at, kept) == (at, valid):
+            return 0
+        if new_at < 0:
+            self._stale.add_files(file.path for file in files)
+            cut = queue.max_offset - files[0].first_offset
+            queue.set_files(-1, -1, 0, -1)
+            return cut
+        max_phy = end_of_message(newest_entry(files, new_at, kept))
+        cut = queue.max_offset - files[new_at].first_offset - kept
+        self._places.set_end(queue, files, new_at, kept, max_phy)
+        return cut
+
+    def destroy_all(self) -> None:
+        """Delete all files of all queues; the queues stay known, empty.
+
+        Source: RocketMQ 5.5.0 ConsumeQueueStore#destroy.
+        """
+        with self._flush_lock, self._writing():
+            self._loaded = []
+            self._stale.forget()
+            for queue in self._all():
+                directory = self._directory(queue)
+                for start in reversed(queue.file_starts()):
+                    (directory / file_name(start)).unlink()
+                queue.set_files(-1, -1, 0, -1)
+                queue.set_min(0)
+                if directory.is_dir() and not any(directory.iterdir()):
+                    directory.rmdir()
+
+    def correct_min_offsets(self, min_phy_offset: int) -> None:
+        """Bring the min offsets up to the first entries whose messages are still in the log, which begins there."""
+        with self._writing():
+            for queue in self._all():
+                correct_min_offset(queue, min_phy_offset)
+
+    # ---- writing ------------------------------------------------------------------------------------
+
+    def put_batch(
+        self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int = -1
+    ) -> int | None:
+        """Give the rows at or behind a CommitLog offset their entries and write them.
+
+        Rows of types without an entry (PREPARED, ROLLBACK) are passed over, and so is an entry that its queue already has. An
+        entry lies at its message's queue offset, or nowhere: where messages before it are missing the log is asked for first,
+        and if it does not have them fillers take their places (`gaps`). A distance that the log cannot hold is no queue
+        offset: the message gets no entry (`refused`).
+
+        Parameters
+        ----------
+        scan : ColumnScan
+            The scan that made the batch: it numbers the topics.
+        batch : Batch
+            With the columns of `rmqcore._native.queues.COLUMNS` at least.
+        from_phy_offset : int
+        covered_from : int
+            From this CommitLog offset on the queues were given the log in order, up to these rows; -1: all that it has.
+
+        Returns
+        -------
+        int or None
+            From which CommitLog offset on the queues have to be given the log before they take these rows (-1: from its first
+            byte). None: they took the rows.
+
+        Raises
+        ------
+        OSError
+            A file cannot be made or written. Only the entries that were written count.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 ConsumeQueue#putMessagePositionInfo.
+        """
+        what = scan, batch, from_phy_offset, covered_from
+        return self._writing().run(self._put, self._table.put_batch, *what)
+
+    def _put(self, put: Callable[..., int | None], *what: Any) -> int | None:
+        if self._stale:
+            self._stale.clear()
+        return put(*what)
+
+    def put_entry(
+        self,
+        topic: str,
+        queue_id: int,
+        phy_offset: int,
+        msg_size: int,
+        tags_code: int,
+        queue_offset: int,
+        covered_from: int = -1,
+    ) -> int | None:
+        """Give one message an entry in some queue, by the same rules (a light queue's entry, for example)."""
+        entry = topic, queue_id, phy_offset, msg_size, tags_code, queue_offset, covered_from
+        return self._writing().run(self._put, self._table.put_entry, *entry)
+
+    def flush(self, least_pages: int = 0) -> bool:
+        """Sync the waiting entries of each queue that has at least `least_pages` pages of them (0: of every queue).
+
+        New names in directories are synced with them.
+
+        Returns
+        -------
+        bool
+            Whether the whole file system was synced, because of the many queues that waited.
+
+        Raises
+        ------
+        OSError
+            A queue cannot be synced; then the queues behind it were not tried.
+        """
+        return self._flush_lock.run(self._flush, least_pages)
+
+    def _flush(self, least_pages: int) -> bool:
+        self._raise_if_closed()
+        return self._table.flush(least_pages)
+
+    def delete_expired(self, min_phy_offset: int) -> int:
+        """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
+
+        The newest file of a queue stays.
+
+        Returns
+        -------
+        int
+            How many files were deleted.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 MappedFileQueue#deleteExpiredFileByOffset, ConsumeQueue#deleteExpiredFile.
+        """
+        deleted = 0
+        with self._writing():
+            for queue in self._all():
+                if queue.first_file < queue.last_file:
+                    deleted += self._delete_expired_files(queue, min_phy_offset)
+                correct_min_offset(queue, min_phy_offset)
+        return deleted
+
+    def _delete_expired_files(self, queue: ConsumeQueue, min_phy_offset: int) -> int:
+        starts = [s for s in queue.file_starts() if queue.first_file <= s <= queue.last_file]
+        expired = []
+        for start in starts[:-1]:
+            last = (start + self._file_size) // CQ_STORE_UNIT_SIZE - 1
+            if not 0 <= queue.phy_offset(last) < min_phy_offset:
+                break
+            expired.append(start)
+        if expired:  # tell readers first, so that no read goes to a file that is deleted
+            first = starts[len(expired)]
+            queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
+            queue.set_first_file(first)
+        for start in expired:
+            (self._directory(queue) / file_name(start)).unlink(missing_ok=True)
+        return len(expired)
+
+    def close(self) -> None:
+        """Close all files. Nothing is flushed."""
+        self._flush_lock.run(self._lock.run, self._close)
+
+    def _close(self) -> None:
+        self._closed = True
+        self._table.close_files()
+
+    # ---- asking -------------------------------------------------------------------------------------
+
+    @property
+    def max_phy_offset(self) -> int:
+        """CommitLog offset behind the last message that has an entry in any queue; -1 without entries."""
+        return self._table.max_phy_offset
+
+    @property
+    def refused(self) -> int:
+        """Messages without an entry: a batch topic, a topic that cannot name a directory, or a queue offset that cannot be."""
+        return self._table.refused
+
+    @property
+    def gaps(self) -> int:
+        """Places that were filled because the log does not have their messages."""
+        return self._table.gaps
+
+    @property
+    def open_files(self) -> int:
+        """Files that are open now."""
+        return self._table.open_files
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Give a queue; None when the store does not have it."""
+        place = (topic, queue_id)
+        queue = self._queues.get(place)
+        if queue is None and 0 <= queue_id < 1 << 31:
+            queue = self._lock.run(self._table.find, topic, queue_id)
+            if queue is not None:
+                self._queues[place] = queue
+        return queue
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topics and queue ids, sorted."""
+        return sorted(self._table.places())
+
+    def topics(self) -> list[str]:
+        """Topics that have a queue, sorted; batch topics (``batchconsumequeue/``) are not among them."""
+        return sorted({topic for topic, _ in self._table.places()})
+
+    # ---- inside -------------------------------------------------------------------------------------
+
+    def _writing(self) -> Mutex:
+        self._raise_if_closed()
+        return self._lock
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise StoreClosedError("the consume queues are closed")
+
+    def _all(self) -> Iterator[ConsumeQueue]:
+        for topic, queue_id in self._table.places():
+            queue = self.find(topic, queue_id)
+            assert queue is not None
+            yield queue
+
+    def _directory(self, queue: ConsumeQueue) -> Path:
+        return self._root / queue.topic / str(queue.queue_id)
+
+
+def _open_files() -> int:
+    """How many files may stay open: a quarter of the process's limit."""
+    try:
+        import resource
+    except ImportError:
+        return 64
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_OPEN_FILES
+    return max(16, min(MOST_OPEN_FILES, soft // 4))

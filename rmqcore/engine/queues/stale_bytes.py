@@ -1,0 +1,78 @@
+"""Stale bytes behind the ends of queues: whole files, and the rest of the files in which the queues end.
+
+Java leaves both as they are. Once new entries end right before them, a later recovery would take these bytes for entries of the
+queue, so here they are removed before the first new entry is written. Their messages are in the CommitLog or were cut there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory, write_all
+from rmqcore.disk.queue_files import QueueFile
+from rmqcore.disk.used_end import used_end
+
+
+class StaleBytes:
+    """Notes the stale files and bytes behind the ends of queues, which `clear` removes. Each step can be repeated.
+
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._bytes: dict[str, tuple[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._files or self._bytes)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files or path in self._bytes
+
+    def __len__(self) -> int:
+        return len(self._files) + len(self._bytes)
+
+    def add_files(self, paths: Iterable[str]) -> None:
+        """Note whole files; a file that is missing does no harm."""
+        for path in paths:
+            self._files.add(path)
+            self._bytes.pop(path, None)
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """Drop what was noted of files: their queue ends elsewhere now."""
+        for path in paths:
+            self._files.discard(path)
+            self._bytes.pop(path, None)
+
+    def add_bytes_behind(self, file: QueueFile, entries: int) -> None:
+        """Note the bytes behind the first `entries` of a file, up to the last that is not zero."""
+        begin = entries * CQ_STORE_UNIT_SIZE
+        end = used_end(file.path, begin, file.size)
+        if end > begin:
+            self._bytes[file.path] = (begin, end)
+
+    def forget(self) -> None:
+        """Drop the notes and leave the files as they are."""
+        self._files.clear()
+        self._bytes.clear()
+
+    def clear(self) -> None:
+        """Delete the files, zero the bytes, and wait until that is on disk."""
+        for path, (begin, end) in self._bytes.items():
+            fd = os.open(path, os.O_WRONLY | CLOEXEC)
+            try:
+                write_all(fd, bytes(end - begin), begin)
+                sync_data(fd)
+            finally:
+                os.close(fd)
+        # Delete the newest first: the files that a crash leaves are then always the first of the sequence.
+        directories = set()
+        for name in sorted(self._files, reverse=True):
+            Path(name).unlink(missing_ok=True)
+            directories.add(Path(name).parent)
+        for directory in directories:
+            sync_directory(directory)
+        self.forget()

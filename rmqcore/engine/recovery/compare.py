@@ -1,0 +1,251 @@
+"""Records that a scan goes over, compared with the queue entries that belong to them.
+
+A record with a queue entry has it at queue offset QUEUEOFFSET of its queue, and those that go to light queues have further ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.queues import queue_compare
+from rmqcore._native.queues.queue_compare import QueueCompare, SeenQueue
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.queue_files import Entries
+from rmqcore.disk.queue_shape import SCHEDULE_TOPIC, may_be_deliver_times
+from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
+from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
+from rmqcore.sysflag import has_queue_entry
+
+Place = tuple[str, int]
+"""Topic and queue id."""
+Numbers = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+ROW = np.dtype(
+    [("number", "i4"), ("flags", "u1"), ("queue_offset", "i8"), ("entry", CQ_DTYPE)], align=False
+)
+"""A record with its queue's number, what the comparison says of it, and the entry that it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison says of a batch; the arrays are those of the batch and hold while it does.
+
+    Attributes
+    ----------
+    differing : int
+        Rows whose place holds something else.
+    refused : int
+        Rows that no queue takes.
+    count : int
+        Rows with a queue.
+    """
+
+    differing: int
+    refused: int
+    count: int
+    _numbers: Numbers
+    _flags: npt.NDArray[np.uint8]
+    _batch: Batch
+    _light: LightRows
+
+    def differing_numbers(self) -> list[int]:
+        """Give the numbers of the queues with rows that differ."""
+        if not self.differing:
+            return []
+        found = self._numbers[(self._flags & queue_compare.DIFFERS) != 0]
+        return [int(number) for number in np.unique(found)]
+
+    def rows(self) -> npt.NDArray[np.void]:
+        """Give the rows with a queue, as an array of `ROW`, in the order of their records."""
+        wanted = np.flatnonzero(self._numbers >= 0)
+        count = len(self._batch)
+        own = wanted[wanted < count]
+        made = np.empty(len(wanted), ROW)
+        made["number"], made["flags"] = self._numbers[wanted], self._flags[wanted]
+        entry = made["entry"]
+        for name in ("phy_offset", "tags_code"):
+            entry[name][: len(own)] = np.frombuffer(self._batch.buffer(name), np.int64)[own]
+        entry["msg_size"][: len(own)] = np.frombuffer(self._batch.buffer("msg_size"), np.int32)[own]
+        offsets = np.frombuffer(self._batch.buffer("queue_offset"), np.int64)
+        made["queue_offset"][: len(own)] = offsets[own]
+        further = wanted[len(own) :] - count
+        if len(further):
+            made["queue_offset"][len(own) :] = np.array(self._light.queue_offsets, np.int64)[
+                further
+            ]
+            entry[len(own) :] = np.array(self._light.entries, CQ_DTYPE)[further]
+            return made[np.argsort(entry["phy_offset"].astype(np.int64), kind="stable")]
+        return made
+
+
+class LightRows:
+    """The further entries of a batch's records."""
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+        self.queue_ids: list[int] = []
+        self.queue_offsets: list[int] = []
+        self.entries: list[tuple[int, int, int]] = []
+
+    def add(self, entry: Entry) -> None:
+        """Note one."""
+        topic, queue_id, phy_offset, msg_size, tags_code, queue_offset = entry
+        self.topics.append(topic)
+        self.queue_ids.append(queue_id)
+        self.queue_offsets.append(queue_offset)
+        self.entries.append((phy_offset, msg_size, tags_code))
+
+
+class ComparedPlaces(Protocol):
+    """What a comparison reads of ConsumeQueues."""
+
+    def comparer(self) -> QueueCompare:
+        """Give a new comparison."""
+
+    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
+        """Give the entries at places, zeros where there are none."""
+
+
+class LogCompare:
+    """Compares what a scan gathers; files are only read.
+
+    Parameters
+    ----------
+    queues : ConsumeQueues
+    config : MessageStoreConfig
+        Light queues are compared with ``enable_multi_dispatch``.
+    delay_levels : DelayLevels
+        What the tags codes of delayed messages are computed from.
+    """
+
+    columns = QUEUE_COLUMNS
+
+    def __init__(
+        self, queues: ComparedPlaces, config: MessageStoreConfig, delay_levels: DelayLevels
+    ) -> None:
+        self.delay_levels = delay_levels
+        self._queues = queues
+        self._native = queues.comparer()
+        self._light = LightRows()
+        self._multi = MultiDispatch(config, delay_levels)
+
+    def watch(self, buf: Any, begin: int, end: int) -> None:
+        """Look at the records of ``buf[begin:end]``, which follow each other and belong to the batch that is compared next."""
+        if self._multi.enabled and begin < end:
+            for entry in self._multi.entries(buf, begin, end, 0):
+                self._light.add(entry)
+
+    def compare(self, scan: ColumnScan, batch: Batch) -> Compared:
+        """Compare the records of a batch, which follow those of the batch before unless `restart` was called."""
+        light = self._light
+        if light.topics and not set(light.topics).isdisjoint(scan.topics()):
+            found, flags, numbers = self._in_order(scan, batch, light)
+            self._light = LightRows()
+        else:
+            found, flags, numbers = self._apart(scan, batch, light)
+        count = int(np.count_nonzero(numbers >= 0))
+        if not found:
+            return Compared(0, 0, count, numbers, flags, batch, light)
+        self._pass_over_other_levels(batch, flags, numbers)
+        differing = int(np.count_nonzero(flags & queue_compare.DIFFERS))
+        refused = int(np.count_nonzero(flags & queue_compare.REFUSED))
+        return Compared(differing, refused, count, numbers, flags, batch, light)
+
+    def _apart(
+        self, scan: ColumnScan, batch: Batch, light: LightRows
+    ) -> tuple[int, npt.NDArray[np.uint8], Numbers]:
+        """Compare the records with their own queues, and then with their light ones."""
+        found, flags, numbers = self._native.compare_batch(scan, batch)
+        if not light.topics:
+            return found, flags, numbers
+        more, more_flags, more_numbers = self._native.compare_entries(
+            light.topics,
+            np.array(light.queue_ids, np.int32),
+            np.array(light.queue_offsets, np.int64),
+            np.array(light.entries, CQ_DTYPE),
+        )
+        self._light = LightRows()
+        return (
+            found + more,
+            np.concatenate([flags, more_flags]),
+            np.concatenate([numbers, more_numbers]),
+        )
+
+    def _in_order(
+        self, scan: ColumnScan, batch: Batch, light: LightRows
+    ) -> tuple[int, npt.NDArray[np.uint8], Numbers]:
+        """Compare a batch of which a queue may be light and ordinary at once: its rows come in the order of the log."""
+        own = np.flatnonzero(has_queue_entry(np.frombuffer(batch.buffer("sys_flag"), np.int32)))
+        entries = np.empty(len(own) + len(light.topics), CQ_DTYPE)
+        for name, kind in (
+            ("phy_offset", np.int64),
+            ("msg_size", np.int32),
+            ("tags_code", np.int64),
+        ):
+            entries[name][: len(own)] = np.frombuffer(batch.buffer(name), kind)[own]
+        entries[len(own) :] = np.array(light.entries, CQ_DTYPE)
+        topics = scan.topics()
+        topic_ids = np.frombuffer(batch.buffer("topic_id"), np.int32)[own].tolist()
+        names = [topics[number] for number in topic_ids] + light.topics
+        queue_ids = np.frombuffer(batch.buffer("queue_id"), np.int32)[own]
+        offsets = np.frombuffer(batch.buffer("queue_offset"), np.int64)[own]
+        order = np.argsort(entries["phy_offset"].astype(np.int64), kind="stable")
+        found, row_flags, row_numbers = self._native.compare_entries(
+            [names[row] for row in order.tolist()],
+            np.concatenate([queue_ids, np.array(light.queue_ids, np.int32)])[order],
+            np.concatenate([offsets, np.array(light.queue_offsets, np.int64)])[order],
+            entries[order],
+        )
+        flags = np.zeros(len(batch) + len(light.topics), np.uint8)
+        numbers = np.full(len(flags), -1, np.int32)
+        at = np.concatenate([own, len(batch) + np.arange(len(light.topics))])[order]
+        flags[at], numbers[at] = row_flags, row_numbers
+        return found, flags, numbers
+
+    def _pass_over_other_levels(
+        self, batch: Batch, flags: npt.NDArray[np.uint8], numbers: Numbers
+    ) -> None:
+        """Believe deliver times that some level makes: messageDelayLevel may have been another when the messages were put."""
+        count = len(batch)  # light queues have no delayed messages
+        at = np.flatnonzero((flags[:count] & queue_compare.TAGS) != 0)
+        for number in np.unique(numbers[at]).tolist() if len(at) else ():
+            if self.place(number)[0] != SCHEDULE_TOPIC:
+                continue
+            rows = at[numbers[at] == number]
+            stored_ms = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)[rows]
+            asked = np.frombuffer(batch.buffer("tags_code"), np.int64)[rows]
+            offsets = np.frombuffer(batch.buffer("queue_offset"), np.int64)[rows]
+            held = self._tags_codes(self.place(number), offsets)
+            both = may_be_deliver_times(held, stored_ms) & may_be_deliver_times(asked, stored_ms)
+            flags[rows[both]] &= np.uint8(~(queue_compare.DIFFERS | queue_compare.TAGS) & 0xFF)
+
+    def _tags_codes(self, place: Place, queue_offsets: Longs) -> Longs:
+        """What a queue's files hold at places."""
+        runs = np.split(queue_offsets, np.flatnonzero(np.diff(queue_offsets) != 1) + 1)
+        read = self._queues.read_places
+        return np.concatenate(
+            [read(*place, int(run[0]), len(run))["tags_code"].astype(np.int64) for run in runs]
+        )
+
+    def restart(self) -> None:
+        """Say that the next records lie elsewhere in the log."""
+        self._native.restart()
+
+    def place(self, number: int) -> Place:
+        """The queue of a number."""
+        seen = self._native.seen(number)
+        return seen.topic, seen.queue_id
+
+    def seen_by_number(self) -> Iterator[SeenQueue]:
+        """What the records since the last `restart` said of each queue; `rows` is 0 for those without."""
+        for number in range(len(self._native)):
+            yield self._native.seen(number)

@@ -1,0 +1,299 @@
+"""Which part of the log a recovery compares with the queues, and what it finds there; files are only read.
+
+1. Every record that the recovery's scan goes over.
+2. After an unclean exit older files, newest first, until ``recover_check_bytes`` of log have been compared.
+3. Files in which messages lie whose entries the queues' own files show to be missing or wrong, however old (`QueueShape`).
+4. Where a sound queue may look the same (it begins behind offset 0, or ends where a file ends): files before or behind its
+   entries, until ``recover_check_bytes`` of log have been compared without finding anything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.queue_shape import Suspect
+from rmqcore.engine.recovery import heal
+from rmqcore.engine.recovery.compare import LogCompare, Place
+from rmqcore.engine.recovery.file_scan import PassedOver
+from rmqcore.engine.recovery.queue_end import QueueEnds
+
+
+class ComparedQueues(heal.Queues, Protocol):
+    """What a comparison needs of ConsumeQueues."""
+
+    def suspects(
+        self,
+        log_min: int,
+        log_end: int,
+        known_from: int,
+        seen: Container[Place],
+        *,
+        thorough: bool,
+    ) -> list[tuple[Place, int, list[Suspect]]]:
+        """Give the queues whose files show something missing or wrong, and where each ends by its files."""
+
+
+@dataclass
+class Comparison:
+    """What a recovery compared.
+
+    Attributes
+    ----------
+    compared_records, compared_bytes : int
+        Records with an entry, and bytes of the log, of `files` CommitLog files.
+    compared_from : int
+        From this CommitLog offset on everything was compared.
+    differing_entries, refused_records : int
+        Entries that are missing or wrong; records that no queue takes.
+    differing : dict
+        Start of a CommitLog file to how many entries of its messages are missing or wrong.
+    ends : dict
+        Topic and queue id to the queue offset behind the last record, where the log was asked.
+    file_ends : dict
+        The same by the files of those queues whose files show something missing or wrong.
+    reasons : list of str
+        What the queues' files show.
+    damage : list of PassedOver
+        Bytes without sound records in files before the recovery's scan.
+    """
+
+    compared_records: int = 0
+    compared_bytes: int = 0
+    files: int = 0
+    compared_from: int = 0
+    differing_entries: int = 0
+    refused_records: int = 0
+    differing: dict[int, int] = field(default_factory=dict)
+    ends: dict[Place, int] = field(default_factory=dict)
+    file_ends: dict[Place, int] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    damage: list[PassedOver] = field(default_factory=list)
+
+    def end_of(self, place: Place) -> int | None:
+        """The queue offset before which a queue's entries are made right; None when nothing limits it."""
+        end = self.ends.get(place)
+        return self.file_ends.get(place) if end is None else end
+
+    def as_dict(self) -> dict[str, object]:
+        """What a report shows of it."""
+        return {
+            "compared_records": self.compared_records,
+            "compared_bytes": self.compared_bytes,
+            "compared_from": self.compared_from,
+            "differing_entries": self.differing_entries,
+            "refused_records": self.refused_records,
+            "heal_files": [[start, self.differing[start]] for start in sorted(self.differing)],
+            "heal_reasons": list(self.reasons),
+            "passed_over": [[one.start_phy_offset, one.end_phy_offset] for one in self.damage],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A part of the log in which a queue may have messages without entries; `sure`: it has."""
+
+    lower: int
+    upper: int
+    sure: bool
+
+
+class Comparer:
+    """Makes a `Comparison`: first `add` for each batch of the recovery's scan, then `finish`."""
+
+    def __init__(
+        self, commitlog: heal.Log, queues: ComparedQueues, config: MessageStoreConfig
+    ) -> None:
+        self.compare = LogCompare(queues, config, commitlog.delay_levels)
+        self.found = Comparison()
+        self._log = commitlog
+        self._queues = queues
+        self._config = config
+        self._files: Sequence[MappedFile] = commitlog.files.files
+        self._starts = [file.file_from_offset for file in self._files]
+        self._compared: set[int] = set()  # starts of files
+        places = config.mapped_file_size_consume_queue // CQ_STORE_UNIT_SIZE
+        self._ends = QueueEnds(queues, self._starts[0] if self._starts else 0, places)
+        # By file: the lowest queue offset of each queue there, and where its record lies.
+        self._lows: dict[int, dict[Place, tuple[int, int]]] = {}
+        self._differing: set[Place] = set()
+
+    # ---- the recovery's scan ------------------------------------------------------------------------
+
+    def add(self, scan: ColumnScan, batch: Batch, begin: int) -> None:
+        """Compare a batch whose first record lies at CommitLog offset `begin`."""
+        found = self.compare.compare(scan, batch)
+        self._differing.update(map(self.compare.place, found.differing_numbers()))
+        self._count(self._file_of(begin), found.differing, found.refused, found.count)
+
+    def _file_of(self, phy_offset: int) -> int:
+        return self._starts[bisect_right(self._starts, phy_offset) - 1]
+
+    def _count(self, start: int, differing: int, refused: int, compared: int) -> None:
+        self.found.compared_records += compared
+        self.found.refused_records += refused
+        if differing:
+            self.found.differing_entries += differing
+            self.found.differing[start] = self.found.differing.get(start, 0) + differing
+
+    def finish(self, start_phy_offset: int, end_phy_offset: int, *, clean_exit: bool) -> Comparison:
+        """Go on with older files.
+
+        Parameters
+        ----------
+        start_phy_offset, end_phy_offset : int
+            The recovery's scan.
+        """
+        self._end = end_phy_offset
+        scanned = [s for s in self._starts if start_phy_offset <= s < max(end_phy_offset, 1)]
+        self._note_seen(start_phy_offset, self.compare)
+        self._compared.update(scanned)
+        self.found.compared_bytes = end_phy_offset - start_phy_offset
+        self._budget = self._config.recover_check_bytes
+        older = [s for s in reversed(self._starts) if s < start_phy_offset]
+        if not clean_exit:
+            for start in older:
+                if self.found.compared_bytes >= self._budget:
+                    break
+                self._compare_file(start)
+        log_min = self._starts[0]
+        known_from = self._contiguous_from(start_phy_offset)
+        suspects = self._queues.suspects(
+            log_min, end_phy_offset, known_from, self._ends.places(), thorough=not clean_exit
+        )
+        self._ask_where_shape_is_wrong(suspects)
+        self._ask_behind_the_ends(suspects)
+        self._ask_before_the_beginnings(suspects)
+        self.found.compared_from = self._contiguous_from(start_phy_offset)
+        self.found.files = len(self._compared)
+        for place, start in self._ends.newest.items():
+            end = self._ends.end(place) if start >= self.found.compared_from else None
+            if end is not None:
+                self.found.ends[place] = end
+        return self.found
+
+    # ---- one older file -----------------------------------------------------------------------------
+
+    def _compare_file(self, start: int) -> bool:
+        """Compare a file unless that was done; answer whether entries of its messages are missing or wrong."""
+        if start in self._compared:
+            return False
+        self._compared.add(start)
+        healer = heal.Healer(self._log, self._queues, self._config, self._end, place=False)
+        healer.heal_file(self._files[self._starts.index(start)])
+        result = healer.result
+        self._differing.update(map(healer.compare.place, healer.differing))
+        self.found.compared_bytes += result.compared_bytes
+        self.found.damage += result.damage
+        self._count(
+            start, result.differing_entries, result.refused_records, result.compared_records
+        )
+        self._note_seen(start, healer.compare)
+        return result.differing_entries > 0
+
+    def _note_seen(self, start: int, compare: LogCompare) -> None:
+        """Note the ends and beginnings of queues that have records in a file, or in the scan that began there."""
+        for seen in compare.seen_by_number():
+            if not seen.rows:
+                continue
+            self._ends.note(start, seen)
+            place = seen.topic, seen.queue_id
+            self._lows.setdefault(start, {})[place] = seen.low, seen.low_phy
+
+    def _contiguous_from(self, start: int) -> int:
+        """From where on all files were compared, up to a file that was."""
+        at = bisect_right(self._starts, start) - 1
+        while at > 0 and self._starts[at - 1] in self._compared:
+            at -= 1
+        return min(start, self._starts[at])
+
+    # ---- what the queues' files show ----------------------------------------------------------------
+
+    def _files_between(self, begin: int, end: int) -> Iterable[int]:
+        """Starts of the files with bytes of a range of the log, newest first."""
+        size = self._log.file_size
+        return [s for s in reversed(self._starts) if s < end and s + size > begin]
+
+    def _ask_where_shape_is_wrong(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+        asked: set[int] = set()
+        for place, end, found in suspects:
+            for suspect in found:
+                if suspect.sure:
+                    self.found.file_ends[place] = end
+                    self.found.reasons.append(f"{place[0]} {place[1]}: {suspect.reason}")
+                    asked.update(self._files_between(suspect.log_begin, suspect.log_end))
+        for start in sorted(asked, reverse=True):
+            self._compare_file(start)
+
+    def _ask_behind_the_ends(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+        """Compare what lies behind the last entries of queues that may lack their newest files."""
+        asked: set[int] = set()
+        for place, end, found in suspects:
+            for suspect in found:
+                seen = self._ends.newest.get(place, -1) >= suspect.log_end
+                if not suspect.sure and suspect.begin > 0 and not seen:
+                    self.found.file_ends.setdefault(place, end)
+                    asked.update(self._files_between(suspect.log_begin, suspect.log_end))
+        self._compare_while_fruitful(sorted(asked, reverse=True))
+
+    def _ask_before_the_beginnings(self, suspects: list[tuple[Place, int, list[Suspect]]]) -> None:
+        """Compare what lies before the first entries of queues that may lack older ones."""
+        lacking = {
+            place: Lacking(suspect.log_begin, suspect.log_end, sure=False)
+            for place, _, found in suspects
+            for suspect in found
+            if not suspect.sure and suspect.begin == 0
+        }
+        if not lacking and not self._differing:
+            return
+        looked_at: dict[Place, int] = {}
+        lows: dict[Place, tuple[int, int]] = {}  # in the files from the newest to this one
+        fruitless = 0
+        for start in reversed(self._starts):
+            for place in self._differing | lacking.keys():
+                low, phy_offset = lows.get(place, (-1, -1))
+                above = place in lacking and phy_offset > lacking[place].upper
+                if low >= 0 and looked_at.get(place) != low and not above:
+                    looked_at[place] = low
+                    lacking.pop(place, None)
+                    if low > 0 and self._begins_at(place, low):
+                        lacking[place] = self._lacks(place, low, phy_offset)
+            end = start + self._log.file_size
+            wanted = [one for one in lacking.values() if start < one.upper and end > one.lower]
+            if start not in self._compared and wanted:
+                if any(one.sure for one in wanted):
+                    self._compare_file(start)
+                elif fruitless < self._budget:
+                    fruitless = 0 if self._compare_file(start) else fruitless + self._log.file_size
+            lows.update(self._lows.get(start, {}))
+
+    def _lacks(self, place: Place, low: int, phy_offset: int) -> Lacking:
+        """Where the messages of a queue lie that come before its queue offset `low`, which have no entries."""
+        queue = self._queues.find(*place)
+        if queue is not None and 0 < queue.max_offset < low and queue.max_phy_offset < phy_offset:
+            return Lacking(queue.max_phy_offset, phy_offset, sure=True)
+        return Lacking(self._starts[0], phy_offset, sure=False)
+
+    def _begins_at(self, place: Place, queue_offset: int) -> bool:
+        """Whether a queue has no entry before a queue offset."""
+        queue = self._queues.find(*place)
+        if queue is None or queue.first_file < 0:
+            return True
+        before = self._queues.read_places(*place, queue_offset - 1, 1)[0]
+        size = int(before["msg_size"])
+        return size <= 0 or (size == CQ_FILLER_SIZE and int(before["phy_offset"]) == 0)
+
+    def _compare_while_fruitful(self, starts: Iterable[int]) -> None:
+        fruitless = 0
+        for start in starts:
+            if fruitless >= self._budget:
+                return
+            if start not in self._compared:
+                fruitless = 0 if self._compare_file(start) else fruitless + self._log.file_size

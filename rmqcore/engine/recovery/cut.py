@@ -1,0 +1,193 @@
+"""What a recovery cuts off the log: the bytes are kept aside first, then taken out of the files.
+
+Nothing is thrown away. Bytes behind the end of the log that are not zero go to ``<root>/cut/``, and only then are they
+overwritten with zeros: if they stayed where they are, a later scan could meet a stale record and bring it back to life.
+
+Each step can be repeated: when the process is killed anywhere, the next recovery finds the same end and goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore.disk.durable import make_directory, sync_data, sync_directory, write_all
+from rmqcore.disk.paths import file_name
+from rmqcore.disk.read_range import opened, read_exactly
+from rmqcore.disk.used_end import used_end
+
+CHUNK = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Bytes [begin, end) of a file, which are cut; positions in the file."""
+
+    path: str
+    file_from_offset: int
+    begin: int
+    end: int
+
+    @property
+    def phy_offset(self) -> int:
+        """CommitLog offset of the first byte."""
+        return self.file_from_offset + self.begin
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """What is behind the end of the log.
+
+    Attributes
+    ----------
+    tail : LogPart or None
+        Of the file in which the log ends; None when there are only zeros.
+    later : tuple of LogPart
+        Whole files behind it that hold data, with their bytes up to the last that is not zero.
+    unused : tuple of str
+        Files behind it that hold no data: they were made ahead.
+    """
+
+    tail: LogPart | None
+    later: tuple[LogPart, ...]
+    unused: tuple[str, ...]
+
+    @property
+    def cut_bytes(self) -> int:
+        """Bytes that are cut, up to the last one of each file that is not zero."""
+        return sum(part.size for part in (self.tail, *self.later) if part is not None)
+
+
+def find_cut(
+    files: Sequence[MappedFile], file_size: int, end_offset: int, *, ends_in_blank: bool
+) -> LogCut:
+    """Find what lies behind the end of the log; files are only read.
+
+    A BLANK that ends the last file, with nothing behind it, is no data.
+    """
+    tail, later, unused = None, [], []
+    for file in files:
+        start = file.file_from_offset
+        if start + file_size <= end_offset:
+            continue
+        begin = max(0, end_offset - start)
+        holds_end = start <= end_offset
+        end = used_end(file.path, begin, file_size)
+        if ends_in_blank and holds_end and end <= begin + REC_HEADER_SIZE:
+            end = begin
+        if holds_end:
+            tail = LogPart(file.path, start, begin, end) if end > begin else None
+        elif end > 0:
+            later.append(LogPart(file.path, start, 0, end))
+        else:
+            unused.append(file.path)
+    return LogCut(tail, tuple(later), tuple(unused))
+
+
+# ---- doing it ---------------------------------------------------------------------------------------
+
+
+def take_out(cut: LogCut, folder: Path) -> tuple[str, ...]:
+    """Copy or move what is cut into `folder`, take it out of the log, and answer the files in the folder.
+
+    Raises
+    ------
+    OSError
+        A full disk, for example. What could not be kept aside is still where it was.
+    """
+    kept = []
+    if cut.tail is not None:
+        kept.append(_copy_aside(cut.tail, folder))
+        _overwrite(cut.tail)
+    # From the newest on: what is left is always the beginning of the sequence, over all directories of the log.
+    gone = {Path(path): None for path in cut.unused} | {Path(part.path): part for part in cut.later}
+    for path in sorted(gone, key=lambda path: path.name, reverse=True):
+        part = gone[path]
+        if part is None:
+            path.unlink()
+        else:
+            kept.append(_move_aside(part, folder))
+        sync_directory(path.parent)
+    return tuple(kept)
+
+
+def _copy_aside(part: LogPart, folder: Path) -> str:
+    """Copy the part's bytes into a file of their own, unless an earlier attempt has done so."""
+    make_directory(folder)
+    with opened(part.path, os.O_RDONLY) as source:
+        for target in _names(folder, part):
+            if target.exists():
+                if _same(source, part, target):
+                    return os.fspath(target)
+                continue
+            working = target.with_name(f".{target.name}.tmp")
+            with opened(working, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as out:
+                for at in range(part.begin, part.end, CHUNK):
+                    data = read_exactly(source, part.path, at, min(at + CHUNK, part.end))
+                    write_all(out, data, at - part.begin)
+                os.fsync(out)
+            working.replace(target)
+            sync_directory(folder)
+            return os.fspath(target)
+    raise AssertionError("names never end")
+
+
+def _move_aside(part: LogPart, folder: Path) -> str:
+    """Move a whole file; another file system gets a copy of its data."""
+    make_directory(folder)
+    target = next(name for name in _names(folder, part) if not name.exists())
+    try:
+        Path(part.path).rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        copied = _copy_aside(part, folder)
+        Path(part.path).unlink()
+        return copied
+    sync_directory(folder)
+    return os.fspath(target)
+
+
+def _names(folder: Path, part: LogPart) -> Iterator[Path]:
+    """The offset as a name, then further names in case an earlier recovery cut something else there."""
+    name = file_name(part.phy_offset)
+    yield folder / name
+    number = 1
+    while True:
+        yield folder / f"{name}.{number}"
+        number += 1
+
+
+def _same(source: int, part: LogPart, target: Path) -> bool:
+    """Whether a file holds exactly the part's bytes."""
+    if target.stat().st_size != part.size:
+        return False
+    with opened(target, os.O_RDONLY) as other:
+        return all(
+            read_exactly(source, part.path, at, min(at + CHUNK, part.end))
+            == read_exactly(
+                other,
+                os.fspath(target),
+                at - part.begin,
+                min(at + CHUNK, part.end) - part.begin,
+            )
+            for at in range(part.begin, part.end, CHUNK)
+        )
+
+
+def _overwrite(part: LogPart) -> None:
+    """Write zeros over the part and wait until they are on disk."""
+    with opened(part.path, os.O_WRONLY) as fd:
+        for at in range(part.begin, part.end, CHUNK):
+            write_all(fd, bytes(min(CHUNK, part.end - at)), at)
+        sync_data(fd)

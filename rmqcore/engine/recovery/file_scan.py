@@ -1,0 +1,116 @@
+"""One CommitLog file record by record, over damage to the next place that proves itself.
+
+For files whose place in the log is settled: nothing here says where the log ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.scan import places, scan
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.log_window import WholeFile, what_is_wrong
+from rmqcore.engine.recovery.compare import LogCompare
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Bytes [start, end) of the CommitLog that hold no sound record."""
+
+    start_phy_offset: int
+    end_phy_offset: int
+    field: str
+    expected: object
+    found: object
+
+
+class LostBytes:
+    """Parts of the log that have no records any more: files that are missing, and what was passed over.
+
+    Parameters
+    ----------
+    starts : iterable of int
+        Where the files begin that are there.
+    file_size : int
+    damage : iterable of PassedOver
+    """
+
+    def __init__(self, starts: Iterable[int], file_size: int, damage: Iterable[PassedOver]) -> None:
+        self._starts = frozenset(starts)
+        self._file_size = file_size
+        found = sorted((one.start_phy_offset, one.end_phy_offset) for one in damage)
+        self._begins = [begin for begin, _ in found]
+        self._ends = [end for _, end in found]
+
+    def __contains__(self, phy_offset: int) -> bool:
+        if phy_offset - phy_offset % self._file_size not in self._starts:
+            return True
+        at = bisect_right(self._begins, phy_offset) - 1
+        return at >= 0 and phy_offset < self._ends[at]
+
+
+def scan_file(
+    file: MappedFile,
+    file_size: int,
+    rows: ColumnScan,
+    compare: LogCompare,
+    take: Callable[[Batch], object],
+    *,
+    check_place: bool = True,
+) -> list[PassedOver]:
+    """Give `take` the records of a file in batches, in order; answer what was passed over.
+
+    A record whose body fails its CRC counts: its header says where its entry belongs.
+
+    Parameters
+    ----------
+    rows : ColumnScan
+        Its stop offset ends the scan.
+    compare : LogCompare
+        It watches the records before they are taken.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    StoreFormatError
+        It is shorter than it should be.
+    """
+    damage: list[PassedOver] = []
+
+    def feed(buf: Any, length: int, pos: int, phy_offset: int, end_offset: int) -> Place:
+        place = rows.feed(
+            buf, length, pos, phy_offset, end_offset, check_place=check_place, check_crc=False
+        )
+        compare.watch(buf, pos, place.pos)
+        return place
+
+    start = file.file_from_offset
+    with WholeFile(file.path, file_size) as source:
+        window = source.window(start)
+        pos = 0
+        while True:
+            place = window.feed(feed, pos)
+            pos = place.pos
+            if place.code == scan.END:
+                continue
+            if rows.pending_rows:
+                take(rows.take())
+            if place.code == scan.FULL:
+                continue
+            if place.code in (scan.STOP, places.BLANK):
+                return damage
+            found, _ = window.next_proven(
+                pos, after_zeros=place.code == places.ZERO, data_end=file_size
+            )
+            end = file_size if found is None else found
+            damage.append(PassedOver(start + pos, start + end, *what_is_wrong(place)))
+            if found is None:
+                return damage
+            pos = found

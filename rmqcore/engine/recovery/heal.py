@@ -1,0 +1,387 @@
+"""Queue entries made right from the log: each record's entry is put at the place that its QUEUEOFFSET names.
+
+`heal_queues` goes over a range of the log, newest file first, compares every record with its entry, and writes the entries that
+differ. Entries are never appended, so nothing depends on what the queue has before them, and a healing that was interrupted is
+simply repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1
+from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.queues import queue_compare
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore._native.queues.queue_compare import QueueCompare
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.queue_files import Entries
+from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, pairs
+from rmqcore.engine.recovery.compare import ROW, LogCompare, Longs, Place
+from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
+
+Progress = Callable[[int, int], object]
+Rows = npt.NDArray[np.void]
+BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
+
+
+class Log(Protocol):
+    """What a healing needs of a CommitLog."""
+
+    files: MappedFiles
+    file_size: int
+    delay_levels: DelayLevels
+
+    def view_at(self, phy_offset: int) -> MessageView | None:
+        """Give the message whose record starts at an offset."""
+
+
+class Queues(Protocol):
+    """What a healing needs of ConsumeQueues."""
+
+    def comparer(self) -> QueueCompare:
+        """Give a new comparison."""
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Give a queue; None when the store does not have it."""
+
+    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
+        """Give the entries at places, zeros where there are none."""
+
+    def write_places(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
+        """Write entries at their places; the queue's end stays where it is."""
+
+
+@dataclass
+class HealResult:
+    """What a healing compared and wrote.
+
+    Attributes
+    ----------
+    files, compared_bytes, compared_records : int
+        CommitLog files that were compared, their bytes, and the records with an entry (those in light queues too).
+    differing_entries : int
+        Places that held something else, or nothing.
+    healed_entries : int
+        Entries written. Fewer than differ where another record has the place with equal right (a topic that was made anew), or
+        where the queue does not reach so far.
+    refused_records : int
+        Records that no queue takes: their queue offset is damaged.
+    queues : dict
+        Topic and queue id to the number of entries written.
+    lowest : dict
+        Topic and queue id to the lowest queue offset written.
+    damage : list of PassedOver
+        Bytes of the log without sound records, newest file first.
+    """
+
+    files: int = 0
+    compared_bytes: int = 0
+    compared_records: int = 0
+    differing_entries: int = 0
+    healed_entries: int = 0
+    refused_records: int = 0
+    queues: dict[Place, int] = field(default_factory=dict)
+    lowest: dict[Place, int] = field(default_factory=dict)
+    damage: list[PassedOver] = field(default_factory=list)
+
+
+def heal_queues(
+    commitlog: Log,
+    queues: Queues,
+    config: MessageStoreConfig,
+    begin_phy_offset: int,
+    end_phy_offset: int,
+    *,
+    ends: Callable[[Place], int | None] | None = None,
+    place: bool = True,
+    progress: Progress | None = None,
+) -> HealResult:
+    """Compare the records of a range of the log with their queue entries, and write those that differ.
+
+    Every CommitLog file with bytes of the range is read once from its start, a second time where entries differ; newest first.
+    Damage in the log is passed over to the next record that proves itself.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+        Loaded.
+    queues : ConsumeQueues
+        Loaded and recovered.
+    begin_phy_offset, end_phy_offset : int
+        CommitLog bytes; records at or behind the end are not looked at.
+    ends : callable, optional
+        Given topic and queue id, it answers the queue offset behind the last that may be written, None when nothing limits it.
+        Without it each queue's max offset limits: then the store may be open for writing, queues that the store does not have
+        are not made, and no queue changes its end.
+    place : bool
+        False: compare only.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each file. What it raises ends the healing between two files.
+
+    Returns
+    -------
+    HealResult
+
+    Raises
+    ------
+    OSError
+        A file cannot be read or written. What was written is right; the call can be repeated.
+
+    Notes
+    -----
+    An entry that is there and points at a record of its queue and queue offset is never replaced, so nothing is written twice.
+    Nothing is synced: `ConsumeQueues.sync_places` does that. The min and max offsets of the queues do not change; fillers are
+    written by `ConsumeQueues.settle` alone.
+
+    Thread safety: the caller is the only one that heals. With `ends` nobody may put into the queues meanwhile.
+    """
+    healer = Healer(commitlog, queues, config, end_phy_offset, ends=ends, place=place)
+    size = commitlog.file_size
+    files = [
+        file
+        for file in commitlog.files.files
+        if file.file_from_offset < end_phy_offset
+        and file.file_from_offset + size > begin_phy_offset
+    ]
+    for number, file in enumerate(reversed(files), 1):
+        healer.heal_file(file)
+        if progress is not None:
+            progress(number * size, len(files) * size)
+    return healer.result
+
+
+class Healer:
+    """One healing; the arguments are those of `heal_queues`. Files come newest first."""
+
+    def __init__(
+        self,
+        commitlog: Log,
+        queues: Queues,
+        config: MessageStoreConfig,
+        end_phy_offset: int,
+        *,
+        ends: Callable[[Place], int | None] | None = None,
+        place: bool = True,
+    ) -> None:
+        self.result = HealResult()
+        self.compare = LogCompare(queues, config, commitlog.delay_levels)
+        self._log = commitlog
+        self._queues = queues
+        self._config = config
+        self._end = end_phy_offset
+        self._ends = ends
+        self._place = place
+        self._floor: dict[int, int] = {}
+        self.differing: set[int] = set()  # numbers of queues
+
+    def heal_file(self, file: MappedFile, *, differs: bool = False) -> None:
+        """Compare a file, and write what differs; with `differs` it is known that something does."""
+        self.result.files += 1
+        self.result.compared_bytes += min(self._log.file_size, self._end - file.file_from_offset)
+        if differs and self._place:
+            self._place_file(file, first=True)
+        elif self._compare_file(file) and self._place:
+            self._place_file(file, first=False)
+        for number, seen in enumerate(self.compare.seen_by_number()):
+            if seen.rows:
+                alone = (
+                    seen.backs > 0 and seen.since == 1
+                )  # then its number is damaged, or the queue's end limits it
+                low = seen.prev_low if alone else seen.low
+                self._floor[number] = min(low, self._floor.get(number, low))
+
+    def _scan(
+        self, file: MappedFile, take: Callable[[ColumnScan, Batch], object]
+    ) -> list[PassedOver]:
+        self.compare.restart()
+        rows = ColumnScan(
+            self.compare.columns,
+            delay_levels=self._log.delay_levels,
+            stop_offset=self._end,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+        )
+        return scan_file(
+            file,
+            self._log.file_size,
+            rows,
+            self.compare,
+            lambda batch: take(rows, batch),
+            check_place=self._config.check_commit_log_offset_on_recover,
+        )
+
+    def _compare_file(self, file: MappedFile) -> int:
+        """Compare a file; answer how many entries differ."""
+        differing = 0
+
+        def take(rows: ColumnScan, batch: Batch) -> None:
+            nonlocal differing
+            found = self.compare.compare(rows, batch)
+            differing += found.differing
+            self.differing.update(found.differing_numbers())
+            self._count(found.differing, found.refused, found.count)
+
+        self.result.damage += self._scan(file, take)
+        return differing
+
+    def _count(self, differing: int, refused: int, compared: int) -> None:
+        self.result.differing_entries += differing
+        self.result.refused_records += refused
+        self.result.compared_records += compared
+
+    # ---- writing ------------------------------------------------------------------------------------
+
+    def _place_file(self, file: MappedFile, *, first: bool) -> None:
+        """Write the entries of a file that differ."""
+        parts: list[Rows] = []
+
+        def take(rows: ColumnScan, batch: Batch) -> None:
+            found = self.compare.compare(rows, batch)
+            parts.append(found.rows())
+            if first:
+                self._count(found.differing, found.refused, found.count)
+
+        damage = self._scan(file, take)
+        if first:
+            self.result.damage += damage
+        rows = np.concatenate(parts) if parts else np.empty(0, ROW)
+        differs = (rows["flags"] & queue_compare.DIFFERS) != 0
+        order = np.argsort(rows["number"], kind="stable")
+        numbers = rows["number"][order]
+        for number in np.unique(rows["number"][differs]).tolist():
+            begin, end = np.searchsorted(numbers, (number, number + 1)).tolist()
+            self._place_queue(number, rows[order[begin:end]])
+
+    def _place_queue(self, number: int, rows: Rows) -> None:
+        """Write the entries of one queue that differ; `rows` are all that a file has for it, in order."""
+        place = self.compare.place(number)
+        limit = self._limit(place, number)
+        offsets = rows["queue_offset"]
+        wanted = ((rows["flags"] & queue_compare.DIFFERS) != 0) & (offsets < limit)
+        back = (rows["flags"] & queue_compare.BACK) != 0
+        if back.any():
+            queue = self._queues.find(*place)
+            anew = queue is None or queue.first_file < 0
+            held = (rows["flags"] & queue_compare.DIFFERS) == 0
+            possible = np.flatnonzero(
+                offsets < limit
+            )  # a number behind the limit says nothing of the others
+            live = np.zeros(len(rows), bool)
+            live[possible] = present_life(
+                offsets[possible], held[possible], back[possible], anew=anew
+            )
+            wanted &= live
+        held = wanted & ((rows["flags"] & queue_compare.HELD) != 0)
+        for row in np.flatnonzero(held).tolist():
+            queue_offset = int(offsets[row])
+            entry = self._queues.read_places(*place, queue_offset, 1)[0]
+            if fits(self._log, self._end, place, queue_offset, entry):
+                wanted[row] = False
+        at = np.flatnonzero(wanted)
+        if not len(at):
+            return
+        for run in np.split(at, np.flatnonzero(np.diff(offsets[at]) != 1) + 1):
+            self._queues.write_places(*place, int(offsets[run[0]]), rows["entry"][run])
+        self.result.healed_entries += len(at)
+        lowest = int(offsets[at[0]])
+        self.result.lowest[place] = min(lowest, self.result.lowest.get(place, lowest))
+        self.result.queues[place] = self.result.queues.get(place, 0) + len(at)
+
+    def _limit(self, place: Place, number: int) -> int:
+        """The queue offset before which entries may be written."""
+        queue = self._queues.find(*place)
+        if self._ends is None:
+            return 0 if queue is None or queue.last_file < 0 else queue.max_offset
+        limit = self._floor.get(number, 1 << 62)
+        end = self._ends(place)
+        if end is not None:
+            return min(limit, end)
+        if queue is not None and queue.last_file >= 0:
+            # A queue offset that needs more messages behind the end than the log has room for is damaged.
+            limit = min(limit, queue.max_offset + self._log_bytes() // REC_MIN_SIZE_V1 + 1)
+        return limit
+
+    def _log_bytes(self) -> int:
+        return self._end - self._log.files.first_offset
+
+
+def present_life(
+    queue_offsets: Longs, held: npt.NDArray[np.bool_], back: npt.NDArray[np.bool_], *, anew: bool
+) -> npt.NDArray[np.bool_]:
+    """Tell which records of a queue, in the order of the log, have the places that they name.
+
+    A topic that is deleted and made again begins at queue offset 0 anew: the later record has the place. But one record that
+    alone goes back, among others that rise, has a damaged number, unless its entry is there (`held`), or it is the last one, has
+    queue offset 0, and the queue has no file (`anew`). So has a first record that is too far
+    below the second (`back`).
+    """
+    count = len(queue_offsets)
+    odd = np.zeros(count, bool)
+    rises = queue_offsets[1:] > queue_offsets[:-1]
+    if count > 1 and back[1] and rises[0]:
+        odd[0] = not held[0]
+    for row in (np.flatnonzero(~rises) + 1).tolist():
+        alone = row + 1 == count or queue_offsets[row + 1] > queue_offsets[row - 1]
+        begins = anew and row + 1 == count and queue_offsets[row] == 0
+        odd[row] = alone and not held[row] and not begins
+    later = np.where(odd, np.iinfo(np.int64).max, queue_offsets)
+    least = np.minimum.accumulate(later[::-1])[::-1]
+    live = ~odd
+    live[:-1] &= queue_offsets[:-1] < least[1:]
+    return live
+
+
+def target_of(log: Any, log_end: int, entry: np.void) -> MessageView | None:
+    """The message that an entry points at, None when it does not point at one before the end of the log."""
+    phy_offset, msg_size = int(entry["phy_offset"]), int(entry["msg_size"])
+    if phy_offset < 0 or msg_size <= 0 or phy_offset + msg_size > log_end:
+        return None
+    view: MessageView | None = log.view_at(phy_offset)
+    if view is None or view.phy_offset != phy_offset or view.msg_size != msg_size:
+        return None
+    return view
+
+
+def fits(log: Any, log_end: int, place: Place, queue_offset: int, entry: np.void) -> bool:
+    """Whether an entry points at a record that names this queue and queue offset."""
+    view = target_of(log, log_end, entry)
+    if view is None:
+        return False
+    if (view.topic, view.queue_id, view.queue_offset) == (*place, queue_offset):
+        return True
+    return queue_offset in light_offsets(view, place)
+
+
+def names_queue(
+    log: Any, log_end: int, queues: Queues, queue: ConsumeQueue, queue_offset: int, entry: np.void
+) -> bool:
+    """Whether an entry points at a record of its queue that has no other entry: one that fits, or whose number is damaged."""
+    place = queue.topic, queue.queue_id
+    if fits(log, log_end, place, queue_offset, entry):
+        return True
+    view = target_of(log, log_end, entry)
+    if view is None or (view.topic, view.queue_id) != place:
+        return False
+    if view.queue_offset < 0:
+        return True
+    own = queues.read_places(*place, view.queue_offset, 1)[0]
+    return bool(own["msg_size"] <= 0 or own["phy_offset"] != entry["phy_offset"])
+
+
+def light_offsets(view: MessageView, place: Place) -> list[int]:
+    """The queue offsets that a message names for itself in one of its further queues."""
+    names = view.properties.get("INNER_MULTI_DISPATCH", "")
+    if not names:
+        return []
+    own_id = 0 if place[0].startswith(LMQ_PREFIX) else view.queue_id
+    found = pairs(names, view.properties.get("INNER_MULTI_QUEUE_OFFSET", ""))
+    return [offset for name, offset in found if (name, own_id) == place]

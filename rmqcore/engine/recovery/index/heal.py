@@ -1,0 +1,176 @@
+"""The index at an open: files that are not what the log says are deleted, and their messages are indexed again.
+
+What an index holds is a function of the log. So a file that is wrong anywhere is not mended: it goes with all newer files. The
+dispatcher indexes from there, however far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.index.index_file import IndexFile
+from rmqcore.engine.index.index_folder import Chosen
+from rmqcore.engine.index.index_service import IndexService
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.recovery.index.compare import check_chains, compare_with_log
+from rmqcore.engine.recovery.index.log_look import LogLook
+from rmqcore.engine.recovery.index.signs import IndexDamage, find_signs
+from rmqcore.engine.recovery.scan import Progress
+from rmqcore.engine.recovery.thoroughness import IndexThoroughness
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What an open found in ``index/``.
+
+    Attributes
+    ----------
+    files : int
+        Files that stay.
+    removed_files : tuple of str
+        Files that go: perhaps not on disk when the store was not closed, or damaged, or newer than a damaged file.
+    damage : str or None
+        What was wrong with the first of them, or that keys are missing behind the last file.
+    compared_bytes : int
+        CommitLog bytes whose keys were compared with the entries.
+    index_from : int or None
+        CommitLog offset from which on messages are indexed again; None when the index has them all.
+    """
+
+    files: int = 0
+    removed_files: tuple[str, ...] = ()
+    damage: str | None = None
+    compared_bytes: int = 0
+    index_from: int | None = None
+
+    @property
+    def heals(self) -> bool:
+        """Whether something was wrong with the index, beyond files that a crash leaves unfinished."""
+        return self.damage is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values."""
+        return asdict(self)
+
+
+def find_damage(
+    files: Sequence[IndexFile],
+    commitlog: CommitLog,
+    config: MessageStoreConfig,
+    log_end: int,
+    how: IndexThoroughness,
+    progress: Progress | None = None,
+) -> tuple[IndexDamage | None, int]:
+    """Find the first file that is not what the log says; nothing is changed.
+
+    Returns
+    -------
+    (IndexDamage or None, int)
+        The second is how many bytes of log were compared.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    compared = 0
+    with LogLook(commitlog, log_end) as log:
+        damage = find_signs(
+            files, log, config, log_end, most_bytes=how.searched_bytes, behind=not how.resumes
+        )
+        if how.chains:
+            sound = files[: damage.number] if damage else files
+            found = check_chains(sound)
+            sound, damage = (files[: found.number], found) if found else (sound, damage)
+            found, compared = compare_with_log(
+                sound, log, config, log_end, most_bytes=how.compared_bytes, progress=progress
+            )
+            damage = found or damage
+    return damage, compared
+
+
+def plan_index(
+    chosen: Chosen,
+    commitlog: CommitLog,
+    config: MessageStoreConfig,
+    log_end: int,
+    how: IndexThoroughness,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Say what `heal_index` would do; nothing is changed.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    files = chosen.files
+    inside = next(
+        (n for n, file in enumerate(files) if file.native.end_phy_offset >= log_end), len(files)
+    )
+    damage, compared = find_damage(files[:inside], commitlog, config, log_end, how, progress)
+    kept = min(inside, damage.number) if damage else inside
+    gone = [file.name for file in files[kept:]] + chosen.rest
+    resume = max((file.native.end_phy_offset for file in files[:kept]), default=0)
+    again = how.resumes or gone or damage
+    return IndexReport(
+        files=kept,
+        removed_files=tuple(gone),
+        damage=damage.reason if damage else None,
+        compared_bytes=compared,
+        index_from=resume if again else None,
+    )
+
+
+def heal_index(
+    index: IndexService,
+    commitlog: CommitLog,
+    config: MessageStoreConfig,
+    log_end: int,
+    how: IndexThoroughness,
+    *,
+    clean_exit: bool,
+    index_msg_timestamp_ms: int,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Load the index of a store, and delete what is not to be believed; messages behind ``index.resume_offset`` are put again.
+
+    Parameters
+    ----------
+    index : IndexService
+        Not loaded yet.
+    commitlog : CommitLog
+        Recovered.
+    log_end : int
+        CommitLog offset behind the last record.
+    clean_exit : bool
+        There was no abort file. There is one now: an open that ends in here counts as a crash.
+    index_msg_timestamp_ms : int
+        Of the checkpoint.
+
+    Raises
+    ------
+    StoreFormatError
+        Files of another number of slots and entries than configured, and which numbers cannot be found out.
+    OSError
+        A file cannot be read, deleted or written.
+    """
+    chosen = index.load(clean=clean_exit, index_msg_timestamp_ms=index_msg_timestamp_ms)
+    gone = index.trim(log_end) + chosen.rest
+    damage, compared = None, 0
+    if index.writing:
+        damage, compared = find_damage(index.files, commitlog, config, log_end, how, progress)
+        if damage is not None:
+            gone = index.drop_from(damage.number) + gone
+        elif how.resumes:
+            index.resume_at_end()
+    return IndexReport(
+        files=len(index.files),
+        removed_files=tuple(gone),
+        damage=damage.reason if damage else None,
+        compared_bytes=compared,
+        index_from=index.resume_offset,
+    )

@@ -1,0 +1,221 @@
+"""Signs in the shape of index files, few bytes each, that something is wrong: sizes and headers, neighbours, the ends of the log.
+
+Every open looks for them. They find what is missing, short, exchanged or doubled, and headers that are not true; what is inside a
+file is compared by compare.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.layout import (
+    INDEX_ENTRY_PHYOFFSET,
+    index_file_size,
+)
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import MAX_OFFSET
+from rmqcore.disk.read_range import opened
+from rmqcore.engine.dispatch.dispatcher import Dispatcher, DispatchLog
+from rmqcore.engine.index.index_file import IndexFile
+
+LOOK_BYTES = 1 << 20
+"""A piece of the log in which a message with a key is looked for at once."""
+
+
+class ReadableLog(DispatchLog, Protocol):
+    """What the check of an index needs of a CommitLog."""
+
+    def view_at(self, phy_offset: int) -> MessageView | None:
+        """Give the message whose record starts at an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDamage:
+    """Where an index stops to be what the log says.
+
+    Attributes
+    ----------
+    number : int
+        The first file that is not to be believed, counted from the oldest; the number of files when only keys behind them are
+        missing.
+    reason : str
+    """
+
+    number: int
+    reason: str
+
+
+def find_signs(
+    files: Sequence[IndexFile],
+    log: ReadableLog,
+    config: MessageStoreConfig,
+    log_end: int,
+    *,
+    most_bytes: int = LOOK_BYTES,
+    behind: bool = True,
+) -> IndexDamage | None:
+    """Look at each file's header, its first and last entry and their records, and at what lies between two files.
+
+    Parameters
+    ----------
+    files : sequence of IndexFile
+        Oldest first, none with an entry at or behind `log_end`.
+    log : CommitLog
+    config : MessageStoreConfig
+    log_end : int
+        CommitLog offset behind the last record.
+    most_bytes : int
+        How much of the log is searched for a message with a key before the first file, between two files and behind the last one.
+    behind : bool
+        Search behind the last file.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    indexed, complete, believed = log.min_offset, -1, 0
+    for number, file in enumerate(files):
+        reason = _header_sign(file, complete if number else None)
+        if reason is None and file.found.index_count > 1:
+            reason = _end_sign(file, log, proven=places_proven(config))
+            begin = file.found.begin_phy_offset
+            if reason is None:
+                keyed = find_keyed(log, config, indexed, begin, most_bytes, after=complete)
+                if keyed is not None:
+                    # Files without an entry before this one go too: a lost header looks like theirs.
+                    return IndexDamage(believed, _missing(keyed))
+        if reason is not None:
+            return IndexDamage(number, f"index/{file.name}: {reason}")
+        complete = max(complete, file.found.end_phy_offset)
+        indexed = max(indexed, complete)
+        if file.found.index_count > 1:
+            believed = number + 1
+    if behind:
+        keyed = find_keyed(log, config, indexed, log_end, most_bytes, after=complete)
+        if keyed is not None:
+            return IndexDamage(believed, _missing(keyed))
+    return None
+
+
+def places_proven(config: MessageStoreConfig) -> bool:
+    """Whether a record in the log names its own place. Else recovery believes stale ones, and an entry may name any place."""
+    return config.check_commit_log_offset_on_recover
+
+
+def _missing(keyed: int) -> str:
+    return f"index: no file has the keys of the message at {keyed}"
+
+
+def _header_sign(file: IndexFile, end_before: int | None) -> str | None:
+    """What is wrong with a header; `end_before` is the end of the files before, None for the first one."""
+    header, capacity = file.found, file.native.capacity
+    if not 0 <= header.index_count <= capacity:
+        return f"indexCount is {header.index_count}, expected at most {capacity}"
+    if not 0 <= header.hash_slot_count <= max(header.index_count - 1, 0):
+        return f"hashSlotCount is {header.hash_slot_count} with {header.index_count - 1} entries"
+    begin, end = header.begin_phy_offset, header.end_phy_offset
+    if not 0 <= begin <= end:
+        return f"beginPhyOffset is {begin}, endPhyOffset {end}"
+    if header.index_count <= 1:
+        # The next file begins with the end of the file before, until it has an entry.
+        return (
+            None if begin == end and end_before in (None, end) else f"has no entry, ends at {end}"
+        )
+    if end_before is not None and begin < end_before:
+        return f"beginPhyOffset is {begin}, the file before ends at {end_before}"
+    return None
+
+
+def _end_sign(file: IndexFile, log: ReadableLog, *, proven: bool) -> str | None:
+    """What is wrong with the first or the last entry of a file, seen from the header and from the log."""
+    header = file.found
+    ends = (
+        ("first", 1, header.begin_phy_offset, header.begin_timestamp_ms),
+        ("last", header.index_count - 1, header.end_phy_offset, header.end_timestamp_ms),
+    )
+    with opened(file.path, os.O_RDONLY) as fd:
+        for which, index, phy_offset, store_timestamp_ms in ends:
+            pos = index_file_size(file.native.slot_count, index) + INDEX_ENTRY_PHYOFFSET
+            found = int.from_bytes(os.pread(fd, 8, pos), "big", signed=True)
+            if found != phy_offset:
+                return f"the {which} entry has phyOffset {found}, the header {phy_offset}"
+            if phy_offset < log.min_offset or not proven:
+                continue
+            view = log.view_at(phy_offset)
+            if view is None:
+                return f"no record starts at the {which} entry's phyOffset {phy_offset}"
+            if view.store_timestamp_ms != store_timestamp_ms:
+                return (
+                    f"the header has the time {store_timestamp_ms} for the {which} message, which was stored at "
+                    f"{view.store_timestamp_ms}"
+                )
+    return None
+
+
+# ---- between files ----------------------------------------------------------------------------------
+
+
+class NoQueues:
+    """Takes the place of the queues where a dispatcher feeds something else alone."""
+
+    def put_batch(
+        self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
+    ) -> None:
+        """Take nothing."""
+
+    def put_entry(self, *entry: Any) -> None:
+        """Take nothing."""
+
+
+class _FirstKey:
+    """Notes the first message with a key behind an offset."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.found: int | None = None
+
+    def put_batch(self, scan: ColumnScan, batch: Batch, from_phy_offset: int) -> None:  # noqa: ARG002
+        phy_offset = np.frombuffer(batch.buffer("phy_offset"), np.int64)
+        keys = np.diff(np.frombuffer(batch.buffer("key_hashes", "offsets"), np.int32))
+        rows = np.flatnonzero(
+            (keys > 0) & (phy_offset > self.after) & (phy_offset >= from_phy_offset)
+        )
+        if self.found is None and len(rows):
+            self.found = int(phy_offset[rows[0]])
+
+
+def find_keyed(
+    log: ReadableLog,
+    config: MessageStoreConfig,
+    begin: int,
+    end: int,
+    most_bytes: int,
+    *,
+    after: int,
+) -> int | None:
+    """Find the first message with a key in [begin, end) whose offset is above `after`; look at about `most_bytes`.
+
+    `begin` is the start of a record.
+    """
+    if begin >= end or not places_proven(config):
+        return None
+    view = log.view_at(begin) if begin <= after else None
+    if view is not None and begin + view.msg_size >= end:
+        return None  # as nearly always: nothing lies between the two
+    first = _FirstKey(after)
+    feed = Dispatcher(log, NoQueues(), first, config)
+    feed.cq_from, feed.index_from = MAX_OFFSET, begin
+    last = min(end, begin + most_bytes)
+    while first.found is None and feed.index_from < last:
+        if not feed.dispatch_once(min(last, feed.index_from + LOOK_BYTES)):
+            break
+    return None if first.found is None or first.found >= end else first.found

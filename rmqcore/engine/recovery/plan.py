@@ -1,0 +1,229 @@
+"""What a recovery will do, found by reading only.
+
+Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.engine.recovery import heal
+from rmqcore.engine.recovery.compare import LogCompare
+from rmqcore.engine.recovery.comparison import ComparedQueues, Comparer, Comparison
+from rmqcore.engine.recovery.cut import LogCut, find_cut
+from rmqcore.engine.recovery.scan import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    BLANK_LAST,
+    Progress,
+    RecoveryScan,
+    ScanResult,
+)
+from rmqcore.engine.recovery.start_file import Start, choose_start
+from rmqcore.errors import CommitLogMissingError
+
+
+class Queues(ComparedQueues, Protocol):
+    """What a plan needs of ConsumeQueues that are loaded and recovered."""
+
+    @property
+    def max_phy_offset(self) -> int:
+        """The greatest CommitLog offset behind a message that has an entry; -1 when no queue has an entry."""
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topics and queue ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """What `plan_recovery` found.
+
+    Attributes
+    ----------
+    clean_exit : bool
+        There was no abort file: the normal recovery, else the abnormal one.
+    start : Start or None
+        The file to begin with; None when the log has no files.
+    scan : ScanResult or None
+    min_phy_offset, end_phy_offset : int
+        Where the log begins and will end; -1 and 0 without files.
+    confirm_phy_offset : int
+        Start of the last sound record.
+    dispatch_from : int
+        Greatest end of a message that has a queue entry; -1 without any.
+    comparison : Comparison
+        What was compared with the queues, and which entries are missing or wrong.
+    cut : LogCut
+    truncated_queues : tuple of (str, int)
+        Queues with entries behind the end.
+    destroys_queues : bool
+        There is no CommitLog file, and the configuration says to go on without.
+    warnings : tuple of str
+    seconds : float
+        What finding all this took.
+    """
+
+    clean_exit: bool
+    start: Start | None
+    scan: ScanResult | None
+    min_phy_offset: int
+    end_phy_offset: int
+    confirm_phy_offset: int
+    dispatch_from: int
+    comparison: Comparison
+    cut: LogCut
+    truncated_queues: tuple[tuple[str, int], ...]
+    destroys_queues: bool
+    warnings: tuple[str, ...]
+    seconds: float
+
+    @property
+    def cut_bytes(self) -> int:
+        """Bytes of the log that are cut."""
+        return self.cut.cut_bytes
+
+    @property
+    def differing_entries(self) -> int:
+        """Queue entries that are missing or wrong."""
+        return self.comparison.differing_entries
+
+    @property
+    def loses_something(self) -> bool:
+        """Whether anything that somebody wrote is cut or missing."""
+        return bool(
+            self.cut_bytes or self.truncated_queues or self.destroys_queues or self.warnings
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values."""
+        plain = asdict(replace(self, comparison=Comparison()))
+        del plain["comparison"]
+        return {**plain, **self.comparison.as_dict(), "cut_bytes": self.cut_bytes}
+
+
+def plan_recovery(
+    commitlog: heal.Log,
+    queues: Queues,
+    checkpoint: StoreCheckpoint,
+    config: MessageStoreConfig,
+    *,
+    clean_exit: bool,
+    progress: Progress | None = None,
+) -> RecoveryPlan:
+    """Find where the log ends and what has to be done; nothing is written or mapped.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+        Loaded.
+    queues : ConsumeQueues
+        Loaded and recovered.
+    checkpoint : StoreCheckpoint
+    clean_exit : bool
+        There is no abort file.
+    progress : callable, optional
+        Called with (bytes done, bytes at most).
+
+    Raises
+    ------
+    CommitLogMissingError
+        There are queues with messages and no CommitLog file at all.
+    OSError
+        A file cannot be read.
+    """
+    began = time.perf_counter()
+    files, file_size = commitlog.files.files, commitlog.file_size
+    dispatch_from = queues.max_phy_offset
+    if not files:
+        return _plan_without_log(queues, dispatch_from, config, clean_exit, began)
+    start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
+    comparer = Comparer(commitlog, queues, config)
+    rows = ColumnScan(
+        LogCompare.columns,
+        delay_levels=commitlog.delay_levels,
+        batch_rows=BATCH_ROWS,
+        batch_bytes=BATCH_BYTES,
+    )
+    found = RecoveryScan(
+        files, file_size, config, rows, comparer.add, progress, watch=comparer.compare.watch
+    ).run(start.number)
+    end = found.end_phy_offset
+    comparison = comparer.finish(found.start_phy_offset, end, clean_exit=clean_exit)
+    return RecoveryPlan(
+        clean_exit=clean_exit,
+        start=start,
+        scan=found,
+        min_phy_offset=files[0].file_from_offset,
+        end_phy_offset=end,
+        confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
+        dispatch_from=dispatch_from,
+        comparison=comparison,
+        cut=find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST),
+        truncated_queues=_queues_behind(queues, end),
+        destroys_queues=False,
+        warnings=tuple(missing_files(files, file_size)),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _plan_without_log(
+    queues: Queues, dispatch_from: int, config: MessageStoreConfig, clean_exit: bool, began: float
+) -> RecoveryPlan:
+    known = tuple(queues.queues())
+    if dispatch_from > 0 and not config.recover_without_commit_log:
+        raise CommitLogMissingError(
+            f"there is no CommitLog file, but {len(known)} consume queues know messages up to CommitLog offset "
+            f"{dispatch_from}"
+        )
+    nothing = LogCut(None, (), ())
+    return RecoveryPlan(
+        clean_exit=clean_exit,
+        start=None,
+        scan=None,
+        min_phy_offset=-1,
+        end_phy_offset=0,
+        confirm_phy_offset=0,
+        dispatch_from=dispatch_from,
+        comparison=Comparison(),
+        cut=nothing,
+        truncated_queues=known if dispatch_from > 0 else (),
+        destroys_queues=bool(known),
+        warnings=(),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ...]:
+    """Queues that know messages behind the end of the log."""
+    if queues.max_phy_offset <= end_offset:
+        return ()
+    found = ((place, queues.find(*place)) for place in queues.queues())
+    return tuple(
+        place for place, queue in found if queue is not None and queue.max_phy_offset > end_offset
+    )
+
+
+def missing_files(files: Sequence[MappedFile], file_size: int) -> list[str]:
+    """Say which files are missing between the first and the last one.
+
+    As in Java the log goes on behind them with its offsets unchanged; what they held cannot be read.
+    """
+    found = []
+    for one, other in pairwise(files):
+        expected = one.file_from_offset + file_size
+        if other.file_from_offset > expected:
+            size = other.file_from_offset - expected
+            found.append(
+                f"{Path(other.path).parent}: files are missing between offsets {expected} and "
+                f"{other.file_from_offset} ({size} bytes); messages there cannot be read"
+            )
+    return found

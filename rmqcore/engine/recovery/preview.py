@@ -1,0 +1,61 @@
+"""What opening a store would do to it, found without its lock and only by reading."""
+
+from __future__ import annotations
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.abort import AbortFile
+from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.index.index_service import IndexService
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
+from rmqcore.engine.recovery.index.heal import IndexReport, plan_index
+from rmqcore.engine.recovery.plan import RecoveryPlan, plan_recovery
+from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
+
+
+def preview_recovery(
+    paths: StorePaths, config: MessageStoreConfig, mode: RecoverMode = NORMAL
+) -> tuple[RecoveryPlan, IndexReport]:
+    """Plan the recovery of a store without its lock, only by reading.
+
+    While another process writes the store, the plan is that of a moment: what an open would do after a kill at that moment.
+
+    Returns
+    -------
+    (RecoveryPlan, IndexReport)
+        What would be done to log and queues, and to the index.
+
+    Raises
+    ------
+    StoreFormatError
+        Files of another size than configured.
+    CommitLogMissingError
+        There are queues with messages and no CommitLog file at all.
+    OSError
+        A file cannot be read.
+    """
+    clean_exit = not AbortFile(paths.abort).exists
+    settings, trusted = mode.queues(config, clean_exit=clean_exit)
+    checkpoint = CheckpointFile(paths.checkpoint).values
+    commitlog = CommitLog(paths, config, on_failure=lambda _: None)
+    commitlog.load()
+    queues = ConsumeQueues(paths, config)
+    index = IndexService(paths, config, on_full=lambda _: None)
+    try:
+        queues.load()
+        queues.recover()
+        plan = plan_recovery(
+            commitlog, queues, checkpoint, settings, clean_exit=trusted, progress=mode.progress
+        )
+        chosen = index.choose(
+            clean=clean_exit, index_msg_timestamp_ms=checkpoint.index_msg_timestamp_ms
+        )
+        if not index.writing:
+            return plan, IndexReport(files=len(chosen.files), removed_files=tuple(chosen.rest))
+        how = mode.index(config, clean_exit=clean_exit)
+        end = plan.end_phy_offset
+        return plan, plan_index(chosen, commitlog, config, end, how, mode.progress)
+    finally:
+        queues.close()
+        commitlog.release()

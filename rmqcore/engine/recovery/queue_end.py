@@ -1,0 +1,101 @@
+"""Where queues end by the records that a recovery compared.
+
+QUEUEOFFSET has no checksum. The last record of a queue says where the queue ends, so a bit that flipped there could ask for
+millions of entries: an end counts only where the log has room for the messages before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView
+from typing import Protocol
+
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore._native.queues.queue_compare import SeenQueue
+from rmqcore.disk.queue_files import Entries
+from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX
+from rmqcore.engine.recovery.compare import Place
+
+
+class EndQueues(Protocol):
+    """What is asked of ConsumeQueues."""
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Give a queue; None when the store does not have it."""
+
+    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
+        """Give the entries at places, zeros where there are none."""
+
+
+class QueueEnds:
+    """The ends of queues; `log_min` is where the log begins, and numbers leap by at most `most_places`, if they do."""
+
+    def __init__(self, queues: EndQueues, log_min: int, most_places: int) -> None:
+        self.newest: dict[Place, int] = {}
+        """The start of the newest file with a record of the queue."""
+        self._queues = queues
+        self._log_min = log_min
+        self._most_places = most_places
+        self._seen: dict[Place, list[tuple[int, SeenQueue]]] = {}  # in the two newest files
+
+    def note(self, start: int, seen: SeenQueue) -> None:
+        """Note what the records of a file say of a queue."""
+        place = seen.topic, seen.queue_id
+        found = self._seen.setdefault(place, [])
+        found.append((start, seen))
+        found.sort(key=lambda one: -one[0])
+        del found[2:]
+        self.newest[place] = found[0][0]
+
+    def places(self) -> KeysView[Place]:
+        """The queues that were noted."""
+        return self.newest.keys()
+
+    def end(self, place: Place) -> int | None:
+        """The queue offset behind a queue's last record; None where only damaged numbers say it, and the queue's files know."""
+        queue = self._queues.find(*place)
+        has_files = queue is not None and queue.last_file >= 0
+        runs = [seen for _, seen in self._seen[place]]
+        for seen, before in zip(runs, [*runs[1:], None], strict=True):
+            goes_back = before.last if before is not None else -1
+            for end in sorted(self._said(seen), key=lambda end: end <= goes_back):
+                if has_files:
+                    assert queue is not None
+                    known, phy_offset = queue.max_offset, queue.max_phy_offset
+                elif before is not None:
+                    known, phy_offset = before.last + 1, before.last_end
+                else:
+                    return end
+                if not 0 <= phy_offset <= seen.last_end:
+                    phy_offset = self._log_min
+                room = (seen.last_end - phy_offset) // least_size(place)
+                leaps = seen.since > 1 and end == seen.last + 1 and end - known <= self._most_places
+                if end - known <= room or leaps:
+                    return end
+            if has_files:
+                return None
+        return None
+
+    def _said(self, seen: SeenQueue) -> Iterator[int]:
+        """The ends that records say, the most probable first.
+
+        A last record that alone goes back has a damaged number, unless the queue has its entry there, or has no file and begins
+        anew at 0.
+        """
+        alone = seen.backs > 0 and seen.since == 1
+        if alone and not self._is_there(seen):
+            yield seen.prev_last + 1
+        yield seen.last + 1
+
+    def _is_there(self, seen: SeenQueue) -> bool:
+        entry = self._queues.read_places(seen.topic, seen.queue_id, seen.last, 1)[0]
+        if int(entry["phy_offset"]) == seen.first_phy and int(entry["msg_size"]) > 0:
+            return True
+        queue = self._queues.find(seen.topic, seen.queue_id)
+        return seen.last == 0 and (queue is None or queue.first_file < 0)
+
+
+def least_size(place: Place) -> int:
+    """So many bytes of the log a message of the queue takes at least; a light queue's a name and a number in a record."""
+    topic = place[0]
+    return len(topic.encode()) + 3 if topic.startswith(LMQ_PREFIX) else REC_MIN_SIZE_V1

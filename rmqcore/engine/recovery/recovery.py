@@ -1,0 +1,239 @@
+"""Recovery: a store's log, queues and checkpoint brought to one consistent state when it is opened.
+
+`plan_recovery` (plan.py) finds by reading what has to be done; `apply_recovery` does it, in this order:
+
+1. Records whose queue entries are missing or wrong get them, each at the place that its QUEUEOFFSET names (`heal`). Java
+   appends the records from some file on to the ends of their queues: behind missing entries that is a wrong place.
+2. Each queue ends behind its last record: entries behind it are taken away, and what lies behind the ends is zeroed. Places
+   before it for which the log has no record get fillers.
+3. Log and queues are synced.
+4. The checkpoint is set to how much is on disk now, and synced.
+5. Bytes behind the end of the log are copied or moved to ``cut/``; then the tail of the last file is overwritten with zeros,
+   and later files are deleted.
+6. In memory: the minimum offset of each queue, and the queue offset of its next message.
+
+After a kill between any two of these, the next open comes to the same end: records that were sound stay sound; entries that
+are right are not written again; the checkpoint names the last sound record, so the scan begins in no file behind it; and step 5
+goes on where it ended.
+
+Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally,
+ConsumeQueueStore#recoverOffsetTable.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.log.mapped_files import find_mapped_files
+from rmqcore.engine.queues.queue_places import Fits
+from rmqcore.engine.recovery import heal
+from rmqcore.engine.recovery.compare import Place
+from rmqcore.engine.recovery.cut import take_out
+from rmqcore.engine.recovery.file_scan import LostBytes
+from rmqcore.engine.recovery.plan import Queues, RecoveryPlan, plan_recovery
+from rmqcore.engine.recovery.report import RecoveryReport, report_of
+from rmqcore.engine.recovery.scan import Progress
+from rmqcore.engine.recovery.sync import sync_log, sync_queues
+
+__all__ = [
+    "RecoveryPlan",
+    "RecoveryReport",
+    "apply_recovery",
+    "plan_recovery",
+    "recover",
+]
+
+
+class RecoveredQueues(Queues, Protocol):
+    """The methods of ConsumeQueues that a recovery needs."""
+
+    def settle(
+        self,
+        ends: Mapping[Place, int],
+        fill: Mapping[Place, int],
+        known_from: int,
+        log_min: int,
+        log_end: int,
+        fits: Fits,
+    ) -> tuple[int, int]:
+        """Let the queues end where the log says; answer how many entries were taken away and how many fillers written."""
+
+    def sync_places(self) -> None:
+        """Sync the entries that were written at places."""
+
+    def destroy_all(self) -> None:
+        """Delete all queues."""
+
+    def correct_min_offsets(self, min_phy_offset: int) -> None:
+        """Find each queue's first entry whose message is still in the log."""
+
+    def flush(self, least_pages: int = 0) -> bool:
+        """Sync the entries that were written; answer whether everything in the file system was synced with them."""
+
+
+def recover(
+    paths: StorePaths,
+    config: MessageStoreConfig,
+    commitlog: CommitLog,
+    queues: RecoveredQueues,
+    checkpoint: CheckpointFile,
+    *,
+    clean_exit: bool,
+    progress: Progress | None = None,
+) -> RecoveryReport:
+    """Plan a recovery and apply the plan; the store's lock is held.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+        Loaded. After the recovery its `begin` may be called with the report's ``end_phy_offset``.
+    queues : ConsumeQueues
+        Loaded and recovered.
+    clean_exit : bool
+        There was no abort file.
+
+    Raises
+    ------
+    CommitLogMissingError
+        There are queues with messages and no CommitLog file at all.
+    OSError
+        A file cannot be read or written; the next open goes on where this one ended.
+    """
+    plan = plan_recovery(
+        commitlog, queues, checkpoint.values, config, clean_exit=clean_exit, progress=progress
+    )
+    return apply_recovery(plan, paths, config, commitlog, queues, checkpoint)
+
+
+def apply_recovery(
+    plan: RecoveryPlan,
+    paths: StorePaths,
+    config: MessageStoreConfig,
+    commitlog: CommitLog,
+    queues: RecoveredQueues,
+    checkpoint: CheckpointFile,
+) -> RecoveryReport:
+    """Do what a plan says, in the order that the module's docstring gives with what a crash leaves."""
+    began = time.perf_counter()
+    if plan.destroys_queues:
+        queues.destroy_all()
+    healed, (truncated, filled) = heal.HealResult(), (0, 0)
+    if plan.scan is not None:
+        healed = _heal(plan, config, commitlog, queues)
+        truncated, filled = _settle(plan, healed, commitlog, queues)
+    _sync(plan, paths, commitlog, queues)
+    _set_checkpoint(plan, checkpoint)
+    cut_folder = paths.root / "cut"
+    cut_files = take_out(plan.cut, cut_folder)
+    _drop_files(paths, config, commitlog, plan)
+    queues.correct_min_offsets(plan.min_phy_offset)
+    known = queues.queues()
+    for topic, queue_id in known:
+        queue = queues.find(topic, queue_id)
+        assert queue is not None
+        commitlog.set_next_queue_offset(topic, queue_id, queue.max_offset)
+    return report_of(
+        plan,
+        cut_path=os.fspath(cut_folder) if cut_files else None,
+        cut_files=cut_files,
+        healed=healed,
+        filled_entries=filled,
+        truncated_entries=truncated,
+        queues=len(known),
+        apply_seconds=time.perf_counter() - began,
+    )
+
+
+def _heal(
+    plan: RecoveryPlan, config: MessageStoreConfig, commitlog: CommitLog, queues: RecoveredQueues
+) -> heal.HealResult:
+    """Write the entries that the plan found missing or wrong, the newest file's first."""
+
+    def end_of(place: Place) -> int | None:
+        end = plan.comparison.end_of(place)
+        if end is None:
+            queue = queues.find(*place)
+            end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
+        return end
+
+    healer = heal.Healer(commitlog, queues, config, plan.end_phy_offset, ends=end_of)
+    for file in reversed(commitlog.files.files):
+        if file.file_from_offset in plan.comparison.differing:
+            healer.heal_file(file, differs=True)
+    return healer.result
+
+
+def _settle(
+    plan: RecoveryPlan,
+    healed: heal.HealResult,
+    commitlog: CommitLog,
+    queues: RecoveredQueues,
+) -> tuple[int, int]:
+    """Let the queues end where the log says; answer how many entries were taken away and how many fillers written.
+
+    An entry whose record is lost stays, as in Java: its queue offset was given away and must not be given to another message.
+    """
+    found, log_end = plan.comparison, plan.end_phy_offset
+    starts = [file.file_from_offset for file in commitlog.files.files]
+    lost = LostBytes(starts, commitlog.file_size, found.damage)
+
+    def fits(queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
+        begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
+        if starts[0] <= begin < begin + size <= log_end and begin in lost:
+            return True
+        return heal.names_queue(commitlog, log_end, queues, queue, queue_offset, entry)
+
+    fill = {**healed.lowest, **dict.fromkeys(found.file_ends, 0)}
+    return queues.settle(found.ends, fill, found.compared_from, starts[0], log_end, fits)
+
+
+def _sync(
+    plan: RecoveryPlan, paths: StorePaths, commitlog: CommitLog, queues: RecoveredQueues
+) -> None:
+    everything = queues.flush(0)
+    queues.sync_places()
+    if plan.clean_exit or plan.scan is None:
+        return
+    begin = plan.scan.start_phy_offset
+    sync_log(commitlog.files.files, begin, plan.end_phy_offset)
+    if not everything:
+        sync_queues(paths, queues.queues(), begin)
+
+
+def _set_checkpoint(plan: RecoveryPlan, checkpoint: CheckpointFile) -> None:
+    """Let the checkpoint say how much is on disk now: never more, even when it said more before."""
+    before = checkpoint.values
+    values = {
+        "confirm_phy_offset": plan.confirm_phy_offset,
+        "master_flushed_offset": max(0, min(before.master_flushed_offset, plan.end_phy_offset)),
+    }
+    if plan.scan is not None and plan.scan.records:
+        values["logics_physical_offset"] = plan.scan.last_phy_offset
+        values["logics_msg_timestamp_ms"] = plan.scan.last_store_timestamp_ms
+        values["physic_msg_timestamp_ms"] = plan.scan.last_store_timestamp_ms
+    else:
+        last = max(0, plan.end_phy_offset - 1)
+        values["logics_physical_offset"] = max(0, min(before.logics_physical_offset, last))
+    checkpoint.update(**values)
+    if checkpoint.values != before:
+        checkpoint.flush()
+
+
+def _drop_files(
+    paths: StorePaths, config: MessageStoreConfig, commitlog: CommitLog, plan: RecoveryPlan
+) -> None:
+    """Forget the files behind the end of the log, and delete a last file of no bytes, as Java does."""
+    gone = {*plan.cut.unused, *(part.path for part in plan.cut.later)}
+    commitlog.files.replace(file for file in commitlog.files.files if file.path not in gone)
+    for path in find_mapped_files(paths.commitlogs, config.mapped_file_size_commit_log)[1]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,158 @@
+"""What a recovery did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rmqcore.engine.recovery.heal import HealResult
+from rmqcore.engine.recovery.index.heal import IndexReport
+from rmqcore.engine.recovery.plan import RecoveryPlan
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What was scanned, cut and made right when a store was opened.
+
+    Attributes
+    ----------
+    clean_exit : bool
+        There was no abort file.
+    start_phy_offset : int
+        Where reading began, the start of a file.
+    start_reason : str
+    scanned_records, scanned_bytes : int
+    stop_reason : str
+        What was at the end of the log: why nothing behind it is believed.
+    min_phy_offset, end_phy_offset, confirm_phy_offset : int
+        Of the log; the last is the start of its last record.
+    cut_bytes : int
+        Bytes behind the end, up to the last in each file that was not zero; 0 when nothing was cut.
+    cut_path : str or None
+        The folder in which they are now.
+    cut_files : tuple of str
+    removed_files : tuple of str
+        Files that had been made ahead and held nothing.
+    compared_records, compared_bytes : int
+        Records that were compared with their queue entries (those in light queues count too), and how much of the log that was.
+    compared_from : int
+        From this CommitLog offset on everything was compared.
+    differing_entries, healed_entries : int
+        Queue entries that were missing or wrong, and how many were made right. Fewer, where another record has the same place.
+    healed_queues : tuple of (str, int, int)
+        Topic, queue id and number of entries of the queues that were made right.
+    heal_reasons : tuple of str
+        What the queues' own files showed to be missing or wrong.
+    filled_entries : int
+        Fillers written to places for which the log has no record.
+    refused_records : int
+        Records that no queue takes: their queue offset is damaged.
+    passed_over : tuple of (int, int)
+        Parts of the log before the scan without sound records.
+    truncated_entries : int
+        Queue entries behind the last record of their queue, taken away.
+    queues : int
+    warnings : tuple of str
+    plan_seconds, apply_seconds : float
+    index : IndexReport
+        What was found in ``index/``, and what is indexed again.
+    """
+
+    clean_exit: bool
+    start_phy_offset: int
+    start_reason: str
+    scanned_records: int
+    scanned_bytes: int
+    stop_reason: str
+    min_phy_offset: int
+    end_phy_offset: int
+    confirm_phy_offset: int
+    cut_bytes: int
+    cut_path: str | None
+    cut_files: tuple[str, ...]
+    removed_files: tuple[str, ...]
+    compared_records: int
+    compared_bytes: int
+    compared_from: int
+    differing_entries: int
+    healed_entries: int
+    healed_queues: tuple[tuple[str, int, int], ...]
+    heal_reasons: tuple[str, ...]
+    filled_entries: int
+    refused_records: int
+    passed_over: tuple[tuple[int, int], ...]
+    truncated_entries: int
+    queues: int
+    warnings: tuple[str, ...]
+    plan_seconds: float
+    apply_seconds: float
+    index: IndexReport = field(default_factory=IndexReport)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        kind = "normal" if self.clean_exit else "abnormal"
+        scanned = f"{self.scanned_records} records, {self.scanned_bytes} bytes"
+        lines = [
+            f"{kind} recovery from {self.start_phy_offset} ({self.start_reason}): {scanned}",
+            f"the log ends at {self.end_phy_offset}: {self.stop_reason}",
+        ]
+        if self.cut_bytes:
+            lines.append(f"cut {self.cut_bytes} bytes, kept in {', '.join(self.cut_files)}")
+        if self.healed_entries or self.filled_entries or self.truncated_entries:
+            lines.append(
+                f"queues: {self.healed_entries} entries made right in {len(self.healed_queues)} queues, "
+                f"{self.filled_entries} places filled, {self.truncated_entries} entries taken away"
+            )
+        if self.index.damage:
+            lines.append(
+                f"index: {self.index.damage}; messages from {self.index.index_from} on are indexed again"
+            )
+        return "\n".join([*lines, *self.heal_reasons, *self.warnings])
+
+
+def report_of(
+    plan: RecoveryPlan,
+    *,
+    cut_path: str | None,
+    cut_files: tuple[str, ...],
+    healed: HealResult,
+    filled_entries: int,
+    truncated_entries: int,
+    queues: int,
+    apply_seconds: float,
+) -> RecoveryReport:
+    """Put a plan and what came of it together."""
+    scan, found = plan.scan, plan.comparison
+    return RecoveryReport(
+        clean_exit=plan.clean_exit,
+        start_phy_offset=scan.start_phy_offset if scan else 0,
+        start_reason=plan.start.reason if plan.start else "there is no CommitLog file",
+        scanned_records=scan.records if scan else 0,
+        scanned_bytes=scan.record_bytes if scan else 0,
+        stop_reason=str(scan.stop) if scan else "there is no CommitLog file",
+        min_phy_offset=plan.min_phy_offset,
+        end_phy_offset=plan.end_phy_offset,
+        confirm_phy_offset=plan.confirm_phy_offset,
+        cut_bytes=plan.cut_bytes,
+        cut_path=cut_path,
+        cut_files=cut_files,
+        removed_files=plan.cut.unused,
+        compared_records=found.compared_records,
+        compared_bytes=found.compared_bytes,
+        compared_from=found.compared_from,
+        differing_entries=found.differing_entries,
+        healed_entries=healed.healed_entries,
+        healed_queues=tuple((*place, count) for place, count in sorted(healed.queues.items())),
+        heal_reasons=tuple(found.reasons),
+        filled_entries=filled_entries,
+        refused_records=found.refused_records,
+        passed_over=tuple((one.start_phy_offset, one.end_phy_offset) for one in found.damage),
+        truncated_entries=truncated_entries,
+        queues=queues,
+        warnings=plan.warnings,
+        plan_seconds=plan.seconds,
+        apply_seconds=apply_seconds,
+    )

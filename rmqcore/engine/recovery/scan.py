@@ -1,0 +1,211 @@
+"""The scan of a recovery: records in order from a file's start to the first place that is none.
+
+Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #recoverAbnormally, #checkMessageAndReturnSize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.scan import places, scan
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.log_window import WholeFile, what_is_wrong
+
+Progress = Callable[[int, int], object]
+BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
+
+NOTHING_MORE, BLANK_LAST, BAD_RECORD = "nothing more", "blank", "record"
+"""Why a scan ends: nothing was written there; a BLANK ends the last file; the bytes there are no sound record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStop:
+    """Where a scan ended and why.
+
+    Attributes
+    ----------
+    reason : str
+        ``nothing more``, ``blank`` (a BLANK ends the last file) or ``record`` (no sound record).
+    field, expected, found : object
+        What is wrong with the record there.
+    """
+
+    path: str
+    phy_offset: int
+    reason: str
+    field: str = ""
+    expected: object = None
+    found: object = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.reason == NOTHING_MORE:
+            return "nothing was written behind it"
+        if self.reason == BLANK_LAST:
+            return "the last file is full"
+        return f"{self.field} is {self.found}, expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """What a scan went over.
+
+    Attributes
+    ----------
+    start_phy_offset, end_phy_offset : int
+        From the first file's start to behind the last sound record (before a BLANK that ends the last file).
+    last_phy_offset, last_store_timestamp_ms : int
+        Start and store time of the last record; -1 without any.
+    records, record_bytes : int
+    """
+
+    start_phy_offset: int
+    end_phy_offset: int
+    last_phy_offset: int
+    last_store_timestamp_ms: int
+    records: int
+    record_bytes: int
+    stop: ScanStop
+
+
+class RecoveryScan:
+    """One scan with the checks that the configuration asks for.
+
+    Parameters
+    ----------
+    files : sequence of MappedFile
+        Ascending; their bytes are read, not mapped.
+    file_size : int
+    config : MessageStoreConfig
+        ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
+    rows : ColumnScan
+        Fills the batches; ``msg_size`` and ``store_timestamp_ms`` are among their columns.
+    on_batch : callable
+        Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without a gap.
+    watch : callable, optional
+        Called with ``(buf, begin, end)`` before the records of ``buf[begin:end]`` are in a batch.
+    progress : callable, optional
+        Called with (bytes done, bytes at most).
+
+    Notes
+    -----
+    A BLANK ends its file whatever its size says, as in Java, as long as that does not go past the file.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[MappedFile],
+        file_size: int,
+        config: MessageStoreConfig,
+        rows: ColumnScan,
+        on_batch: Callable[[ColumnScan, Batch, int], object],
+        progress: Progress | None = None,
+        *,
+        watch: Callable[[Any, int, int], object] | None = None,
+    ) -> None:
+        self._files = files
+        self._file_size = file_size
+        self._check_place = config.check_commit_log_offset_on_recover
+        self._check_prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
+        self._check_crc = config.check_crc_on_recover and not config.force_verify_prop_crc
+        self._scan = rows
+        self._watch = watch
+        self._on_batch = on_batch
+        self._progress = progress
+        self._last_phy_offset = self._last_store_timestamp_ms = -1
+        self._records = self._record_bytes = 0
+
+    def run(self, first: int) -> ScanResult:
+        """Scan from the start of ``files[first]`` on."""
+        start = self._files[first].file_from_offset
+        stop = ScanStop("", start, NOTHING_MORE)
+        for number, file in enumerate(self._files[first:], first):
+            stop = self._scan_file(file, last=number + 1 == len(self._files))
+            if self._progress is not None:
+                done = (number + 1 - first) * self._file_size
+                self._progress(done, (len(self._files) - first) * self._file_size)
+            if stop.reason:
+                break
+        return ScanResult(
+            start,
+            stop.phy_offset,
+            self._last_phy_offset,
+            self._last_store_timestamp_ms,
+            self._records,
+            self._record_bytes,
+            stop,
+        )
+
+    def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
+        """Scan one file; the answer has no reason when the next file goes on."""
+        with WholeFile(file.path, self._file_size) as source:
+            window = source.window(file.file_from_offset)
+            pos = batch_pos = 0
+            while True:
+                place = window.feed(self._feed, pos)
+                pos = place.pos
+                if place.code == scan.END:
+                    continue
+                end = file.file_from_offset + pos
+                self._take(file.file_from_offset + batch_pos, end)
+                batch_pos = pos
+                if place.code == scan.FULL:
+                    continue
+                if place.is_blank and not _goes_past_file(place):
+                    return ScanStop(file.path, end, BLANK_LAST if last else "")
+                if place.code == places.ZERO:
+                    return ScanStop(file.path, end, NOTHING_MORE)
+                return ScanStop(file.path, end, BAD_RECORD, *what_is_wrong(place))
+
+    def _feed(self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int) -> Place:
+        """Scan a window from `pos` on with the checks that are asked for."""
+        bad: tuple[int, int, int] | None = None
+        if self._check_prop_crc:
+            _, _, first = places.prop_crc_failures(buf, pos, length, 1, required=True)
+            if first:
+                bad = first[0]
+                length = bad[0]
+        place = self._scan.feed(
+            buf,
+            length,
+            pos,
+            phy_offset,
+            end_offset,
+            check_place=self._check_place,
+            check_crc=self._check_crc,
+        )
+        if self._watch is not None:
+            self._watch(buf, pos, place.pos)
+        if bad is not None and place.code == scan.END and place.pos == length:
+            return Place(length, places.PROPCRC, found=bad[2], expected=bad[1])
+        return place
+
+    def _take(self, begin: int, end: int) -> None:
+        """Give `on_batch` what the scan gathered: the records of [begin, end)."""
+        rows = self._scan.pending_rows
+        if rows == 0:
+            return
+        batch = self._scan.take()
+        sizes = np.frombuffer(batch.buffer("msg_size"), np.int32)
+        times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
+        self._records += rows
+        self._record_bytes += end - begin
+        self._last_phy_offset = end - int(sizes[-1])
+        self._last_store_timestamp_ms = int(times[-1])
+        self._on_batch(self._scan, batch, begin)
+
+
+def _goes_past_file(blank: Place) -> bool:
+    """Whether a BLANK's size is more than what is left of its file."""
+    return blank.code == places.BLANKSIZE and blank.found > blank.expected

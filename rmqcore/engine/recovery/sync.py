@@ -1,0 +1,60 @@
+"""Bringing to disk what a process that died had written but not synced.
+
+After a recovery the checkpoint says that log and queues are on disk up to the end. What the dead process wrote is in the page
+cache at least, and only a sync makes that true: later syncs of the open store cover what it writes itself, and a power cut
+then must not take entries that the next recovery would not look for.
+
+Java does not do this: it takes what it has read for flushed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory
+from rmqcore.disk.paths import StorePaths, parse_file_name
+
+
+def sync_log(files: Sequence[MappedFile], begin: int, end: int) -> None:
+    """Sync the files with bytes of [begin, end) of the log, and their names."""
+    synced = [
+        file
+        for file in files
+        if file.file_from_offset < end and file.file_from_offset + file.file_size > begin
+    ]
+    for file in synced:
+        _sync_file(file.path)
+    for folder in {Path(file.path).parent for file in synced}:
+        sync_directory(folder)
+
+
+def sync_queues(paths: StorePaths, queues: Iterable[tuple[str, int]], from_phy_offset: int) -> None:
+    """Sync queue files with entries of messages from `from_phy_offset` on, and their names.
+
+    Of each queue that is its last file, and those before it back to the first one that begins with an older message.
+    """
+    folders: set[Path] = set()
+    for topic, queue_id in queues:
+        folder = paths.queue(topic, queue_id)
+        with suppress(FileNotFoundError):
+            names = [name for name in os.listdir(folder) if parse_file_name(name) is not None]
+            for name in sorted(names, reverse=True):
+                if _sync_file(os.path.join(folder, name)) < from_phy_offset:
+                    break
+            folders |= {folder, folder.parent, folder.parent.parent}
+    for folder in folders:
+        sync_directory(folder)
+
+
+def _sync_file(path: str) -> int:
+    """Sync a file; answers the long at its start, which in a queue is the first entry's CommitLog offset."""
+    fd = os.open(path, os.O_RDONLY | CLOEXEC)
+    try:
+        sync_data(fd)
+        return int.from_bytes(os.pread(fd, 8, 0), "big", signed=True)
+    finally:
+        os.close(fd)

@@ -1,0 +1,83 @@
+"""How much of a store a recovery reads: what a clean exit, a crash and the caller ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import MAX_OFFSET
+from rmqcore.engine.recovery.index.signs import LOOK_BYTES
+from rmqcore.engine.recovery.scan import Progress
+
+MODES = ("normal", "deep")
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverMode:
+    """What the caller of an open asks for.
+
+    Attributes
+    ----------
+    deep : bool
+        All queues and all index files are compared with the whole log, whatever the last exit was.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) of each part of the work.
+    """
+
+    deep: bool = False
+    progress: Progress | None = None
+
+    @classmethod
+    def named(cls, name: str, progress: Progress | None = None) -> RecoverMode:
+        """Give the mode of a name.
+
+        Raises
+        ------
+        ValueError
+            Another name than "normal" and "deep".
+        """
+        if name not in MODES:
+            raise ValueError(f"recover: expected one of {', '.join(MODES)}, got {name!r}")
+        return cls(name == "deep", progress)
+
+    def queues(
+        self, config: MessageStoreConfig, *, clean_exit: bool
+    ) -> tuple[MessageStoreConfig, bool]:
+        """Give the settings for log and queues, and whether they count as cleanly closed, which a deep one never believes."""
+        if not self.deep:
+            return config, clean_exit
+        return config.changed(recover_check_bytes=MAX_OFFSET), False
+
+    def index(self, config: MessageStoreConfig, *, clean_exit: bool) -> IndexThoroughness:
+        """Give how much of the index is looked at."""
+        if self.deep:
+            return IndexThoroughness(True, MAX_OFFSET, MAX_OFFSET, resumes=True)
+        if clean_exit:
+            return IndexThoroughness(False, 0, LOOK_BYTES, resumes=False)
+        most = config.recover_check_bytes
+        return IndexThoroughness(True, most, max(most, LOOK_BYTES), resumes=True)
+
+
+NORMAL = RecoverMode()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexThoroughness:
+    """How much of the index is looked at.
+
+    Attributes
+    ----------
+    chains : bool
+        Every entry and slot, not only the signs of shape.
+    compared_bytes : int
+        So many of the newest bytes of the indexed log are compared.
+    searched_bytes : int
+        So many bytes of log are searched for a message with a key, where files do not follow each other.
+    resumes : bool
+        Keys of the newest messages are put again in any case.
+    """
+
+    chains: bool
+    compared_bytes: int
+    searched_bytes: int
+    resumes: bool

@@ -1,0 +1,123 @@
+"""Light message queues (LMQ): one record that several queues point at.
+
+A message with the property INNER_MULTI_DISPATCH, a comma list of queue names, gets the offset it has in each light queue as
+INNER_MULTI_QUEUE_OFFSET; the dispatch writes an entry into each of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from rmqcore._native.put.message import Message
+from rmqcore._native.put.message_fill import encoded_size
+from rmqcore._native.put.put_result import PutResult, refused_result
+from rmqcore.codec import java_hash
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.queue_shape import SCHEDULE_TOPIC
+from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, WITHOUT, java_split
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.status import PutMessageStatus
+from rmqcore.sysflag import has_queue_entry
+
+INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+MAP_CAPACITY = 128  # of the map that MessageDecoder#string2messageProperties makes
+# A put into one of these topics gives a message no offsets of light queues. A dispatch follows those that a record of %DLQ%
+# brings along all the same.
+NEVER_PUT = (*WITHOUT, "%DLQ%")
+
+
+class LightPut:
+    """Puts messages into a store with light queues.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+    config : MessageStoreConfig
+    put : callable
+        The plain put, which knows nothing of light queues.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 LmqDispatch#wrapLmqDispatch, #updateLmqOffsets.
+    """
+
+    def __init__(
+        self,
+        commitlog: CommitLog,
+        config: MessageStoreConfig,
+        put: Callable[[Message], PutResult],
+    ) -> None:
+        self._commitlog = commitlog
+        self._config = config
+        self._put = put
+
+    def put(self, message: Message) -> PutResult:
+        """Append a message; one that names light queues gets the offsets that it has in them."""
+        if not _names_light_queues(message):
+            return self._put(message)
+        names = java_split(message.properties[INNER_MULTI_DISPATCH])
+        light = [name for name in names if name.startswith(LMQ_PREFIX)]
+        result = None
+        while (
+            result is None
+        ):  # another put may take the same offsets between the question and the append
+            result = self._attempt(message, names, light)
+        return result
+
+    def _attempt(self, message: Message, names: list[str], light: list[str]) -> PutResult | None:
+        """Append the message with the offsets that its light queues have now; None when another put was faster.
+
+        The append moves their counters under its own lock: record and counters change together or not at all.
+        """
+        offsets = {name: self._commitlog.next_queue_offset(name, 0) for name in light}
+        changed = copy.copy(message)
+        # Java takes WAIT out and puts it back, which moves it behind the properties that share its bucket.
+        properties = {
+            name: value
+            for name, value in message.properties.items()
+            if name and value and name != "WAIT"
+        }
+        properties[INNER_MULTI_QUEUE_OFFSET] = ",".join(
+            str(offsets.get(name, "")) for name in names
+        )
+        if message.properties.get("WAIT"):
+            properties["WAIT"] = message.properties["WAIT"]
+        changed.properties = in_map_order(properties)
+        size = encoded_size(changed, self._config.enabled_append_prop_crc)
+        if size > self._config.max_message_size:
+            return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
+        # A name that the list has twice counts twice, as in Java. The message's own queue counts it already.
+        counted = has_queue_entry(message.sys_flag) and message.queue_id == 0
+        return self._commitlog.appender.put_light(
+            changed,
+            [
+                (name.encode(), offsets[name], not (counted and name == message.topic))
+                for name in light
+            ],
+        )
+
+
+def _names_light_queues(message: Message) -> bool:
+    names = message.properties.get(INNER_MULTI_DISPATCH)
+    allowed = message.topic != SCHEDULE_TOPIC and not message.topic.startswith(NEVER_PUT)
+    return allowed and bool(names and names.strip())
+
+
+def in_map_order(properties: dict[str, str]) -> dict[str, str]:
+    """Give the properties in the order in which a HashMap of Java has them, after they were put into it in the order given.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 MessageDecoder#string2messageProperties, #messageProperties2String; OpenJDK 17 HashMap#hash.
+    """
+    capacity = MAP_CAPACITY
+    while len(properties) > capacity * 3 // 4:
+        capacity *= 2
+
+    def bucket(name: str) -> int:
+        code = java_hash(name) & 0xFFFFFFFF
+        return (code ^ code >> 16) & (capacity - 1)
+
+    return {name: properties[name] for name in sorted(properties, key=bucket)}

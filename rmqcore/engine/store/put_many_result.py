@@ -1,0 +1,89 @@
+"""PutManyResult: what became of each of many messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmqcore._native.put.put_result import STATUSES, PutResult
+from rmqcore.errors import PutFailedError
+from rmqcore.status import PutMessageStatus
+
+_STATUS_OF_CODE = np.array(STATUSES, dtype=object)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PutManyResult:
+    """What became of each message of a `put_many` or `put_arrow`, in the order given.
+
+    Attributes
+    ----------
+    statuses : ndarray of PutMessageStatus
+    phy_offsets : ndarray of int64
+        CommitLog offset of each record; -1: not stored.
+    queue_offsets : ndarray of int64
+        Index in (topic, queue_id); -1: not stored, 0 for prepared and rollback types.
+    store_timestamps_ms : ndarray of int64
+        Milliseconds since the epoch; 0: not stored.
+    """
+
+    statuses: NDArray[Any]
+    phy_offsets: NDArray[np.int64]
+    queue_offsets: NDArray[np.int64]
+    store_timestamps_ms: NDArray[np.int64]
+    end_offset: int = 0
+    """CommitLog offset at or behind the end of the last record stored; 0: nothing was stored."""
+    refusal: str | None = None
+    """What is wrong with the first Arrow row that makes no message."""
+
+    @classmethod
+    def of_results(cls, results: list[PutResult]) -> PutManyResult:
+        """Gather the answers of single puts."""
+        return cls(
+            np.array([result.status for result in results], dtype=object),
+            np.array([result.phy_offset for result in results], dtype=np.int64),
+            np.array([result.queue_offset for result in results], dtype=np.int64),
+            np.array([result.store_timestamp_ms for result in results], dtype=np.int64),
+            max((r.phy_offset + r.msg_size for r in results if r.stored), default=0),
+        )
+
+    @classmethod
+    def of_codes(
+        cls,
+        codes: NDArray[np.int8],
+        phy_offsets: NDArray[np.int64],
+        queue_offsets: NDArray[np.int64],
+        store_timestamps_ms: NDArray[np.int64],
+        end_offset: int,
+        refusal: str | None = None,
+    ) -> PutManyResult:
+        """Make a result of what the native append answers."""
+        statuses = _STATUS_OF_CODE[codes]
+        return cls(statuses, phy_offsets, queue_offsets, store_timestamps_ms, end_offset, refusal)
+
+    def with_status(self, status: PutMessageStatus) -> PutManyResult:
+        """Give the same result, with another status for every message that was stored."""
+        statuses = self.statuses.copy()
+        statuses[self.phy_offsets >= 0] = status
+        return replace(self, statuses=statuses)
+
+    @property
+    def count(self) -> int:
+        """Messages stored."""
+        return int(np.count_nonzero(self.phy_offsets >= 0))
+
+    def __len__(self) -> int:
+        return len(self.phy_offsets)
+
+    def raise_for_status(self) -> None:
+        """Raise PutFailedError for the first message whose status is not PUT_OK."""
+        for place in np.flatnonzero(self.statuses != PutMessageStatus.PUT_OK)[:1]:
+            error = PutFailedError(self.statuses[place].name, bool(self.phy_offsets[place] >= 0))
+            error.add_note(f"message {place}" if self.refusal is None else self.refusal)
+            raise error
+
+    def __repr__(self) -> str:
+        return f"<PutManyResult: {self.count} of {len(self)} messages stored>"

@@ -1,0 +1,71 @@
+"""Dispatch of an open store: up to where consumers may see messages, one window at a time."""
+
+from __future__ import annotations
+
+import time
+
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_state import StoreState
+
+
+class StoreDispatch:
+    """Runs the dispatcher of a store, one thread at a time; MessageStore documents the methods."""
+
+    def __init__(self, parts: StoreParts, config: MessageStoreConfig, state: StoreState) -> None:
+        self._log = parts.log
+        self._dispatcher = parts.dispatcher
+        self._locks = parts.locks
+        self._state = state
+        self._sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._lock = Mutex(state.calls)
+
+    @property
+    def confirm_offset(self) -> int:
+        """CommitLog offset up to which consumers may see messages."""
+        return self._log.flushed_offset if self._sync else self._log.max_offset
+
+    @property
+    def reput_from_offset(self) -> int:
+        """CommitLog offset up to which messages are in queues and index."""
+        return self._dispatcher.reput_from_offset
+
+    @property
+    def behind_bytes(self) -> int:
+        """CommitLog bytes between the two."""
+        return max(0, self.confirm_offset - self.reput_from_offset)
+
+    def once(self) -> int:
+        """Dispatch one window; answer its bytes."""
+        try:
+            self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+            return self._lock.run(self._once)
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def _once(self) -> int:
+        self._state.raise_unless_writable()
+        self._locks.check_root()  # before queue and index files are made by their names: another store may lie there
+        return self._dispatcher.dispatch_once(self.confirm_offset)
+
+    def finish(self) -> None:
+        """Dispatch the whole rest of the log, which is on disk."""
+        self._lock.run(self._finish)
+
+    def _finish(self) -> None:
+        while self._dispatcher.reput_from_offset < self._log.max_offset:
+            self._dispatcher.dispatch_once(self._log.max_offset)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until everything that consumers may see now is dispatched; without threads make the steps here."""
+        self._state.raise_if_closed()
+        end_offset = self.confirm_offset
+        if self._state.waiters is not None:
+            return self._state.waiters.wait_dispatched(end_offset, timeout)
+        until = None if timeout is None else time.monotonic() + timeout
+        while self.reput_from_offset < end_offset:
+            if until is not None and time.monotonic() > until:
+                return False
+            self.once()
+        return True

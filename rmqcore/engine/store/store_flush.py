@@ -1,0 +1,111 @@
+"""The way to disk: log, queues, index and checkpoint, in the order of docs/durability.md.
+
+Each function here goes down through the parts once. The first OSError comes back up and fails the store.
+"""
+
+from __future__ import annotations
+
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.disk.durable import make_directory
+from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_state import StoreState
+
+
+class StoreFlush:
+    """Brings the parts of a store to disk; MessageStore documents the methods."""
+
+    def __init__(self, parts: StoreParts, state: StoreState, dispatch: StoreDispatch) -> None:
+        self._parts = parts
+        self._log = parts.log
+        self._state = state
+        self._dispatch = dispatch
+        # Between queues and checkpoint nothing may close the store: what is then written would be older than what a close wrote.
+        self._lock = Mutex(state.calls)
+        self._space_lock = Mutex(state.calls)
+
+    def prepare_space(self) -> bool:
+        """Make one step of room for log and index; answer whether more is wanted now."""
+        self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+        return self._space_lock.run(self._prepare_space)
+
+    def _prepare_space(self) -> bool:
+        self._state.raise_unless_writable()
+        more = self._log.prepare_space()
+        return self._parts.index.allocate_ahead() or more
+
+    def flush_log(self, least_pages: int = 0) -> int:
+        """Sync the log; answer up to which CommitLog offset it is on disk."""
+        self._state.raise_unless_writable()
+        try:
+            return self._log.flush(least_pages)
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def flush_queues(self, least_pages: int) -> None:
+        """Sync queue files with so many dirty pages; with 0 all of them, and let the checkpoint say how far they are."""
+        try:
+            self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+            self._lock.run(self._flush_queues, least_pages)
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def _flush_queues(self, least_pages: int) -> None:
+        self._state.raise_unless_writable()
+        self._parts.locks.check_root()
+        if least_pages:
+            self._parts.queues.flush(least_pages)
+        else:
+            self._flush_dispatched()
+
+    def _flush_dispatched(self) -> None:
+        parts, dispatcher = self._parts, self._parts.dispatcher
+        # Read before the syncs: they do not cover what is dispatched while they run.
+        phy_offset, timestamp_ms = dispatcher.last_phy_offset, dispatcher.last_store_timestamp_ms
+        # A recovery begins where the checkpoint says that queues were complete, and looks at nothing before it. Were the log
+        # not on disk up to there, a power cut could leave a hole in it that nobody finds. Java leaves this out.
+        parts.log.flush()
+        parts.queues.flush(0)
+        parts.index.flush_full()
+        if phy_offset >= 0:
+            parts.checkpoint.update(
+                logics_msg_timestamp_ms=timestamp_ms, logics_physical_offset=phy_offset
+            )
+
+    def write_checkpoint(self) -> None:
+        """Write the checkpoint, with the store timestamp up to which the log is on disk now, and sync it."""
+        self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+        self._lock.run(self._write_checkpoint)
+
+    def _write_checkpoint(self) -> None:
+        self._state.raise_if_closed()
+        self._parts.locks.check_root()
+        timestamp_ms = self._log.flushed_timestamp_ms
+        if timestamp_ms:
+            self._parts.checkpoint.update(physic_msg_timestamp_ms=timestamp_ms)
+        self._parts.checkpoint.flush()
+
+    def finish(self) -> None:
+        """Bring everything to disk, then remove the abort file: the steps of a clean exit. No put is running any more.
+
+        Each step can be done once more: a close that was interrupted begins again from the first one.
+        """
+        try:
+            self._lock.run(self._finish)
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def _finish(self) -> None:
+        parts = self._parts
+        parts.log.flush()
+        # Where another store lies in this one's place by now, its files and its abort file are not ours to change.
+        parts.locks.check_log()
+        self._dispatch.finish()
+        self._flush_dispatched()
+        parts.index.flush()
+        if parts.config.message_index_enable and parts.config.index_file_write_enable:
+            # An index folder says that all of the log was looked at, also when no message had a key.
+            make_directory(parts.paths.index)
+        parts.log.close()
+        self._write_checkpoint()
+        parts.abort.remove()

@@ -1,0 +1,179 @@
+"""The parts of an open store: made, loaded and recovered in the order of an open; and let go of at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.abort import AbortFile
+from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_locks import StoreLocks
+from rmqcore.disk.swap import finish_swaps
+from rmqcore.engine.dispatch.dispatcher import Dispatcher
+from rmqcore.engine.index.index_service import IndexService
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.log.missing_disk import check_no_disk_is_missing
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
+from rmqcore.engine.recovery.index.heal import heal_index
+from rmqcore.engine.recovery.recovery import recover
+from rmqcore.engine.recovery.report import RecoveryReport
+from rmqcore.engine.recovery.thoroughness import RecoverMode
+from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors import NotAStoreError
+
+
+class StoreParts:
+    """The parts of one open store. The locks are taken before any file is touched, and let go of last.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+    state : StoreState
+        Told an OSError after which nothing may be written, and which threads are inside a step of the log.
+    create : bool
+        Make the directory when it is not there.
+    clock : callable, optional
+        Answers milliseconds since the epoch; called once a put inside the append lock.
+    mode : RecoverMode
+        How much of the store is compared with the log.
+
+    Attributes
+    ----------
+    locks : StoreLocks
+    abort : AbortFile
+    checkpoint : CheckpointFile
+    log : CommitLog
+    queues : ConsumeQueues
+    index : IndexService
+    dispatcher : Dispatcher
+    recovery : RecoveryReport
+        What this open scanned, cut and dispatched again.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 DefaultMessageStore#load, #start (which takes the lock only after recovery), #shutdown.
+    """
+
+    recovery: RecoveryReport
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig,
+        state: StoreState,
+        create: bool,
+        clock: Callable[[], int] | None,
+        mode: RecoverMode,
+    ) -> None:
+        self.paths = paths
+        self.config = config
+        if not create and not (paths.root.is_dir() and any(map(Path.is_dir, paths.commitlogs))):
+            raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
+        self.calls = state.calls
+        self.locks = StoreLocks(paths)
+        try:
+            self.locks.acquire(create=create)
+            self._open(clock, state.fail, mode)
+        except BaseException:
+            self.locks.undo()
+            raise
+
+    def _open(
+        self,
+        clock: Callable[[], int] | None,
+        on_failure: Callable[[BaseException], None],
+        mode: RecoverMode,
+    ) -> None:
+        self.abort = AbortFile(self.paths.abort)
+        self.checkpoint = CheckpointFile(self.paths.checkpoint)
+        self.log = CommitLog(
+            self.paths,
+            self.config,
+            clock=clock,
+            on_failure=on_failure,
+            calls=self.calls,
+            check_in_place=self.locks.check_log,
+        )
+        self.queues = ConsumeQueues(self.paths, self.config)
+        self.index = IndexService(
+            self.paths, self.config, on_full=partial(_save_index_end, self.checkpoint)
+        )
+        clean_exit = not self.abort.exists
+        finish_swaps(self.paths)
+        self.log.load()
+        check_no_disk_is_missing(
+            self.locks.made_commitlogs,
+            self.log.files.files,
+            self.checkpoint.values,
+            self.config,
+        )
+        self.queues.load()
+        self.index.check()
+        self.queues.recover(synced=clean_exit)
+        settings, trusted = mode.queues(self.config, clean_exit=clean_exit)
+        self.recovery = recover(
+            self.paths,
+            settings,
+            self.log,
+            self.queues,
+            self.checkpoint,
+            clean_exit=trusted,
+            progress=mode.progress,
+        )
+        # An open that does not get to its end counts as a crash from here on: the next open indexes again what this one drops.
+        self.abort.create()
+        self._load_index(mode, clean_exit=clean_exit)
+        self._begin()
+
+    def _load_index(self, mode: RecoverMode, *, clean_exit: bool) -> None:
+        """Open the index files that count, and correct the checkpoint by them."""
+        found = heal_index(
+            self.index,
+            self.log,
+            self.config,
+            self.recovery.end_phy_offset,
+            mode.index(self.config, clean_exit=clean_exit),
+            clean_exit=clean_exit,
+            index_msg_timestamp_ms=self.checkpoint.values.index_msg_timestamp_ms,
+            progress=mode.progress,
+        )
+        self.recovery = replace(self.recovery, index=found)
+        # The index may have been ahead of a log that lost its end. The checkpoint must not stay ahead of the index, and what no
+        # clock says is damage: then no index file is known to be on disk.
+        saved_ms = self.checkpoint.values.index_msg_timestamp_ms
+        right_ms = max(0, min(saved_ms, self.index.last_update()[0]))
+        if saved_ms != right_ms:
+            _save_index_end(self.checkpoint, right_ms)
+
+    def _begin(self) -> None:
+        """Take appends at the end of the log, and dispatch from where the queues and the index end."""
+        end_offset = self.recovery.end_phy_offset
+        self.log.begin(end_offset)
+        self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.config)
+        self.dispatcher.cq_from = end_offset
+        resume = self.index.resume_offset
+        self.dispatcher.index_from = (
+            end_offset if resume is None else max(resume, self.log.min_offset)
+        )
+
+    def release(self) -> None:
+        """Let go of files and lock, whatever happened before; nothing is written."""
+        try:
+            self.index.release()
+            self.queues.close()
+        finally:
+            try:
+                self.log.release()
+            finally:
+                self.locks.release()
+
+
+def _save_index_end(checkpoint: CheckpointFile, end_timestamp_ms: int) -> None:
+    """Let the checkpoint say that full index files are on disk up to a store timestamp."""
+    checkpoint.update(index_msg_timestamp_ms=end_timestamp_ms)
+    checkpoint.flush()

@@ -1,0 +1,118 @@
+"""The scrub of an open store: old log, queues and index are walked over again and again, and what is wrong is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.recovery.scrub_round import scrub_round
+from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_state import StoreState
+
+MOST_PROBLEMS = 100
+
+
+class Problems:
+    """What was found wrong.
+
+    Attributes
+    ----------
+    found : dict
+        Its keys, in the order of their first time, are a path in the store, a CommitLog offset (None where none is known) and
+        what is wrong there: the first `MOST_PROBLEMS`.
+    count : int
+        Of all rounds; a problem that stays is counted in each.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, int | None, str], None] = {}
+        self.count = 0
+
+    def note(self, path: str, phy_offset: int | None, what: str) -> None:
+        """Remember a problem."""
+        self.count += 1
+        if len(self.found) < MOST_PROBLEMS:
+            self.found[path, phy_offset, what] = None
+
+
+class StoreScrub:
+    """Makes the steps of the scrub, and remembers what they found; MessageStore documents the method."""
+
+    def __init__(
+        self,
+        parts: StoreParts,
+        config: MessageStoreConfig,
+        state: StoreState,
+        dispatch: StoreDispatch,
+    ) -> None:
+        # A round knows this object alone: a store that is dropped in the middle of a round is let go of at once.
+        self._problems = Problems()
+        self._parts = parts
+        self._config = config
+        self._state = state
+        self._dispatch = dispatch
+        self._rounds = 0
+        self._checked_bytes = 0
+        self._phy_offset = 0
+        self._round: Iterator[tuple[int, int]] | None = None
+        self._lock = Mutex()
+
+    def once(self) -> int:
+        """Look at the next piece; answer its bytes, 0 at the end of a round."""
+        self._state.raise_if_closed()
+        return self._lock.run(self._once)
+
+    def _once(self) -> int:
+        parts = self._parts
+        if self._round is None:
+            end = self._dispatch.reput_from_offset
+            self._round = scrub_round(
+                parts.paths,
+                self._config,
+                parts.log,
+                parts.queues,
+                parts.index,
+                end,
+                self._problems.note,
+            )
+        try:
+            step = next(self._round, None)
+        except OSError as error:
+            self._problems.note(str(error.filename or parts.paths.root), None, str(error))
+            step = None
+        except BaseException:
+            self._round = None
+            raise
+        if step is None:
+            self._round = None
+            self._rounds += 1
+            return 0
+        size, self._phy_offset = step
+        self._checked_bytes += size
+        return size
+
+    def release(self) -> None:
+        """Let go of the files of a round that has begun, and then of the store's parts."""
+        try:
+            self._lock.run(self._stop)
+        finally:
+            self._parts.release()
+
+    def _stop(self) -> None:
+        self._round = None
+
+    def stats(self) -> dict[str, Any]:
+        """Give what was looked at, and what was found."""
+        return {
+            "rounds": self._rounds,
+            "checked_bytes": self._checked_bytes,
+            "phy_offset": self._phy_offset,
+            "problem_count": self._problems.count,
+            "problems": [
+                {"path": path, "phy_offset": phy_offset, "what": what}
+                for path, phy_offset, what in list(self._problems.found)
+            ],
+        }
