@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from rmqcore._native.scan import Batch, ColumnScan
-from rmqcore.engine.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.engine.paths import StorePaths
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import LogFile, mapped_file_size
-from rmqcore.offline.walk import Blank, LogWalk
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, mapped_file_size
+from rmqcore.offline.log.walk import Blank, LogWalk
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         path=str(paths.root),
         mapped_file_size=mapped_file_size(files),
         log_file_count=len(files),
-        commitlog_bytes=_disk_bytes(paths.commitlog),
+        commitlog_bytes=sum(map(_disk_bytes, paths.commitlogs)),
         consumequeue_bytes=_disk_bytes(paths.consumequeue),
         index_bytes=_disk_bytes(paths.index),
         min_phy_offset=files[0].file_from_offset if files else 0,

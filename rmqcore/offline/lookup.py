@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rmqcore._native.codec import MessageView
+from rmqcore._native.format.codec import MessageView
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
-from rmqcore.engine.msg_id import phy_offset_of_msg_id
-from rmqcore.engine.paths import MAX_OFFSET, StorePaths
-from rmqcore.engine.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
-from rmqcore.engine.time_search import Boundary
-from rmqcore.engine.time_search import offset_by_time as search_time
-from rmqcore.offline.files import LogFile
-from rmqcore.offline.index_files import IndexFileReader, find_index_files
+from rmqcore.disk.paths import MAX_OFFSET, StorePaths
+from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
-from rmqcore.offline.queue_files import QueueFiles
-from rmqcore.offline.queue_get import OfflineGetResult, QueueGet
-from rmqcore.offline.queues import max_offset, min_offset
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.queues.queue_get import OfflineGetResult, QueueGet
+from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.offline.queues.queues import max_offset, min_offset
+from rmqcore.queries.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
+from rmqcore.queries.msg_id import phy_offset_of_msg_id
+from rmqcore.queries.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
+from rmqcore.queries.time_search import Boundary
+from rmqcore.queries.time_search import offset_by_time as search_time
 
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
 
 
 class StoreFiles(Protocol):
-    """What a lookup needs to know of a store; `rmqcore.offline.reader.StoreReader` is one."""
+    """What a lookup needs to know of a store; `rmqcore.offline.reader.StoreReader` has it."""
 
     @property
     def paths(self) -> StorePaths:
-        """Where its parts lie."""
+        """Where the parts of the store lie."""
 
     def log_files(self) -> list[LogFile]:
-        """CommitLog files by offset."""
+        """The CommitLog files, ordered by offset."""
 
     def message_at(self, phy_offset: int) -> MessageView | None:
-        """The message whose record starts there, None when there is none."""
+        """The message whose record starts there; None when no record does."""
 
 
 class StoreLookup:
@@ -43,11 +43,11 @@ class StoreLookup:
     ----------
     store : StoreFiles
     config : MessageStoreConfig, optional
-        Limits of a get and of a query; Java's defaults without one.
+        Limits of a get and of a query; Java's defaults when None.
 
     Notes
     -----
-    Thread safety: one thread at a time.
+    Thread safety: a lookup serves one thread at a time.
     """
 
     def __init__(self, store: StoreFiles, config: MessageStoreConfig | None = None) -> None:
@@ -57,7 +57,7 @@ class StoreLookup:
         self._slot_count: int | None = None
 
     def _queue(self, topic: str, queue_id: int) -> QueueFiles:
-        """The queue's files as they are now; a queue without a directory has none."""
+        """The queue's files as they are now; a queue without a directory has no files."""
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
             queue.refresh()
@@ -70,8 +70,8 @@ class StoreLookup:
     def _bounds(self, queue: QueueFiles, log_files: list[LogFile]) -> tuple[int, int]:
         """Min and max offset of a queue.
 
-        Entries past the end of the log do not count. Where that is takes a walk over its last file, so it is looked for
-        only when the newest entry's message is not there.
+        Entries past the end of the log do not count. To find that end takes a walk over the last file, so it is done only
+        when the message of the newest entry is not in the log.
         """
         log_min = log_files[0].file_from_offset if log_files else 0
         end = max_offset(queue)
@@ -83,7 +83,7 @@ class StoreLookup:
         return min_offset(queue, log_min, end), end
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Give min and max offset of a queue; (0, 0) of one that does not exist."""
+        """Give min and max offset of a queue; (0, 0) for a queue that does not exist."""
         return self._bounds(self._queue(topic, queue_id), self._store.log_files())
 
     def get(
@@ -98,8 +98,9 @@ class StoreLookup:
     ) -> OfflineGetResult:
         """Give messages of a queue from an offset on, with the status and next offset that Java's store would answer.
 
-        As there, at most 32 messages and 256 KiB come at once (but always one), a call does not go past the end of a
-        queue file, and a filter compares hashes of tags. Messages that are gone or damaged are left out.
+        As in Java's store, an answer holds at most 32 messages and 256 KiB (but at least one message), a call does not go
+        past the end of a queue file, and a filter compares hashes of tags. Messages that the log no longer holds, or holds
+        damaged, are left out.
 
         Parameters
         ----------
@@ -194,14 +195,14 @@ class StoreLookup:
     ) -> list[MessageView]:
         """Give messages with a key by the index files, in physical order, each once.
 
-        The newest are chosen when there are more. What only shares the key's hash is left out after the choice, so the
-        answer can be shorter than `max_messages`.
+        When there are more messages, the newest are chosen. Messages that only share the key's hash are left out after the
+        choice, so the answer can be shorter than `max_messages`.
 
         Parameters
         ----------
         topic, key : str
         max_messages : int
-            At most 64 come (maxMsgsNumBatch).
+            Capped at 64 (maxMsgsNumBatch).
         begin_ms, end_ms : int
             Store time, both included; the index keeps it in whole seconds.
         index_type : str, optional
@@ -227,7 +228,7 @@ class StoreLookup:
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).
 
-        None when no message with just this id is there: a UNIQ_KEY looks alike, and so does another broker's id.
+        None when the record at that offset has another id: a UNIQ_KEY looks alike, and so does another broker's id.
 
         Raises
         ------

@@ -3,67 +3,83 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
-from rmqcore._native.codec import DelayLevels, MessageView
-from rmqcore._native.scan import Batch, ColumnList, ColumnScan, Filter, ViewScan
-from rmqcore.engine.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.engine.paths import StorePaths
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.scan.batch import Batch, ColumnList
+from rmqcore._native.scan.scan import ColumnScan, ViewScan
+from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import LogFile, list_log_files
-from rmqcore.offline.index_files import IndexFileInfo, list_index_files
+from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
+from rmqcore.offline.log.batch_stream import BatchStream
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
-from rmqcore.offline.queues import QueueInfo, list_queues
-from rmqcore.offline.stream import BatchStream
-from rmqcore.offline.walk import Blank, LogWalk, Progress
-from rmqcore.offline.window import record_at
+from rmqcore.offline.queues.queues import QueueInfo, list_queues
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
+
+LogDirectories = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class StoreReader:
     """Reads a RocketMQ store directory: no lock is taken, nothing is written, no file is mapped.
 
-    The store may be in use by a broker, not cleanly closed, or damaged: damage never stops a read, it is skipped and listed in
-    `damage`. File sizes are found from the files. Files are listed anew by each call and opened one at a time.
+    The store may be in use by a broker, not cleanly closed, or damaged: a read skips damage and lists it in `damage`. The reader
+    finds file sizes from the files. Each call lists the files anew and opens them one at a time.
 
     Parameters
     ----------
     path : path-like
         The store's root, which holds ``commitlog/``; or a ``commitlog`` directory itself.
     config : MessageStoreConfig, optional
-        Only ``message_delay_level`` is used, for the tags code of delayed messages.
+        Its ``message_delay_level`` gives the tags code of delayed messages, and its paths say where the CommitLog is; all else is
+        below `path`, whatever ``store_path_root_dir`` says.
+    commitlog : str, path-like or sequence of path-like, optional
+        Where the CommitLog is, if it is not ``path/commitlog``; a str as in storePathCommitLog, with commas between directories.
 
     Attributes
     ----------
     path : Path
+        Absolute from the start: a later `os.chdir` changes nothing.
     damage : list of DamageRange
-        What the running or last `messages` or `batches` could not deliver or found with a failing CRC; starts empty with each
-        of them.
+        Ranges that the running or last call of `messages` or `batches` could not deliver, or whose body fails its CRC. Each such
+        call begins with a new, empty list.
 
     Raises
     ------
     NotAStoreError
         The directory holds none of the parts of a store.
+    StoreFormatError
+        From a call that reads the log: a file lies in two directories of the log.
     FileNotFoundError, NotADirectoryError
         There is no such directory.
+    ValueError
+        A path is empty or has a NUL in it, `commitlog` names no directories, or `path` has a CommitLog and `config` another.
 
     Notes
     -----
-    Thread safety: one thread at a time for one reader, because of `damage`; readers are cheap, make one a thread.
+    Thread safety: a reader serves one thread at a time, because of `damage`. Readers are cheap: make one for each thread.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, config: MessageStoreConfig | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        config: MessageStoreConfig | None = None,
+        commitlog: LogDirectories | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = absolute_path(path, "path")
         self.damage: list[DamageRange] = []
-        self.paths = store_paths(self.path)
+        self.paths = store_paths(self.path, config, commitlog)
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
@@ -73,7 +89,7 @@ class StoreReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: a reader holds no file or lock between calls."""
 
     def __repr__(self) -> str:
         return f"StoreReader({str(self.path)!r})"
@@ -131,19 +147,19 @@ class StoreReader:
     ) -> Iterator[MessageView | Blank]:
         """Give the messages in physical order.
 
-        Conditions are tested in C before a Python object is made; all that are given must hold.
+        The scan tests the conditions in C before it makes a Python object; all conditions that are given must hold.
 
         Parameters
         ----------
         topics, tags, keys : iterable of str, optional
-            Any of them. A tag is the whole TAGS value; a key is a word of KEYS, or UNIQ_KEY.
+            The message has any of these. A tag is the whole TAGS value; a key is a word of KEYS, or UNIQ_KEY.
         queue_ids : iterable of int, optional
         since_ms, until_ms : int, optional
             Store timestamp in milliseconds since the epoch, `until_ms` exclusive.
         start_phy_offset, end_phy_offset : int, optional
-            CommitLog offsets in bytes, the end exclusive; need not be the start of a record.
+            CommitLog offsets in bytes, the end exclusive; they need not be where a record begins.
         verify_crc : bool
-            Leave out messages whose body fails its CRC. They are in `damage` either way.
+            Leave out messages whose body fails its CRC. `damage` lists them either way.
         blanks : bool
             Also give `Blank` for the BLANK records that end full files.
         progress : callable, optional
@@ -152,16 +168,15 @@ class StoreReader:
         Yields
         ------
         MessageView
-            Each over its own copy of the record: keep as many as you like.
+            Each view holds its own copy of the record: keep as many as you like.
         """
-        conditions = {
-            "topics": topics, "queue_ids": queue_ids, "tags": tags, "keys": keys, "since_ms": since_ms,
-            "until_ms": until_ms, "start_phy_offset": start_phy_offset, "end_phy_offset": end_phy_offset,
-        }  # fmt: skip
-        sink = ViewScan(
-            filter=_filter(conditions), delay_levels=self._levels, stop_offset=end_phy_offset
+        wanted = Conditions.of(
+            topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
         )
-        walk = self._walk(sink, conditions, verify_crc=verify_crc, blanks=blanks, progress=progress)
+        sink = ViewScan(
+            filter=wanted.native(), delay_levels=self._levels, stop_offset=end_phy_offset
+        )
+        walk = self._walk(sink, wanted, verify_crc=verify_crc, blanks=blanks, progress=progress)
         return _flat(walk, start_phy_offset or 0)
 
     def batches(
@@ -183,15 +198,16 @@ class StoreReader:
     ) -> BatchStream:
         """Give the messages as columns, a stream of Arrow record batches.
 
-        Conditions and `verify_crc` as in `messages`. ``pyarrow.table(reader.batches())``, ``polars.DataFrame(...)`` and DuckDB
-        take the answer as it is; neither is needed to make it.
+        Conditions and `verify_crc` mean what they mean in `messages`. ``pyarrow.table(reader.batches())``,
+        ``polars.DataFrame(...)`` and DuckDB take the answer as it is; no such library is needed to make it.
 
         Parameters
         ----------
         columns : iterable of str, optional
-            MessageView names in the order wanted, also ``raw``; all but ``raw`` when None. What is not asked for is not built.
+            Names of MessageView attributes in the order wanted, also ``raw``; None stands for all but ``raw``. Other columns are
+            not built.
         batch_rows, batch_bytes : int
-            A batch ends with the record that reaches either. Two mebibytes stay in a core's cache from the scan to the
+            A batch ends with the record that reaches either limit. Two mebibytes stay in a core's cache from the scan to the
             consumer; larger batches were measured 1.3 to 1.5 times slower with bodies of a kibibyte.
 
         Raises
@@ -200,43 +216,42 @@ class StoreReader:
             An unknown column.
         """
         chosen = ColumnList(columns)
-        conditions = {
-            "topics": topics, "queue_ids": queue_ids, "tags": tags, "keys": keys, "since_ms": since_ms,
-            "until_ms": until_ms, "start_phy_offset": start_phy_offset, "end_phy_offset": end_phy_offset,
-        }  # fmt: skip
-        wanted = _filter(conditions)
+        wanted = Conditions.of(
+            topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
+        )
+        native = wanted.native()
 
         def read() -> Iterator[Batch]:
             sink = ColumnScan(
-                chosen, filter=wanted, delay_levels=self._levels, stop_offset=end_phy_offset, batch_rows=batch_rows,
+                chosen, filter=native, delay_levels=self._levels, stop_offset=end_phy_offset, batch_rows=batch_rows,
                 batch_bytes=batch_bytes,
             )  # fmt: skip
-            walk = self._walk(sink, conditions, verify_crc=verify_crc, progress=progress)
+            walk = self._walk(sink, wanted, verify_crc=verify_crc, progress=progress)
             return cast("Iterator[Batch]", walk.run())
 
         read_check = ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
-        del read_check  # wrong numbers are an error here, not in the middle of somebody's stream
+        del read_check  # so wrong numbers raise here, not in the middle of a stream
         return BatchStream(chosen, read)
 
-    def _walk(self, sink: Any, conditions: dict[str, Any], **options: Any) -> LogWalk[Any]:
+    def _walk(self, sink: Any, wanted: Conditions, **options: Any) -> LogWalk[Any]:
         self.damage = []
         return LogWalk(
             self.log_files(),
             sink,
             self.damage,
-            start=conditions["start_phy_offset"],
-            stop=conditions["end_phy_offset"],
+            start=wanted.start_phy_offset,
+            stop=wanted.end_phy_offset,
             **options,
         )
 
     # ---- files --------------------------------------------------------------------------------------
 
     def log_files(self) -> list[LogFile]:
-        """CommitLog files by offset."""
+        """The CommitLog files, ordered by offset."""
         return list_log_files(self.paths)
 
     def queues(self) -> list[QueueInfo]:
-        """Every ConsumeQueue with its offsets, by topic and queue id."""
+        """Every ConsumeQueue with its offsets, ordered by topic and queue id."""
         info = self.info()
         return list_queues(self.paths, info.min_phy_offset, info.max_phy_offset)
 
@@ -245,7 +260,7 @@ class StoreReader:
         return list_index_files(self.paths)
 
     def checkpoint(self) -> StoreCheckpoint | None:
-        """The checkpoint, None without one."""
+        """The checkpoint; None when the store has no such file."""
         return read_checkpoint(self.paths.checkpoint)
 
     def info(self) -> StoreInfo:
@@ -257,12 +272,12 @@ class StoreReader:
     def message_at(self, phy_offset: int) -> MessageView | None:
         """The message whose record starts at a CommitLog offset; None when no well-formed record says that it lies there.
 
-        The body's CRC is not compared: see `MessageView.crc_ok`.
+        It does not compare the body's CRC: see `MessageView.crc_ok`.
         """
         return record_at(self.log_files(), phy_offset, self._levels)
 
     def lookup(self, phy_offset: int) -> MessageView | None:
-        """As `message_at`."""
+        """Another name of `message_at`."""
         return self.message_at(phy_offset)
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
@@ -271,7 +286,7 @@ class StoreReader:
         Raises
         ------
         ValueError
-            `msg_id` is none.
+            `msg_id` is not 32 or 56 hex digits.
         """
         return self._lookup.lookup_id(msg_id)
 
@@ -307,13 +322,20 @@ class StoreReader:
         return self._lookup.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
 
-def read(path: str | os.PathLike[str], *, config: MessageStoreConfig | None = None) -> StoreReader:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+) -> StoreReader:
     """Open a store directory for reading; see `StoreReader`."""
-    return StoreReader(path, config=config)
+    return StoreReader(path, config=config, commitlog=commitlog)
 
 
-def store_paths(root: Path) -> StorePaths:
-    """Where the parts of a store lie, given its root or its ``commitlog`` directory.
+def store_paths(
+    root: Path, config: MessageStoreConfig | None = None, commitlog: LogDirectories | None = None
+) -> StorePaths:
+    """Where the parts of a store lie, given its root or its ``commitlog`` directory; the arguments are those of `StoreReader`.
 
     Raises
     ------
@@ -321,13 +343,38 @@ def store_paths(root: Path) -> StorePaths:
         The directory holds none of the parts of a store.
     FileNotFoundError, NotADirectoryError
         There is no such directory.
+    ValueError
+        As `StorePaths.configured`; or the directory has a CommitLog, and `config` names another.
     """
-    names = [entry.name for entry in os.scandir(root)]  # says that there is none, or no directory
+    names = [entry.name for entry in os.scandir(root)]  # raises where there is no such directory
+    paths = _named_paths(root, config, commitlog)
+    if paths is not None:
+        for directory in paths.commitlogs:
+            os.scandir(directory).close()
+        return paths
     if holds_store(names):
         return StorePaths(root)
     if holds_log_files(root.name, names):
         return StorePaths(root.parent, commitlog=root)
     raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+
+
+def _named_paths(
+    root: Path, config: MessageStoreConfig | None, commitlog: LogDirectories | None
+) -> StorePaths | None:
+    """The paths of a store of which it was said where the CommitLog is; None when nothing was said."""
+    if isinstance(commitlog, str):
+        return StorePaths.configured(root, commitlog)
+    if commitlog is not None:
+        return StorePaths(root, commitlog=commitlog)
+    if config is None:
+        return None
+    log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
+    if log is None and not (read_only and read_only.strip()):
+        return None
+    paths = StorePaths.configured(root, log, read_only)
+    check_one_log(paths)
+    return paths
 
 
 def holds_store(names: Iterable[str]) -> bool:
@@ -337,11 +384,7 @@ def holds_store(names: Iterable[str]) -> bool:
 
 def holds_log_files(directory: str, names: Iterable[str]) -> bool:
     """Whether a directory of this name, with these names in it, is a CommitLog's."""
-    return directory == "commitlog" or any(len(name) == 20 and name.isdigit() for name in names)
-
-
-def _filter(conditions: dict[str, Any]) -> Filter | None:
-    return None if all(value is None for value in conditions.values()) else Filter(**conditions)
+    return directory == "commitlog" or any(map(is_log_file, names))
 
 
 def _flat(walk: LogWalk[list[MessageView]], start: int) -> Iterator[MessageView | Blank]:

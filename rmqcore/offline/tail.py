@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from rmqcore._native.codec import MessageView
-from rmqcore._native.scan import Batch, ColumnScan, Filter, ViewScan
-from rmqcore.engine.ranges import read_range
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import LogFile
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan, ViewScan
+from rmqcore.disk.read_range import read_range
 from rmqcore.offline.info import log_end
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.unfinished_record import is_unfinished
+from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.reader import StoreReader
-from rmqcore.offline.unfinished import lacks_its_end
-from rmqcore.offline.walk import Blank, LogWalk
 
-HEADER = 8
 MAX_SKIPPED_POLLS = 16
 
 
@@ -59,14 +61,7 @@ class LogTail:
         until_ms: int | None = None,
     ) -> None:
         self._reader = reader
-        self._filter = Filter(
-            topics=topics,
-            queue_ids=queue_ids,
-            tags=tags,
-            keys=keys,
-            since_ms=since_ms,
-            until_ms=until_ms,
-        )
+        self._filter = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms).native()
         self.next_phy_offset = 0
         self.damage: list[DamageRange] = []
         self.unfinished: DamageRange | None = None
@@ -80,7 +75,7 @@ class LogTail:
         return list(deque(self._walk(files), maxlen=count))
 
     def poll(self) -> Iterator[MessageView]:
-        """Messages appended since the last call, as they are read; finishes when there are no more for now."""
+        """Messages appended since the last call, as they are read; it ends where the log ends for now."""
         if self._skip_polls:
             self._skip_polls -= 1
             return
@@ -89,7 +84,7 @@ class LogTail:
             yield from self._walk(files)
 
     def _start_of_newest(self, files: list[LogFile], count: int) -> int:
-        """Where the `count` newest messages begin: files are asked from the last one back, a number a message."""
+        """Where the `count` newest messages begin: files are walked from the last one back, of each message its place is kept."""
         missing = count
         start = None
         for file in reversed(files):
@@ -109,7 +104,7 @@ class LogTail:
         return log_end(files) if start is None else start
 
     def _something_new(self, files: list[LogFile]) -> bool:
-        """Whether a walk from `next_phy_offset` on would meet anything; settles where to go on when files are gone."""
+        """Whether a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
         if self.next_phy_offset < files[0].file_from_offset:
             self._note_gone(self.next_phy_offset, files[0], "deleted before it was read")
             self.next_phy_offset = files[0].file_from_offset
@@ -128,7 +123,9 @@ class LogTail:
         walk: LogWalk[list[MessageView]] = LogWalk(
             files, ViewScan(filter=self._filter), damage, start=start, aligned_start=True
         )
-        held: MessageView | None = None  # the newest one is given only when it is known to be whole
+        held: MessageView | None = (
+            None  # the newest message is given only when it is known to be whole
+        )
         for views in walk.run():
             if isinstance(views, Blank):
                 continue
@@ -145,7 +142,7 @@ class LogTail:
         elif (
             held is not None
             and held.phy_offset + held.msg_size == walk.end_phy_offset
-            and lacks_its_end(held)
+            and is_unfinished(held)
         ):
             unfinished = held.phy_offset
         self.damage += damage
@@ -175,5 +172,5 @@ def _written(files: list[LogFile]) -> list[LogFile]:
 
 
 def _head(file: LogFile, pos: int) -> bytes:
-    """The first bytes at a position of a file; none when the file is gone."""
-    return read_range(str(file.path), pos, HEADER)
+    """The first bytes at a position of a file; empty when the file is gone."""
+    return read_range(str(file.path), pos, REC_HEADER_SIZE)

@@ -1,0 +1,176 @@
+"""Export of a store: every message into files partitioned by topic and day."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rmqcore.offline.export.message_rows import FIELDS, Body
+from rmqcore.offline.export.parquet_parts import Compression, ParquetParts
+from rmqcore.offline.export.part_files import TextParts
+from rmqcore.offline.export.partitions import ExportTarget
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.walk import Blank, Progress
+from rmqcore.offline.reader import StoreReader
+
+ExportFormat = Literal["parquet", "csv", "jsonl"]
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export wrote, and what it could not.
+
+    Attributes
+    ----------
+    path, out : str
+        The store and the folder written to.
+    rows, stored_bytes : int
+        Messages written, and the bytes that their records take in the store.
+    files, file_bytes, partitions : int
+        Part files, their bytes, and the folders they are in.
+    damage : list of DamageRange
+        Ranges of the store that were damaged.
+    seconds : float
+        Wall time.
+    """
+
+    path: str
+    out: str
+    format: str
+    rows: int
+    stored_bytes: int
+    files: int
+    file_bytes: int
+    partitions: int
+    damage: list[DamageRange]
+    seconds: float
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes in the damaged ranges."""
+        return sum(found.end_phy_offset - found.start_phy_offset for found in self.damage)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 2 when the store was damaged."""
+        return 2 if self.damage else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values."""
+        return {**asdict(self), "damaged_bytes": self.damaged_bytes, "exit_code": self.exit_code}
+
+
+def export(
+    reader: StoreReader,
+    out: str | os.PathLike[str],
+    *,
+    file_format: ExportFormat = "parquet",
+    overwrite: bool = False,
+    body: Body | None = None,
+    compression: Compression = "zstd",
+    topics: Iterable[str] | None = None,
+    queue_ids: Iterable[int] | None = None,
+    tags: Iterable[str] | None = None,
+    keys: Iterable[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    start_phy_offset: int | None = None,
+    end_phy_offset: int | None = None,
+    verify_crc: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write the messages of a store into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
+
+    No file appears under these names before all files are written. Memory stays bounded, whatever the
+    store's size and number of topics. Conditions, `verify_crc` and `progress` are those of
+    `StoreReader.messages`.
+
+    Parameters
+    ----------
+    reader : StoreReader
+    out : path-like
+        A new or empty folder, or with `overwrite` the folder of an earlier export.
+    file_format : {"parquet", "csv", "jsonl"}
+        Parquet needs pyarrow (``rmqcore[arrow]``).
+    body : {"none", "text", "base64", "sha256"}, optional
+        How CSV and JSON Lines show bodies, text when None. Parquet holds the stored bytes, or with
+        ``none`` no column ``body``.
+    compression : {"zstd", "snappy", "none"}
+        Of Parquet files.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        `out` is not empty and `overwrite` is off.
+    ValueError
+        A `body` that Parquet does not have.
+    OSError
+        The disk is full, or `out` cannot be written.
+    ModuleNotFoundError
+        Parquet without pyarrow.
+    """
+    wanted = Conditions.of(
+        topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
+    )
+    asked = {**wanted.keywords(), "verify_crc": verify_crc, "progress": progress}
+    if file_format == "parquet" and body not in (None, "none"):
+        raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
+    began = time.monotonic()
+    with ExportTarget(Path(out), overwrite=overwrite) as target:
+        if file_format == "parquet":
+            columns = [name for name in FIELDS if body != "none" or name != "body"]
+            rows, stored_bytes, places = _parquet(
+                ParquetParts(target.work, compression), reader, columns, asked
+            )
+        else:
+            parts = TextParts(target.work, file_format, body or "text")
+            rows, stored_bytes, places = _text(parts, reader, asked)
+        file_bytes = sum(part.stat().st_size for part, _ in places)
+        target.publish(places)
+    return ExportReport(
+        path=str(reader.path),
+        out=str(out),
+        format=file_format,
+        rows=rows,
+        stored_bytes=stored_bytes,
+        files=len(places),
+        file_bytes=file_bytes,
+        partitions=len({place.rpartition("/")[0] for _, place in places}),
+        damage=list(reader.damage),
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+Written = tuple[int, int, list[tuple[Path, str]]]
+"""The number of rows, the bytes of their records, and each part file with its place."""
+
+
+def _parquet(
+    parts: ParquetParts, reader: StoreReader, columns: list[str], asked: dict[str, Any]
+) -> Written:
+    import pyarrow as pa
+
+    rows = stored_bytes = 0
+    for batch in reader.batches(columns, **asked):
+        parts.write(pa.record_batch(batch))
+        rows += batch.num_rows
+        stored_bytes += batch.nbytes
+    parts.close()
+    return rows, stored_bytes, parts.names.places
+
+
+def _text(parts: TextParts, reader: StoreReader, asked: dict[str, Any]) -> Written:
+    rows = stored_bytes = 0
+    for view in reader.messages(**asked):
+        if isinstance(view, Blank):
+            continue
+        parts.write(view)
+        rows += 1
+        stored_bytes += view.msg_size
+    parts.close()
+    return rows, stored_bytes, parts.names.places

@@ -1,0 +1,142 @@
+"""Messages as text: each is a JSON object or a CSV row, under the names of `MessageView`.
+
+A store has millions of messages, so this module builds the lines by hand. That is about twice as fast as a
+dict and ``json.dumps``, and faster than a dict and orjson: reading the 22 values costs more than
+writing them, so a dependency would not help.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from json.encoder import (
+    encode_basestring as quote,
+)  # C where CPython has it; keeps Unicode readable
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rmqcore.message import MessageView
+
+Body = Literal["none", "text", "base64", "sha256"]
+"""How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, or its SHA-256 in hex."""
+
+FIELDS = (
+    "phy_offset",
+    "msg_size",
+    "magic",
+    "body_crc",
+    "queue_id",
+    "flag",
+    "queue_offset",
+    "sys_flag",
+    "born_timestamp_ms",
+    "born_host",
+    "store_timestamp_ms",
+    "store_host",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "body",
+    "topic",
+    "properties",
+    "tags",
+    "keys",
+    "uniq_key",
+    "msg_id",
+    "tags_code",
+)
+"""The names of a message's values, in the order they are written."""
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _base64(body: bytes) -> str:
+    return base64.b64encode(body).decode("ascii")
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
+
+
+_BODY_TEXT: dict[Body, Callable[[bytes], str]] = {
+    "text": _text,
+    "base64": _base64,
+    "sha256": _sha256,
+}
+
+
+BodyText = Callable[["MessageView"], str | None]
+
+
+def body_encoder(body: Body, *, plain: bool = False) -> BodyText:
+    """Make a function that gives a message's body as text, None for ``none``.
+
+    Parameters
+    ----------
+    body : {"none", "text", "base64", "sha256"}
+    plain : bool
+        Decompress the body first; the function then raises `rmqcore.errors.CompressionError` where that fails.
+    """
+    if body == "none":
+        return lambda _view: None
+    encode = _BODY_TEXT[body]
+    if plain:
+        return lambda view: encode(view.decompress())
+    return lambda view: encode(view.body)
+
+
+def json_encoder(body_text: BodyText) -> Callable[[MessageView], str]:
+    """Make a function that gives a message as one line of JSON, with the newline.
+
+    The object has exactly the names in `FIELDS`; ``properties`` is an object, ``keys`` a list,
+    ``tags`` and ``uniq_key`` may be null, and ``body`` is what `body_text` gives.
+    """
+
+    def encode(view: MessageView) -> str:
+        text = body_text(view)
+        tags = view.tags
+        uniq_key = view.uniq_key
+        properties = ", ".join(
+            [f"{quote(name)}: {quote(value)}" for name, value in view.properties.items()]
+        )
+        return (
+            f'{{"phy_offset": {view.phy_offset}, "msg_size": {view.msg_size}, "magic": {view.magic}, '
+            f'"body_crc": {view.body_crc}, "queue_id": {view.queue_id}, "flag": {view.flag}, '
+            f'"queue_offset": {view.queue_offset}, "sys_flag": {view.sys_flag}, '
+            f'"born_timestamp_ms": {view.born_timestamp_ms}, "born_host": "{view.born_host}", '
+            f'"store_timestamp_ms": {view.store_timestamp_ms}, "store_host": "{view.store_host}", '
+            f'"reconsume_times": {view.reconsume_times}, '
+            f'"prepared_transaction_offset": {view.prepared_transaction_offset}, '
+            f'"body": {"null" if text is None else quote(text)}, "topic": {quote(view.topic)}, '
+            f'"properties": {{{properties}}}, "tags": {"null" if tags is None else quote(tags)}, '
+            f'"keys": [{", ".join([quote(key) for key in view.keys])}], '
+            f'"uniq_key": {"null" if uniq_key is None else quote(uniq_key)}, '
+            f'"msg_id": "{view.msg_id}", "tags_code": {view.tags_code}}}\n'
+        )
+
+    return encode
+
+
+def csv_encoder(body_text: BodyText) -> Callable[[MessageView], list[Any]]:
+    """Make a function that gives a message as the values of one CSV row, in the order of `FIELDS`.
+
+    ``properties`` is a JSON object in one cell, ``keys`` are joined by spaces as in the KEYS
+    property, and a value that the message lacks is an empty cell.
+    """
+
+    def encode(view: MessageView) -> list[Any]:
+        row: list[Any] = [
+            getattr(view, name) if name != "body" else body_text(view) for name in FIELDS
+        ]
+        row[_PROPERTIES] = json.dumps(row[_PROPERTIES], ensure_ascii=False)
+        row[_KEYS] = " ".join(row[_KEYS])
+        return row
+
+    return encode
+
+
+_PROPERTIES = FIELDS.index("properties")
+_KEYS = FIELDS.index("keys")

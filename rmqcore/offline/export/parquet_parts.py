@@ -1,0 +1,225 @@
+"""Parquet files of an export, in bounded memory however many topics there are.
+
+Batches gather to a chunk, which is sorted by partition. The rows that a partition gets from a chunk are
+usually too few for a row group, so they are appended to the partition's spill file, and a row group is
+written whenever that file is large enough. Rows that are enough for a row group go to Parquet directly.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore.offline.export.part_files import Partition, PartNames
+from rmqcore.offline.export.partitions import DAY_MS, LAST_DAY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Compression = Literal["zstd", "snappy", "none"]
+Days = Callable[["pa.RecordBatch"], npt.NDArray[np.int64]]
+
+CHUNK_BYTES = 24 * 1024 * 1024
+ROW_GROUP_BYTES = 16 * 1024 * 1024
+DIRECT_BYTES = 4 * 1024 * 1024
+OPEN_WRITERS = 16
+ROW_GROUPS_A_FILE = 64
+
+_REPEATING = {
+    "tags",
+    "born_host",
+    "store_host",
+    "queue_id",
+    "magic",
+    "sys_flag",
+    "flag",
+    "reconsume_times",
+    "broker",
+}
+
+
+class ParquetParts:
+    """Parquet files by partition, rows in the order they came.
+
+    A file has the columns of the batches but ``topic``: readers of partitions take the topic from the folder,
+    and refuse files that have such a column too. The file's metadata has the topic under ``topic``, whole even
+    where the folder's name had to be cut. At most `OPEN_WRITERS` files are open: to open another, the least
+    recently used file is finished, and later rows of its partition go to a new part.
+
+    Parameters
+    ----------
+    folder : Path
+    compression : {"zstd", "snappy", "none"}
+    days : callable, optional
+        Days since 1970-01-01 of the rows of a batch, -1 where no calendar has the time; by ``store_timestamp_ms`` when None.
+    chunk_bytes : int, optional
+        Bytes of batches that gather to a chunk, 24 MiB when None; memory holds at most about twice as many.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        compression: Compression,
+        days: Days | None = None,
+        *,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        self.names = PartNames(folder, "parquet")
+        self._compression = compression
+        self._days = days or days_of_ms
+        self._most_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+        self._spills = _Spills(folder)
+        self._chunk: list[pa.RecordBatch] = []
+        self._chunk_bytes = 0
+        self._writers: OrderedDict[Partition, tuple[pq.ParquetWriter, int]] = OrderedDict()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+        self._chunk.append(batch)
+        self._chunk_bytes += batch.get_total_buffer_size()
+        if self._chunk_bytes >= self._most_bytes:
+            self._distribute()
+
+    def _distribute(self, *, last: bool = False) -> None:
+        """Give every partition its rows of the chunk; rows of the `last` chunk do not wait for more."""
+        import pyarrow as pa
+
+        chunk = pa.Table.from_batches(self._chunk).combine_chunks().to_batches()
+        self._chunk.clear()
+        self._chunk_bytes = 0
+        for batch in chunk:
+            for partition, rows in _split(batch, self._days):
+                if last:
+                    waited = self._spills.take(partition)
+                    self._write_row_group(partition, pa.Table.from_batches([*waited, rows]))
+                elif rows.nbytes >= DIRECT_BYTES:
+                    self._drain(partition)
+                    self._write_row_group(partition, pa.Table.from_batches([rows]))
+                elif self._spills.append(partition, rows) >= ROW_GROUP_BYTES:
+                    self._drain(partition)
+
+    def _drain(self, partition: Partition) -> None:
+        """Write what was spilled for a partition as a row group."""
+        import pyarrow as pa
+
+        spilled = self._spills.take(partition)
+        if spilled:
+            self._write_row_group(partition, pa.Table.from_batches(spilled))
+
+    def _write_row_group(self, partition: Partition, rows: pa.Table) -> None:
+        writer, groups = self._writers.pop(partition, (None, 0))
+        if writer is None:
+            if len(self._writers) >= OPEN_WRITERS:
+                self._writers.popitem(last=False)[1][0].close()
+            writer = self._open(partition, rows.schema)
+        self._writers[partition] = (writer, groups + 1)
+        writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        if groups + 1 >= ROW_GROUPS_A_FILE:
+            self._writers.pop(partition)[0].close()
+
+    def _open(self, partition: Partition, schema: pa.Schema) -> pq.ParquetWriter:
+        import pyarrow.parquet as pq
+
+        metadata = {"topic": partition[0].encode("utf-8", "replace")}
+        return pq.ParquetWriter(
+            self.names.new(partition),
+            schema.with_metadata(metadata),
+            compression=self._compression,
+            use_dictionary=[name for name in schema.names if name in _REPEATING],
+        )
+
+    def close(self) -> None:
+        """Write what still waits and finish all files."""
+        if self._chunk:
+            self._distribute(last=True)
+        for partition in self._spills.partitions():
+            self._drain(partition)
+        while self._writers:
+            self._writers.popitem()[1][0].close()
+
+
+class _Spills:
+    """Rows that wait, a working file for each partition: Arrow IPC messages one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "spill"
+        self._files: dict[Partition, tuple[int, int]] = {}
+        self._count = 0
+        self._schema: pa.Schema | None = None
+
+    def append(self, partition: Partition, rows: pa.RecordBatch) -> int:
+        """Add rows; answer the bytes that the partition has in its file now."""
+        self._schema = rows.schema
+        if partition not in self._files:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._files[partition] = (self._count, 0)
+            self._count += 1
+        number, before = self._files[partition]
+        message = rows.serialize()
+        with self._path(number).open("ab") as spill:
+            spill.write(message)
+        size = before + int(message.size)
+        self._files[partition] = (number, size)
+        return size
+
+    def take(self, partition: Partition) -> list[pa.RecordBatch]:
+        """Give the rows of a partition, at most a row group, and remove its file."""
+        if partition not in self._files:
+            return []
+        number, _ = self._files.pop(partition)
+        path = self._path(number)
+        rows = list(self._read(path))
+        path.unlink()
+        return rows
+
+    def partitions(self) -> list[Partition]:
+        """Partitions that have rows here."""
+        return list(self._files)
+
+    def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        source = pa.BufferReader(pa.py_buffer(path.read_bytes()))
+        size = source.size()
+        while source.tell() < size:
+            yield pa.ipc.read_record_batch(pa.ipc.read_message(source), self._schema)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06}.arrow"
+
+
+def days_of_ms(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Days of the rows of a batch by ``store_timestamp_ms``."""
+    return known_days(batch.column("store_timestamp_ms").to_numpy() // DAY_MS)
+
+
+def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Days, with -1 in the place of days that no calendar has."""
+    return np.where((days < 0) | (days > LAST_DAY), -1, days)
+
+
+def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.RecordBatch]]:
+    """Give the rows of a batch by partition, in their order, without the topic, which the folder names."""
+    import pyarrow as pa
+
+    topics = batch.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    topic_ids = topics.indices.to_numpy()
+    days = days_of(batch)
+    codes = (days + 1) * len(names) + topic_ids
+    order = np.argsort(codes, kind="stable")
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
+    rest = batch.select([name for name in batch.schema.names if name != "topic"])
+    by_partition = rest.take(pa.array(order))
+    found = []
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        first = order[start]
+        partition = (names[topic_ids[first]], int(days[first]))
+        found.append((partition, by_partition.slice(start, end - start)))
+    return found

@@ -1,0 +1,123 @@
+"""Part files of an export: the names of all, and the writer of text files.
+
+Part numbers run through the whole export, so that two topics whose names a file system takes for the same
+never share a file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rmqcore.offline.export.message_rows import (
+    FIELDS,
+    Body,
+    body_encoder,
+    csv_encoder,
+    json_encoder,
+)
+from rmqcore.offline.export.partitions import DAY_MS, LAST_DAY, partition_folder
+
+if TYPE_CHECKING:
+    from rmqcore.message import MessageView
+
+Partition = tuple[str, int]
+"""Topic, and days since 1970-01-01 in UTC; -1 for a time that no calendar has."""
+
+PENDING_BYTES = 48 * 1024 * 1024
+
+
+def day_of(store_timestamp_ms: int) -> int:
+    """The day of a `Partition`."""
+    day = store_timestamp_ms // DAY_MS
+    return day if 0 <= day <= LAST_DAY else -1
+
+
+class PartNames:
+    """Names of part files: they are written in one folder, and each has a place in the export.
+
+    Attributes
+    ----------
+    places : list of (Path, str)
+        Each file, and its path below the folder of the export.
+    """
+
+    def __init__(self, folder: Path, suffix: str) -> None:
+        self._folder = folder
+        self._suffix = suffix
+        self.places: list[tuple[Path, str]] = []
+
+    def new(self, partition: Partition) -> Path:
+        """Name a new part file of a partition."""
+        name = f"part-{len(self.places):05}.{self._suffix}"
+        path = self._folder / name
+        self.places.append((path, f"{partition_folder(*partition)}/{name}"))
+        return path
+
+
+class TextParts:
+    """CSV or JSON Lines, a file for each partition, which is open only while rows are added to it.
+
+    Rows wait in memory by partition; when all of them together pass `PENDING_BYTES`, the fullest
+    partitions are written out.
+
+    Parameters
+    ----------
+    folder : Path
+    suffix : {"csv", "jsonl"}
+    body : {"none", "text", "base64", "sha256"}
+    """
+
+    def __init__(self, folder: Path, suffix: Literal["csv", "jsonl"], body: Body) -> None:
+        self.names = PartNames(folder, suffix)
+        self._encode = (
+            json_encoder(body_encoder(body)) if suffix == "jsonl" else _csv_line_encoder(body)
+        )
+        self._header = "" if suffix == "jsonl" else _csv_line(FIELDS)
+        self._pending: dict[Partition, list[bytes]] = {}
+        self._sizes: dict[Partition, int] = {}
+        self._paths: dict[Partition, Path] = {}
+        self._total = 0
+
+    def write(self, view: MessageView) -> None:
+        """Add a message."""
+        line = self._encode(view).encode("utf-8", "replace")
+        partition = (view.topic, day_of(view.store_timestamp_ms))
+        self._pending.setdefault(partition, []).append(line)
+        size = len(line) + 64  # bytes of a Python object beside its contents
+        self._sizes[partition] = self._sizes.get(partition, 0) + size
+        self._total += size
+        if self._total > PENDING_BYTES:
+            for fullest in sorted(self._sizes, key=self._sizes.__getitem__, reverse=True):
+                self._flush(fullest)
+                if self._total <= PENDING_BYTES // 2:
+                    break
+
+    def _flush(self, partition: Partition) -> None:
+        path = self._paths.get(partition)
+        lines = self._pending.pop(partition)
+        if path is None:
+            path = self._paths[partition] = self.names.new(partition)
+            lines.insert(0, self._header.encode())
+        with path.open("ab") as part:
+            part.write(b"".join(lines))
+        self._total -= self._sizes.pop(partition)
+
+    def close(self) -> None:
+        """Write the rows that still wait."""
+        for partition in list(self._pending):
+            self._flush(partition)
+
+
+def _csv_line(row: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(row)
+    return line.getvalue()
+
+
+def _csv_line_encoder(body: Body) -> Callable[[MessageView], str]:
+    encode = csv_encoder(body_encoder(body))
+    return lambda view: _csv_line(encode(view))

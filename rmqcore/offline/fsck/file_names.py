@@ -1,0 +1,223 @@
+"""Names and sizes of a store's files, its checkpoint and abort file: what a broker start looks at first."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.paths import StorePaths, parse_file_name
+from rmqcore.disk.read_range import entries_of
+from rmqcore.errors import CorruptionError, StoreFormatError
+from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
+from rmqcore.offline.log.log_files import LogFile, mapped_file_size
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    name: str
+    size: int
+    is_directory: bool
+
+
+def _list(directory: Path) -> list[_Listed]:
+    found = []
+    for entry in entries_of(directory):
+        try:
+            status = entry.stat()
+        except FileNotFoundError:  # deleted since it was listed, or a dangling link
+            continue
+        found.append(_Listed(entry.name, status.st_size, stat.S_ISDIR(status.st_mode)))
+    return found
+
+
+def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings) -> None:
+    """Check every name in ``commitlog/``: a broker refuses to start over a name that is no offset, or a file of another size."""
+    size = mapped_file_size(files)
+    listed: list[tuple[str, _Listed]] = []
+    for directory in paths.commitlogs:
+        if directory.is_dir():
+            listed += [(directory.name, entry) for entry in _list(directory)]
+        else:
+            findings.add(
+                "missing_file", ERROR, directory.name, "there is no such directory", field="file", found="missing",
+            )  # fmt: skip
+    listed.sort(key=lambda item: item[1].name)
+    for folder, entry in listed:
+        if entry.is_directory:
+            continue
+        path = f"{folder}/{entry.name}"
+        _check_name(entry, path, size, "file_name", findings)
+        last = entry is listed[-1][1]
+        is_first_fault = parse_file_name(entry.name) is not None
+        if entry.size == size or not is_first_fault:
+            continue
+        if entry.size == 0 and last:
+            message = "the file is empty: a broker start deletes it"
+        elif entry.size == 0:
+            message = "the file is empty: a broker refuses to start"
+        elif entry.size > size:
+            message = f"the file has {entry.size - size} bytes too many: a broker refuses to start"
+        elif not last:
+            continue  # the walk tells how many bytes are missing
+        else:
+            message = f"the file lacks {size - entry.size} bytes: a broker refuses to start"
+        findings.add(
+            "file_size", INFO if entry.size == 0 and last else ERROR, path, message,
+            phy_offset=parse_file_name(entry.name), field="file size", expected=size, found=entry.size,
+        )  # fmt: skip
+
+
+def check_queue_files(paths: StorePaths, findings: Findings) -> None:
+    """Check every name below ``consumequeue/``."""
+    queues: list[tuple[str, list[_Listed]]] = []
+    sizes: Counter[int] = Counter()
+    for topic in _list(paths.consumequeue):
+        for queue in _list(paths.consumequeue / topic.name) if topic.is_directory else []:
+            if not queue.is_directory:
+                continue
+            path = f"consumequeue/{topic.name}/{queue.name}"
+            if not (queue.name.isascii() and queue.name.isdigit()):
+                findings.add(
+                    "file_name", WARNING, path, "the name is no queue id: a broker does not see this directory",
+                    field="file name", expected="a queue id", found=queue.name,
+                )  # fmt: skip
+                continue
+            files = [
+                entry
+                for entry in _list(paths.consumequeue / topic.name / queue.name)
+                if not entry.is_directory
+            ]
+            queues.append((path, files))
+            sizes.update(entry.size for entry in files)
+    if not sizes:
+        return
+    size = max((size for size in sizes if size), key=lambda size: (sizes[size], size), default=0)
+    for path, files in queues:
+        for entry in files:
+            _check_name(entry, f"{path}/{entry.name}", size, "file_name", findings)
+            if entry.size == size or parse_file_name(entry.name) is None:
+                continue
+            empty_last = entry.size == 0 and entry is files[-1]
+            findings.add(
+                "cq_file_size", INFO if empty_last else ERROR, f"{path}/{entry.name}",
+                "the file is empty: a broker start deletes it" if empty_last else
+                f"the file has {entry.size} bytes, the others {size}: a broker refuses to start",
+                field="file size", expected=size, found=entry.size,
+            )  # fmt: skip
+    if size % CQ_STORE_UNIT_SIZE:
+        findings.add(
+            "cq_file_size", ERROR, "consumequeue", f"the files' size {size} is no whole number of entries",
+            field="file size", expected=f"a multiple of {CQ_STORE_UNIT_SIZE}", found=size,
+        )  # fmt: skip
+
+
+def check_index_files(paths: StorePaths, findings: Findings) -> None:
+    """Check every name in ``index/``, and that all files have the same size."""
+    listed = [entry for entry in _list(paths.index) if not entry.is_directory]
+    named = [entry for entry in listed if entry.name.isascii() and entry.name.isdigit()]
+    for entry in listed:
+        if entry not in named:
+            findings.add(
+                "file_name", WARNING, f"index/{entry.name}", "the name is no number: a broker does not load this file",
+                field="file name", expected="digits", found=entry.name,
+            )  # fmt: skip
+    sizes = Counter(entry.size for entry in named)
+    size = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    for entry in named:
+        if entry.size != size:
+            findings.add(
+                "index_header", WARNING, f"index/{entry.name}", f"the file has {entry.size} bytes, the others {size}",
+                field="file size", expected=size, found=entry.size,
+            )  # fmt: skip
+
+
+def _check_name(entry: _Listed, path: str, size: int, kind: str, findings: Findings) -> None:
+    offset = parse_file_name(entry.name)
+    if offset is None:
+        findings.add(
+            kind, ERROR, path, "the name is no offset: a broker refuses to start", field="file name",
+            expected="20 digits", found=entry.name,
+        )  # fmt: skip
+    elif size and offset % size:
+        findings.add(
+            kind, ERROR, path, f"the offset in the name is no multiple of the file size {size}", field="file name",
+            expected=f"a multiple of {size}", found=entry.name,
+        )  # fmt: skip
+
+
+# ---- checkpoint and abort ---------------------------------------------------------------------------
+
+
+def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | None:
+    """Read the checkpoint; None when it is missing or cannot be read."""
+    try:
+        checkpoint = read_checkpoint(paths.checkpoint)
+    except CorruptionError as error:
+        findings.add(
+            "checkpoint", ERROR, "checkpoint", f"the file has {error.found}: too short for its six numbers",
+            field="file size", expected=CHECKPOINT_FILE_SIZE, found=error.phy_offset,
+        )  # fmt: skip
+        return None
+    except IsADirectoryError:
+        findings.add("checkpoint", ERROR, "checkpoint", "a directory is in its place", field="file")
+        return None
+    except StoreFormatError:
+        findings.add("checkpoint", ERROR, "checkpoint", "it is no file", field="file")
+        return None
+    if checkpoint is None:
+        findings.add(
+            "checkpoint", WARNING if is_open(paths) else INFO, "checkpoint",
+            "there is none: after an unclean exit a broker start takes everything for old", field="file",
+            found="missing",
+        )  # fmt: skip
+        return None
+    size = paths.checkpoint.stat().st_size
+    if size != CHECKPOINT_FILE_SIZE:
+        findings.add(
+            "checkpoint", WARNING, "checkpoint", f"the file has {size} bytes", field="file size",
+            expected=CHECKPOINT_FILE_SIZE, found=size,
+        )  # fmt: skip
+    return checkpoint
+
+
+def check_checkpoint(
+    checkpoint: StoreCheckpoint, newest_ms: int, log_end: int, findings: Findings
+) -> None:
+    """Check that the checkpoint, which tells how far files are flushed, is not ahead of the log.
+
+    Parameters
+    ----------
+    newest_ms : int
+        The greatest store timestamp in the log, milliseconds.
+    log_end : int
+        CommitLog offset behind the last sound record.
+    """
+    limits = {
+        "physic_msg_timestamp_ms": newest_ms,
+        "logics_msg_timestamp_ms": newest_ms,
+        "index_msg_timestamp_ms": newest_ms,
+        "confirm_phy_offset": log_end,
+        "logics_physical_offset": log_end,
+    }
+    for field, limit in limits.items():
+        found = getattr(checkpoint, field)
+        if not 0 <= found <= limit:
+            findings.add(
+                "checkpoint", ERROR, "checkpoint", f"{field} is {found}, the log ends at {limit}", field=field,
+                expected=f"0 to {limit}", found=found,
+            )  # fmt: skip
+
+
+def in_rocksdb(paths: StorePaths) -> bool:
+    """Whether the store keeps its queues in RocksDB, as 5.5.0 can, instead of files."""
+    return (paths.root / "consumequeue_rocksdb").is_dir() and not paths.consumequeue.is_dir()
+
+
+def is_open(paths: StorePaths) -> bool:
+    """Whether the abort file says that the store is in use or was not cleanly closed."""
+    return os.path.lexists(paths.abort)

@@ -1,0 +1,254 @@
+"""`fsck` checks a whole store: the log, its queues and its index against each other.
+
+Order matters, because another process may be writing: checkpoint and directories are read first, then the log, and
+the entries of each part of the log right after that part. Where a queue or index file points beyond the end of the log,
+a further, shorter walk looks for the records that were written meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqcore._native.format.codec import DelayLevels
+from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
+from rmqcore.offline.fsck.file_names import (
+    check_checkpoint,
+    check_index_files,
+    check_log_files,
+    check_queue_files,
+    in_rocksdb,
+    is_open,
+    load_checkpoint,
+)
+from rmqcore.offline.fsck.findings import INFO, Finding, Findings
+from rmqcore.offline.fsck.index_pass import IndexAudit
+from rmqcore.offline.fsck.log_pass import LogAudit
+from rmqcore.offline.fsck.queue_pass import QueueAudit
+from rmqcore.offline.fsck.queue_state import Lost
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.reader import LogDirectories, StoreReader
+
+if TYPE_CHECKING:
+    from rmqcore.config import MessageStoreConfig
+
+ROUNDS = 4
+EXIT_FINE, EXIT_DAMAGED = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """What `fsck` found.
+
+    Attributes
+    ----------
+    path : str
+    findings : list of Finding
+        At most `max_findings` for each kind.
+    totals : dict
+        Kind to severity to number, of all findings.
+    damage : list of DamageRange
+        Damaged ranges of the log, by offset; the first 10,000.
+    would_be_lost : dict
+        ``unreachable``: records that no queue entry leads to, with bytes and queues; ``broker_start``: what a broker
+        start would cut (see `BrokerStart`).
+    counts : dict
+        How much was checked: ``records``, ``record_bytes``, ``prop_crcs``, ``cq_entries``, ``index_entries``,
+        ``damaged_ranges``, ``damaged_bytes``.
+    seconds : float
+    """
+
+    path: str
+    findings: list[Finding]
+    totals: dict[str, dict[str, int]]
+    damage: list[DamageRange]
+    would_be_lost: dict[str, Any]
+    counts: dict[str, int]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 without a finding of severity error, else 2."""
+        return (
+            EXIT_DAMAGED if any(count.get("error") for count in self.totals.values()) else EXIT_FINE
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as a JSON object."""
+        return {
+            "path": self.path,
+            "exit_code": self.exit_code,
+            "totals": self.totals,
+            "counts": self.counts,
+            "would_be_lost": self.would_be_lost,
+            "findings": [finding.as_dict() for finding in self.findings],
+            "damage": [damaged.as_dict() for damaged in self.damage],
+            "seconds": self.seconds,
+        }
+
+
+def fsck(
+    path: str | os.PathLike[str],
+    *,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    check_index: bool = True,
+    check_queues: bool = True,
+    progress: Progress | None = None,
+    max_findings: int = 1000,
+) -> FsckReport:
+    """Check a store: every record, queue entry and index entry, and the files around them.
+
+    It only reads, takes no lock and maps no file; the store may be in use. Memory does not grow with the store.
+
+    Parameters
+    ----------
+    path : path-like
+        The store's root.
+    config : MessageStoreConfig, optional
+        Its ``message_delay_level`` gives the deliver times of delayed messages, and its paths say where the CommitLog is.
+    commitlog : str, path-like or sequence of path-like, optional
+        Where the CommitLog is; see `StoreReader`.
+    check_index, check_queues : bool
+        Also compare IndexFiles and ConsumeQueues with the log.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+    max_findings : int
+        How many findings are kept for each kind; all are counted.
+
+    Raises
+    ------
+    NotAStoreError, FileNotFoundError, NotADirectoryError
+        See `StoreReader`.
+    ValueError
+        `max_findings` is negative.
+    """
+    if max_findings < 0:
+        raise ValueError(f"max_findings {max_findings} is negative")
+    return _Check(
+        StoreReader(path, config=config, commitlog=commitlog), config, max_findings, progress
+    ).run(queues=check_queues, index=check_index)
+
+
+class _Check:
+    """One run of `fsck`."""
+
+    def __init__(
+        self,
+        reader: StoreReader,
+        config: MessageStoreConfig | None,
+        max_findings: int,
+        progress: Progress | None,
+    ) -> None:
+        self._reader = reader
+        self._paths = reader.paths
+        self._config = config
+        self._findings = Findings(max_findings)
+        self._progress = progress
+        self._beside = 0
+
+    def run(self, *, queues: bool, index: bool) -> FsckReport:
+        began = time.monotonic()
+        paths, findings = self._paths, self._findings
+        open_before = is_open(paths)
+        checkpoint = load_checkpoint(paths, findings)
+        levels = None if self._config is None else DelayLevels(self._config.delay_levels_ms)
+        log = LogAudit(
+            paths,
+            findings,
+            levels,
+            key_hashes=index,
+            progress=self._walked if self._progress else None,
+        )
+        check_log_files(paths, log.files, findings)
+        queue_audit = index_audit = None
+        if queues and in_rocksdb(paths):
+            findings.add(
+                "cq_missing", INFO, "consumequeue_rocksdb", "the queues are in RocksDB and were not checked",
+                field="entry", expected="consumequeue/", found="consumequeue_rocksdb/",
+            )  # fmt: skip
+        elif queues:
+            check_queue_files(paths, findings)
+            own_levels = self._config is not None
+            queue_audit = QueueAudit(paths, log, findings, own_levels=own_levels, live=open_before)
+            self._beside += queue_audit.total_bytes
+        if index:
+            check_index_files(paths, findings)
+            index_audit = IndexAudit(paths, log, findings, live=open_before)
+            self._beside += index_audit.total_bytes
+        growing = self._walk(log, queue_audit, index_audit, live=open_before)
+        unclean = open_before or is_open(paths)
+        log.settle()
+        if queue_audit is not None:
+            queue_audit.finish(growing=growing, unclean=unclean)
+        if index_audit is not None:
+            index_audit.finish(growing=growing)
+        if checkpoint is not None and log.records:
+            check_checkpoint(checkpoint, log.newest_ms, log.log_end, findings)
+        if unclean:
+            findings.add(
+                "abort",
+                INFO,
+                "abort",
+                "the store is in use, or was not cleanly closed",
+                field="file",
+                found="present",
+            )
+        dispatched_end = log.log_end if queue_audit is None else queue_audit.dispatched_end
+        start = broker_start(log, checkpoint, dispatched_end, unclean=unclean)
+        if self._progress is not None:
+            total = sum(file.size for file in log.files) + self._beside
+            self._progress(total, total)
+        return self._report(log, queue_audit, index_audit, start, time.monotonic() - began)
+
+    @staticmethod
+    def _walk(
+        log: LogAudit, queues: QueueAudit | None, index: IndexAudit | None, *, live: bool
+    ) -> bool:
+        """Walk the log, then the records that were written meanwhile; answer whether the log still grows."""
+        for _ in range(ROUNDS):
+            records = log.records
+            for batch in log.batches():
+                if queues is not None:
+                    queues.add(batch)
+                if index is not None:
+                    index.add(batch)
+            if not live or log.records == records:
+                return False
+        return True
+
+    def _walked(self, done: int, total: int) -> None:
+        assert self._progress is not None
+        # Queues and index are read beside the log, so the same share of them is done.
+        self._progress(done + (self._beside * done // total if total else 0), total + self._beside)
+
+    def _report(
+        self,
+        log: LogAudit,
+        queues: QueueAudit | None,
+        index: IndexAudit | None,
+        start: BrokerStart,
+        seconds: float,
+    ) -> FsckReport:
+        lost = Lost() if queues is None else queues.lost
+        return FsckReport(
+            path=str(Path(self._reader.path)),
+            findings=self._findings.items,
+            totals={kind: dict(counts) for kind, counts in self._findings.totals.items()},
+            damage=log.damage.ranges,
+            would_be_lost={"unreachable": lost.as_dict(), "broker_start": start.as_dict()},
+            counts={
+                "records": log.records,
+                "record_bytes": log.record_bytes,
+                "prop_crcs": log.prop_crcs,
+                "cq_entries": 0 if queues is None else queues.checked,
+                "index_entries": 0 if index is None else index.checked,
+                "damaged_ranges": log.damage.count,
+                "damaged_bytes": log.damage.bytes,
+            },
+            seconds=seconds,
+        )

@@ -1,0 +1,122 @@
+"""Damaged ranges of the log: they become findings, and other checks ask whether an offset lies in a range."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
+from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
+from rmqcore.offline.log.damage import DamageRange
+
+MAX_RANGES = 10_000
+DRAIN_AT = 256
+
+
+class DamageAudit:
+    """Takes what a walk reports, so that the walk's own list stays short.
+
+    Attributes
+    ----------
+    fresh : list of DamageRange
+        The walk appends here; `drain` empties it.
+    ranges : list of DamageRange
+        The first 10,000, by offset.
+    sound_before : list of int
+        How many sound records lie before each of them, as far as batches were counted.
+    count, bytes : int
+        Number of all ranges, and their bytes.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.fresh: list[DamageRange] = []
+        self.ranges: list[DamageRange] = []
+        self.sound_before: list[int] = []
+        self.count = self.bytes = 0
+        self._findings = findings
+        self._open: list[DamageRange] = []
+        self._noted_end = -1
+        self._bounds: tuple[Int64, Int64] | None = None
+
+    def drain(self) -> None:
+        """Turn what the walk has reported into findings; ranges that may look different later wait for `settle`."""
+        if self.fresh:
+            self._bounds = None
+        for damaged in self.fresh:
+            vanished = damaged.kind == "missing_file" and damaged.found != "missing"
+            if vanished or damaged.kind == "torn_tail":
+                self._open.append(damaged)
+            else:
+                self._note(damaged)
+        self.fresh.clear()
+
+    def walk_again(self) -> None:
+        """The log's end will be walked again: forget how it looked."""
+        self._bounds = None
+        self._open = [damaged for damaged in self._open if damaged.kind != "torn_tail"]
+
+    def settle(self, log_min: int) -> None:
+        """Note the torn tail, and files that were deleted while they were read unless they have just expired."""
+        for damaged in self._open:
+            if damaged.kind == "torn_tail" or damaged.start_phy_offset >= log_min:
+                self._note(damaged)
+        self._open.clear()
+        self._bounds = None
+
+    def count_before(self, batch: LogBatch, records_before: int) -> None:
+        """Remember how many records lie before each range, to tell later what a cut there would take along."""
+        for damaged in self.ranges[len(self.sound_before) :]:
+            within = int(np.searchsorted(batch.phy_offset, damaged.start_phy_offset))
+            self.sound_before.append(records_before + within)
+
+    def holds(self, phy_offsets: Int64) -> Flags:
+        """Which of these CommitLog offsets lie in a damaged range."""
+        starts, ends = self._sorted_bounds()
+        if not len(starts):
+            return np.zeros(len(phy_offsets), bool)
+        at = np.searchsorted(starts, phy_offsets, side="right") - 1
+        inside: Flags = (at >= 0) & (phy_offsets < ends[at])
+        return inside
+
+    def _sorted_bounds(self) -> tuple[Int64, Int64]:
+        if self._bounds is None:
+            ranges = sorted(
+                (*self.ranges, *self._open), key=lambda damaged: damaged.start_phy_offset
+            )
+            starts = np.array([damaged.start_phy_offset for damaged in ranges], np.int64)
+            self._bounds = (
+                starts,
+                np.array([damaged.end_phy_offset for damaged in ranges], np.int64),
+            )
+        return self._bounds
+
+    def _note(self, damaged: DamageRange) -> None:
+        if damaged.start_phy_offset < self._noted_end:
+            return  # an earlier walk saw it
+        self._noted_end = damaged.end_phy_offset
+        size = damaged.end_phy_offset - damaged.start_phy_offset
+        self.count += 1
+        self.bytes += size
+        if len(self.ranges) < MAX_RANGES:
+            self.ranges.append(damaged)
+        kind, severity = damaged.kind, ERROR
+        if kind == "torn_tail":
+            severity = WARNING
+        elif kind == "short_file":
+            kind = "file_size"
+        elif kind == "record" and damaged.field == "PHYSICALOFFSET":
+            kind = "place"
+        self._findings.add(
+            kind, severity, damaged.path, _sentence(damaged, size), phy_offset=damaged.start_phy_offset,
+            field=damaged.field, expected=damaged.expected, found=damaged.found,
+        )  # fmt: skip
+
+
+def _sentence(damaged: DamageRange, size: int) -> str:
+    what = {
+        "crc": "a record's body fails its CRC",
+        "torn_tail": f"{size} bytes behind the last sound record; a broker start cuts them",
+        "missing_file": f"no file holds the {size} bytes from here on",
+        "short_file": f"the file lacks {size} bytes",
+        "unreadable": f"the disk did not give {size} bytes",
+    }.get(damaged.kind, f"{size} bytes are no sound record")
+    return f"{what} ({damaged.field} is {damaged.found}, expected {damaged.expected})"

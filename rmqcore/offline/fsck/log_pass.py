@@ -1,0 +1,199 @@
+"""The log's part of a check: one pass over the CommitLog in batches of columns.
+
+All other checks use these batches, so the log is read once. Nothing here grows with the number of
+records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rmqcore._native.format import codec
+from rmqcore._native.format.codec import DelayLevels, MessageView, topic_bytes
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.read_range import read_range
+from rmqcore.errors import CorruptMessageError
+from rmqcore.offline.fsck.findings import ERROR, Findings
+from rmqcore.offline.fsck.log_batch import BATCH_BYTES, BATCH_ROWS, COLUMNS, LogBatch, as_log_batch
+from rmqcore.offline.fsck.log_damage import DRAIN_AT, DamageAudit
+from rmqcore.offline.fsck.prop_crc import PropCrcAudit
+from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.watched_scan import WatchedScan
+from rmqcore.offline.log.window import record_at
+
+QUICK_SIZE = 1 << 16
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class LogAudit:
+    """The pass over the log, and lookups in it.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    findings : Findings
+    levels : DelayLevels or None
+    key_hashes : bool
+        Also compute the hashes of index keys.
+    progress : callable, optional
+        As for `LogWalk`, of the first pass.
+
+    Attributes
+    ----------
+    files : list of LogFile
+    log_min, log_end : int
+        CommitLog offsets of the log's first byte and behind its last sound record so far.
+    records, record_bytes : int
+        Sound records and their bytes; records that only fail a CRC are among them.
+    newest_ms : int
+        The greatest store timestamp.
+    damage : DamageAudit
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        findings: Findings,
+        levels: DelayLevels | None,
+        *,
+        key_hashes: bool,
+        progress: Progress | None = None,
+    ) -> None:
+        self.files: list[LogFile] = []
+        self.records = self.record_bytes = 0
+        self.newest_ms = 0
+        self.damage = DamageAudit(findings)
+        self._paths = paths
+        self._findings = findings
+        self._levels = levels
+        self._progress = progress
+        self._scan = ColumnScan(
+            (*COLUMNS, "key_hashes") if key_hashes else COLUMNS,
+            delay_levels=levels,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+        )
+        self._prop_crc = PropCrcAudit(findings, self.file_name)
+        self._sink = WatchedScan(self._scan, self._watch)
+        self._walked = False
+        self._known_topics = 0
+        self._file_names: dict[int, str] = {}
+        self._list_files()
+        self.log_min = self.log_end = self.files[0].file_from_offset if self.files else 0
+
+    def _list_files(self) -> None:
+        self.files = list_log_files(self._paths)
+        self._file_names.update((file.file_from_offset, file.name) for file in self.files)
+
+    @property
+    def prop_crcs(self) -> int:
+        """Records whose property CRC was checked."""
+        return self._prop_crc.checked
+
+    def _watch(self, buf: Any, begin: int, end: int, phy_offset: int) -> None:
+        """Look at a window's records while their bytes are in the cache, and keep the walk's list of damage short."""
+        if len(self.damage.fresh) > DRAIN_AT:
+            self.damage.drain()
+        if end > begin:
+            self._prop_crc.check(buf, begin, end, phy_offset)
+
+    # ---- the pass -----------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[LogBatch]:
+        """Walk to the log's end as it is now; a second call goes on with what was written meanwhile.
+
+        A batch's arrays lie in memory that is used again: do not keep them.
+        """
+        again, self._walked = self._walked, True
+        if again:
+            self._list_files()
+            self.damage.walk_again()
+        walk: LogWalk[Batch] = LogWalk(
+            self.files,
+            self._sink,
+            self.damage.fresh,
+            start=self.log_end if again else None,
+            aligned_start=again,
+            progress=None if again else self._progress,
+        )
+        for found in walk.run():
+            if isinstance(found, Blank) or not found.num_rows:
+                continue
+            self.damage.drain()
+            batch = as_log_batch(found, self._scan.topics())
+            self.damage.count_before(batch, self.records)
+            self.records += len(batch)
+            self.record_bytes += int(batch.msg_size.sum(dtype=np.int64))
+            self.newest_ms = max(self.newest_ms, int(batch.store_timestamp_ms.max()))
+            self.log_end = batch.end_phy_offset
+            self._check_topics(batch)
+            yield batch
+        self.damage.drain()
+
+    def settle(self) -> None:
+        """Note the damage that waited for the end of the log."""
+        first = list_log_files(self._paths)[:1]
+        self.log_min = max([self.log_min, *(file.file_from_offset for file in first)])
+        self.damage.settle(self.log_min)
+
+    def _check_topics(self, batch: LogBatch) -> None:
+        for topic_id in range(self._known_topics, len(batch.topics)):
+            if REPLACEMENT not in batch.topics[topic_id]:
+                continue
+            rows = np.flatnonzero(batch.topic_id == topic_id)
+            view = self.record(int(batch.phy_offset[rows[0]])) if len(rows) else None
+            if view is not None and not _is_utf8(topic_bytes(view)):
+                self._findings.add(
+                    "topic_utf8", ERROR, self.file_name(view.phy_offset),
+                    f"the topic is not UTF-8: {topic_bytes(view)!r}; Java reads it as {view.topic!r}",
+                    phy_offset=view.phy_offset, field="TOPIC", expected="UTF-8", found=topic_bytes(view).hex(),
+                )  # fmt: skip
+        self._known_topics = len(batch.topics)
+
+    # ---- places -------------------------------------------------------------------------------------
+
+    def file_name(self, phy_offset: int) -> str:
+        """The file that holds a CommitLog offset, as findings name it."""
+        start = max((offset for offset in self._file_names if offset <= phy_offset), default=None)
+        return "commitlog" if start is None else self._file_names[start]
+
+    def file_of(self, phy_offset: int) -> LogFile | None:
+        """The file in which a CommitLog offset lies; None when no file holds it."""
+        at = bisect_right(self.files, phy_offset, key=lambda file: file.file_from_offset) - 1
+        return self.files[at] if at >= 0 and phy_offset < self.files[at].end_offset else None
+
+    def has_expired(self, phy_offset: int) -> bool:
+        """Whether the file of a CommitLog offset was deleted while the store was checked."""
+        file = self.file_of(phy_offset)
+        return file is not None and not Path(file.path).exists()
+
+    def record(self, phy_offset: int, size: int = 0) -> MessageView | None:
+        """The well-formed record that starts at a CommitLog offset, or None; quick when `size` is its size."""
+        file = self.file_of(phy_offset)
+        if file is not None and 0 < size <= QUICK_SIZE:
+            data = read_range(str(file.path), phy_offset - file.file_from_offset, size)
+            try:
+                view = codec.decode(data, 0, self._levels)
+            except CorruptMessageError:
+                return record_at(
+                    self.files, phy_offset, self._levels
+                )  # the size may be wrong, or the record
+            if view.msg_size == len(data) and view.phy_offset == phy_offset:
+                return view
+        return record_at(self.files, phy_offset, self._levels)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

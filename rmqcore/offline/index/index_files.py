@@ -1,0 +1,189 @@
+"""IndexFiles: header, geometry, chain walks and a whole check, read range by range.
+
+A file does not say how many hash slots it has (maxHashSlotNum of the broker that made it): `IndexFileReader`
+finds the number from the file itself, or takes it from another file of the same store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqcore._native.format.layout import (
+    DEFAULT_ENTRIES,
+    DEFAULT_SLOTS,
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+    index_file_size,
+)
+from rmqcore._native.index.index_reader import ChainWalk, IndexHeader, decode_header
+from rmqcore.disk.index.index_check import MAX_FINDINGS, IndexFileCheck, check_index_file
+from rmqcore.disk.index.slot_count import find_slot_count
+from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
+from rmqcore.disk.read_range import entries_of, read_range
+
+DEFAULT_FILE_SIZE = index_file_size(DEFAULT_SLOTS, DEFAULT_ENTRIES)
+WINDOW_ENTRIES = 3_200
+"""Entries read at once along a chain, which runs downwards; the entries of a key in use lie close together."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileInfo:
+    """What an IndexFile says about itself.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+        Bytes of the file.
+    begin_timestamp_ms, end_timestamp_ms : int
+        Store times of the first and the last message in it.
+    begin_phy_offset, end_phy_offset : int
+        Their phy offsets.
+    hash_slot_count : int
+        Slots in use.
+    index_count : int
+        The next free entry; entry 0 is never used.
+    slot_count, max_index_num : int or None
+        Slots and entries that the file has room for; None when the number of slots is unknown.
+    """
+
+    name: str
+    size: int
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+    slot_count: int | None
+    max_index_num: int | None
+
+    @property
+    def entry_count(self) -> int:
+        """Entries in use."""
+        return max(self.index_count - 1, 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class IndexFileReader:
+    """Reads an IndexFile.
+
+    A file shorter than its header counts as if zeros followed, which is how Java maps it.
+
+    Parameters
+    ----------
+    path : Path
+    slot_count : int, optional
+        maxHashSlotNum, when it is known.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 IndexFile, IndexHeader.
+    """
+
+    def __init__(self, path: Path, *, slot_count: int | None = None) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.header = self._read_header()
+        self.slot_count = slot_count
+        if slot_count is None:
+            self.slot_count = (
+                DEFAULT_SLOTS if self.size == DEFAULT_FILE_SIZE else self._find_slot_count()
+            )
+
+    def _read_header(self) -> IndexHeader:
+        return decode_header(
+            read_range(self.path, 0, INDEX_HEADER_SIZE).ljust(INDEX_HEADER_SIZE, b"\0")
+        )
+
+    def _find_slot_count(self) -> int | None:
+        return find_slot_count(self.path, self.size, self.header)
+
+    @property
+    def max_index_num(self) -> int | None:
+        """Entries that the file has room for, the unused entry 0 included; None when the slots are unknown."""
+        if self.slot_count is None:
+            return None
+        return max(0, (self.size - self._entry_pos(0)) // INDEX_ENTRY_SIZE)
+
+    def info(self) -> IndexFileInfo:
+        """Give what the header says."""
+        return IndexFileInfo(
+            self.path.name, self.size, *self.header, self.slot_count, self.max_index_num
+        )
+
+    def _entry_pos(self, index: int) -> int:
+        assert self.slot_count is not None
+        return index_file_size(self.slot_count, index)
+
+    def find(
+        self, key_hash: int, begin_ms: int = 0, end_ms: int = MAX_OFFSET, limit: int = 64
+    ) -> list[int]:
+        """Give phy offsets of entries with a key hash, newest first, at most `limit`.
+
+        Their times, in whole seconds after the file's begin, lie between `begin_ms` and `end_ms`, both
+        included. The chain ends where a step does not lead to an older entry, so damage cannot make it a loop.
+        The answer is empty when the number of slots is unknown.
+
+        Source: RocketMQ 5.5.0 IndexFile#selectPhyOffset.
+        """
+        if self.slot_count is None or limit <= 0 or key_hash < 0:
+            return []
+        slot_pos = INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * (key_hash % self.slot_count)
+        slot = int.from_bytes(read_range(self.path, slot_pos, INDEX_SLOT_SIZE), "big", signed=True)
+        walk = ChainWalk(self.header, key_hash, slot, begin_ms, end_ms)
+        found: list[int] = []
+        while walk.next_index and len(found) < limit:
+            first = max(0, walk.next_index - WINDOW_ENTRIES + 1)
+            window = read_range(
+                self.path, self._entry_pos(first), INDEX_ENTRY_SIZE * (walk.next_index - first + 1)
+            )
+            before = walk.next_index
+            found += walk.step(window, first, limit - len(found))
+            if walk.next_index == before:  # the file ends before this entry
+                break
+        return found
+
+    def check(self, *, limit: int = MAX_FINDINGS) -> IndexFileCheck:
+        """Check every entry and slot against each other and against the header; see `check_index_file`."""
+        return check_index_file(self.path, self.size, self.header, self.slot_count, limit=limit)
+
+
+def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> list[IndexFileReader]:
+    """Open the index files of a store, oldest first.
+
+    Java loads every file whose name is a decimal number. All files of a store have the same number of slots, so a file
+    that does not tell its own (it is empty, or damaged) takes the number of the others.
+
+    Source: RocketMQ 5.5.0 IndexService#load.
+    """
+    readers = []
+    for entry in entries_of(paths.index):
+        if not (is_index_file_name(entry.name) and entry.is_file()):
+            continue
+        try:
+            readers.append(IndexFileReader(Path(entry.path), slot_count=slot_count))
+        except FileNotFoundError:  # the cleaner has deleted it
+            continue
+    known = {reader.slot_count for reader in readers} - {None}
+    if len(known) == 1:
+        (common,) = known
+        for reader in readers:
+            reader.slot_count = common
+    return readers
+
+
+def list_index_files(paths: StorePaths) -> list[IndexFileInfo]:
+    """Give what each index file of a store says about itself, oldest first."""
+    return [reader.info() for reader in find_index_files(paths)]

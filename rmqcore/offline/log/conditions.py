@@ -1,0 +1,113 @@
+"""Conditions on messages, tested by the native scan before it builds a row: one set for reader, command line and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Self, TypeVar
+
+from rmqcore._native.scan.filter import Filter
+from rmqcore.offline.log.damage import DamageRange
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What must hold for a message, each field as the keyword of `StoreReader.messages`; None accepts every message.
+
+    Small and picklable: Spark sends it to its tasks.
+    """
+
+    topics: frozenset[str] | None = None
+    queue_ids: frozenset[int] | None = None
+    tags: frozenset[str] | None = None
+    keys: frozenset[str] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    start_phy_offset: int | None = None
+    end_phy_offset: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        topics: Iterable[str] | None,
+        queue_ids: int | Iterable[int] | None,
+        tags: Iterable[str] | None,
+        keys: Iterable[str] | None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_phy_offset: int | None = None,
+        end_phy_offset: int | None = None,
+    ) -> Self:
+        """Make conditions of what a caller gave: any iterable, and for queue ids also one int.
+
+        Raises
+        ------
+        TypeError
+            A str where texts are expected: its letters would be taken for names.
+        """
+        return cls(
+            _texts(topics),
+            frozenset([queue_ids]) if isinstance(queue_ids, int) else _set(queue_ids),
+            _texts(tags),
+            _texts(keys),
+            since_ms,
+            until_ms,
+            start_phy_offset,
+            end_phy_offset,
+        )
+
+    def keywords(self) -> dict[str, Any]:
+        """Give the fields that are not None as keywords, for `StoreReader.messages` and the like."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def native(self) -> Filter | None:
+        """Give the filter for the scan; None when every message is accepted."""
+        given = self.keywords()
+        return Filter(**given) if given else None
+
+    def and_also(self, other: Self) -> Self:
+        """Give conditions under which both hold, except that only one set of keys is kept: a message has many keys."""
+        return type(self)(
+            _common(self.topics, other.topics),
+            _common(self.queue_ids, other.queue_ids),
+            _common(self.tags, other.tags),
+            other.keys if self.keys is None else self.keys,
+            _larger(self.since_ms, other.since_ms),
+            _smaller(self.until_ms, other.until_ms),
+            _larger(self.start_phy_offset, other.start_phy_offset),
+            _smaller(self.end_phy_offset, other.end_phy_offset),
+        )
+
+    def overlaps(self, damage: DamageRange) -> bool:
+        """Tell whether a damaged range lies, at least partly, in the range of CommitLog offsets."""
+        start, end = self.start_phy_offset, self.end_phy_offset
+        return (start is None or damage.end_phy_offset > start) and (
+            end is None or damage.start_phy_offset < end
+        )
+
+
+def _texts(given: Iterable[str] | None) -> frozenset[str] | None:
+    if isinstance(given, str):
+        raise TypeError(f"expected an iterable of str, got the str {given!r}")
+    return _set(given)
+
+
+def _set(given: Iterable[Item] | None) -> frozenset[Item] | None:
+    return None if given is None else frozenset(given)
+
+
+def _common(left: frozenset[Item] | None, right: frozenset[Item] | None) -> frozenset[Item] | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _larger(left: int | None, right: int | None) -> int | None:
+    return max((value for value in (left, right) if value is not None), default=None)
+
+
+def _smaller(left: int | None, right: int | None) -> int | None:
+    return min((value for value in (left, right) if value is not None), default=None)

@@ -1,0 +1,292 @@
+"""CommitLog files as an offline reader sees them: found from names and sizes, read by `pread`, never mapped.
+
+A file that another process cuts under a mapping kills the reader with SIGBUS; a `pread` of it answers fewer bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePath
+
+from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
+from rmqcore.errors import StoreFormatError
+
+DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One CommitLog file.
+
+    Attributes
+    ----------
+    path : PurePath
+        On a local disk, or within the filesystem that a subclass reads from.
+    file_from_offset : int
+        CommitLog offset of its first byte, from its name.
+    size : int
+        Bytes when the directory was listed.
+    """
+
+    path: PurePath
+    file_from_offset: int
+    size: int
+
+    @property
+    def location(self) -> str:
+        """Where the file lies: its path, or its URI on another filesystem."""
+        return str(self.path)
+
+    @property
+    def end_offset(self) -> int:
+        """CommitLog offset of the first byte behind the file."""
+        return self.file_from_offset + self.size
+
+    @property
+    def name(self) -> str:
+        """The file as messages name it: ``commitlog/00000000000000000000``."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def open(
+        self, unreadable: Callable[[int, int, OSError], None]
+    ) -> AbstractContextManager[LogBytes]:
+        """Open for positional reads; see `LogBytes`."""
+        return open_log_file(self, unreadable)
+
+    def read_until(self, end_offset: int | None) -> LogFile:
+        """The same file for a reader that needs little behind a CommitLog offset: a hint how far to read ahead."""
+        del end_offset
+        return self
+
+
+@dataclass(frozen=True)
+class LogShape:
+    """What a walk over one file must know of the others.
+
+    Attributes
+    ----------
+    file_size : int
+        Bytes that every file should have; see `mapped_file_size`.
+    tail_from : int
+        CommitLog offset of the file in which the log ends; see `tail_offset`.
+    """
+
+    file_size: int
+    tail_from: int
+
+    @classmethod
+    def of(cls, files: list[LogFile]) -> LogShape:
+        """The shape of a log, from all its files; reads the beginning of the last ones."""
+        return cls(mapped_file_size(files), tail_offset(files))
+
+
+def check_log_directories(paths: StorePaths) -> None:
+    """Check that each directory of a log with several can be listed: without it half a log would be read.
+
+    Raises
+    ------
+    FileNotFoundError, NotADirectoryError, PermissionError
+        One cannot.
+    """
+    if len(paths.commitlogs) > 1:
+        for directory in paths.commitlogs:
+            os.scandir(directory).close()
+
+
+def check_one_log(paths: StorePaths) -> None:
+    """Check that a configuration does not name another CommitLog than the one below the store's root, or the root itself.
+
+    The `broker.conf` of a store, and a copy of that store: the log of the one would be read with the queues of the other.
+
+    Raises
+    ------
+    ValueError
+        It does.
+    """
+    named = {os.path.realpath(directory) for directory in paths.commitlogs}
+    for directory in (paths.root / "commitlog", paths.root):
+        names = os.listdir(directory) if directory.is_dir() else []
+        if any(map(is_log_file, names)) and os.path.realpath(directory) not in named:
+            where = ", ".join(map(str, paths.commitlogs))
+            raise ValueError(
+                f"{directory} has files of a CommitLog, and by the config it is {where}: say which one is meant (commitlog)"
+            )
+
+
+def is_log_file(name: str) -> bool:
+    """Whether a name is that of a CommitLog file."""
+    return len(name) == 20 and name.isdigit()
+
+
+def list_log_files(paths: StorePaths) -> list[LogFile]:
+    """CommitLog files by offset; empty files, and names that are no offset, are left out (`fsck` lists them).
+
+    Raises
+    ------
+    StoreFormatError
+        A file lies in two directories of the log.
+    """
+    found: list[LogFile] = []
+    seen: set[tuple[int, int]] = set()
+    for directory in paths.commitlogs:
+        try:
+            status = directory.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue  # another name of a directory that was listed
+            seen.add((status.st_dev, status.st_ino))
+            _list_into(found, directory)
+        except FileNotFoundError:
+            continue
+    # Not before: a directory of 100,000 files is not held twice.
+    found.sort(key=lambda file: file.file_from_offset)
+    if len(seen) > 1:
+        for one, other in pairwise(found):
+            if one.file_from_offset == other.file_from_offset:
+                raise StoreFormatError(
+                    f"{one.path} and {other.path} have the same name, expected each file of the log in one directory"
+                )
+    return found
+
+
+def _list_into(found: list[LogFile], directory: Path) -> None:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            file_from_offset = parse_file_name(entry.name)
+            if file_from_offset is None or not entry.is_file():
+                continue
+            try:
+                size = entry.stat().st_size
+            except FileNotFoundError:  # the cleaner was faster
+                continue
+            if 0 < size <= MAX_OFFSET - file_from_offset:
+                found.append(LogFile(Path(entry.path), file_from_offset, size))
+
+
+def mapped_file_size(files: list[LogFile]) -> int:
+    """Bytes that every CommitLog file of this store should have (mappedFileSizeCommitLog).
+
+    Most files have it; with two or more files the distance of their names decides between candidates.
+    """
+    if not files:
+        return DEFAULT_FILE_SIZE
+    votes = Counter(file.size for file in files)
+    for one, other in pairwise(files):
+        votes[other.file_from_offset - one.file_from_offset] += 1
+    return max(votes, key=lambda size: (votes[size], size))
+
+
+def tail_offset(files: list[LogFile]) -> int:
+    """Offset of the file in which the log ends: behind it are only files that were allocated ahead and hold nothing yet.
+
+    Java allocates the next file while the current one is being filled, so a store that is in use or was killed has one.
+    """
+    for file in reversed(files):
+        if _begins_with_data(file):
+            return file.file_from_offset
+    return files[0].file_from_offset if files else 0
+
+
+def _begins_with_data(file: LogFile) -> bool:
+    """Whether one of the first bytes, where MAGIC lies, is not 0, or cannot be read."""
+    unread: list[OSError] = []
+    header = bytearray(REC_HEADER_SIZE)
+    try:
+        with file.open(lambda start, end, error: unread.append(error)) as source:
+            got = source.read_into(memoryview(header), 0)
+    except OSError:
+        return True
+    return bool(unread) or bool(header[:got].strip(b"\0"))
+
+
+class LogBytes:
+    """Positional reads of one open file, with bad sectors given as zeros and reported.
+
+    Parameters
+    ----------
+    file : LogFile
+    unreadable : callable
+        Told ``(start, end, error)``, positions in the file, of what the disk did not give.
+
+    Notes
+    -----
+    Not safe to share between threads.
+    """
+
+    def __init__(
+        self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]
+    ) -> None:
+        self.file = file
+        self._fd = fd
+        self._unreadable = unreadable
+
+    def read_into(self, buf: memoryview, pos: int) -> int:
+        """Fill `buf` from byte `pos` of the file on; answer the bytes read, fewer only at its end."""
+        done = 0
+        while done < len(buf):
+            try:
+                got = os.preadv(self._fd, [buf[done:]], pos + done)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                got = self._read_page(buf[done:], pos + done)
+            if got == 0:
+                break
+            done += got
+        return done
+
+    def read_plain(self, buf: bytearray, begin: int, end: int, pos: int) -> int:
+        """Fill ``buf[begin:end]`` with one read from byte `pos` on; an error of the disk is the caller's.
+
+        Safe in another thread than the other methods: it changes nothing but `buf`.
+        """
+        with memoryview(buf) as view:
+            return os.preadv(self._fd, [view[begin:end]], pos)
+
+    def _read_page(self, buf: memoryview, pos: int) -> int:
+        """One page that may be bad: zeros then."""
+        part = buf[: min(len(buf), PAGE - pos % PAGE)]
+        try:
+            return os.preadv(self._fd, [part], pos)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            part[:] = bytes(len(part))
+            self._unreadable(pos, pos + len(part), error)
+            return len(part)
+
+    def data_end(self, pos: int) -> int:
+        """A position >= `pos` behind which the file holds nothing but holes, as far as the file system tells."""
+        if not hasattr(os, "SEEK_DATA"):
+            return self.file.size
+        end = pos
+        while end < self.file.size:
+            try:
+                start = os.lseek(self._fd, end, os.SEEK_DATA)
+                end = os.lseek(self._fd, start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return end
+                return self.file.size
+        return end
+
+
+@contextmanager
+def open_log_file(
+    file: LogFile, unreadable: Callable[[int, int, OSError], None]
+) -> Iterator[LogBytes]:
+    """Open a file for positional reads."""
+    fd = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        yield LogBytes(file, fd, unreadable)
+    finally:
+        os.close(fd)

@@ -1,0 +1,15 @@
+"""Whether the newest record of a live log is whole, as far as its bytes tell."""
+
+from __future__ import annotations
+
+from rmqcore._native.format.codec import MessageView, property_bytes, topic_bytes
+
+
+def is_unfinished(view: MessageView) -> bool:
+    """Whether a record at the end of a log, sound by place, lengths and CRC, still waits for its last bytes.
+
+    Topic and properties come last, and no CRC covers them unless the properties hold one. They are text, and a place that was not
+    written yet holds zeros: a zero at their end is such a place.
+    """
+    last = property_bytes(view) or topic_bytes(view)
+    return last.endswith(b"\0") or view.prop_crc_ok() is False

@@ -1,0 +1,263 @@
+"""The walk over a CommitLog: windows through a native scan, damage skipped and reported.
+
+A place in the log proves itself by MAGIC, lengths that add up, PHYSICALOFFSET equal to where it lies and BODYCRC. From
+damage the walk goes on at the next such place (docs/reading-damaged-stores.md); what lies between is a `DamageRange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from rmqcore._native.scan import places, scan
+from rmqcore._native.scan.places import Place
+from rmqcore.disk.log_window import what_is_wrong
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.window import SearchWindow
+
+Rows = TypeVar("Rows", covariant=True)
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Blank:
+    """The BLANK record that ends a full file."""
+
+    phy_offset: int
+    msg_size: int
+
+
+class Sink(Protocol[Rows]):
+    """What a walk fills: `rmqcore._native.scan.scan.ViewScan` or `ColumnScan`."""
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows that `take` would give."""
+
+    def feed(
+        self,
+        buf: Any,
+        length: int,
+        pos: int,
+        phy_offset: int,
+        end_offset: int,
+        *,
+        trusted: int = -1,
+    ) -> Place:
+        """Take the records from `pos` on; see `ColumnScan.feed`."""
+
+    def take(self) -> Rows:
+        """Give what was filled, and begin anew."""
+
+
+class LogWalk(Generic[Rows]):
+    """One pass over CommitLog files.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        By offset.
+    sink : Sink
+    damage : list of DamageRange
+        Appended to, in order.
+    verify_crc : bool
+        Leave out records that fail their CRC; they are damage either way.
+    start, stop : int, optional
+        CommitLog offsets: files outside are not opened. The sink's filter decides on records.
+    aligned_start : bool
+        A record is known to start at `start`: do not walk its file from the beginning.
+    shape : LogShape, optional
+        Of the whole log, when `files` are only some of it.
+    blanks : bool
+        Yield a `Blank` where one lies.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+
+    Attributes
+    ----------
+    end_phy_offset : int
+        Where the walk is, after it the end of the log as far as it was walked.
+    stopped : bool
+        The sink's stop offset ended the walk, and not the end of the log.
+    """
+
+    def __init__(
+        self,
+        files: list[LogFile],
+        sink: Sink[Rows],
+        damage: list[DamageRange],
+        *,
+        verify_crc: bool = False,
+        start: int | None = None,
+        stop: int | None = None,
+        aligned_start: bool = False,
+        shape: LogShape | None = None,
+        blanks: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        shape = shape or LogShape.of(files)
+        self._file_size = shape.file_size
+        self._tail_from = shape.tail_from
+        self._files = [
+            file
+            for file in files
+            if (start is None or file.file_from_offset + max(file.size, self._file_size) > start)
+            and (stop is None or file.file_from_offset < stop)
+        ]
+        self._sink = sink
+        self._damage = damage
+        self._verify_crc = verify_crc
+        self._aligned_start = start if aligned_start else None
+        self._blanks = blanks
+        self._progress = progress
+        self._done_bytes = 0
+        self._total_bytes = sum(file.size for file in self._files)
+        self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
+        self.stopped = False
+
+    def run(self) -> Iterator[Rows | Blank]:
+        """Yield what the sink gathered each time it is full and at the end; holds one open file meanwhile."""
+        previous: LogFile | None = None
+        for file in self._files:
+            if previous is not None:
+                self._damage += gap_between(previous, file, self._file_size)
+            try:
+                yield from self._walk_file(file)
+            except FileNotFoundError:
+                # Listed a moment ago: the owner of a live store has cleaned it since. On a remote filesystem that can also
+                # be in the middle of the walk over it: what was delivered by then is not lost.
+                self._add(
+                    file,
+                    max(0, self.end_phy_offset - file.file_from_offset),
+                    self._file_size,
+                    "missing_file",
+                    "file",
+                    "present",
+                    "deleted while it was read",
+                )
+            self._done_bytes += file.size
+            previous = file
+        if self._sink.pending_rows:
+            yield self._sink.take()
+
+    # ---- one file -----------------------------------------------------------------------------------
+
+    def _walk_file(self, file: LogFile) -> Iterator[Rows | Blank]:
+        def unreadable(start: int, end: int, error: OSError) -> None:
+            self._add(file, start, end, "unreadable", "bytes", "readable", str(error))
+
+        with (
+            file.open(unreadable) as source,
+            closing(SearchWindow(source, file.size)) as window,
+        ):
+            tail = file.file_from_offset >= self._tail_from
+            pos = 0
+            if self._aligned_start is not None:
+                pos = max(0, self._aligned_start - file.file_from_offset)
+            trusted = -1
+            while True:
+                place = window.feed(self._sink.feed, pos, trusted=trusted)
+                pos = place.pos
+                self.end_phy_offset = file.file_from_offset + pos
+                self._report_progress(pos)
+                if place.code == scan.END:
+                    continue
+                if place.code == scan.FULL:
+                    yield self._sink.take()
+                    continue
+                if place.code == scan.STOP:
+                    self.stopped = True
+                    return
+                if place.code == places.BLANK:
+                    if self._blanks:
+                        yield self._sink.take()
+                        yield Blank(self.end_phy_offset, window.end - pos)
+                    return
+                if tail and window.look_again(pos).code >= 0:
+                    continue  # a live store's owner was in the middle of this record
+                if place.code == places.BODYCRC:
+                    self._note(file, pos, pos + place.size, "crc", place)
+                    trusted = self.end_phy_offset
+                    if self._verify_crc:
+                        pos += place.size
+                    continue
+                next_pos, used = window.next_proven(
+                    pos, after_zeros=place.code == places.ZERO, data_end=source.data_end(pos)
+                )
+                if next_pos is None:
+                    self._note_rest(file, window, used, place, tail=tail)
+                    return
+                self._note(file, pos, next_pos, "record", place)
+                pos = next_pos
+
+    # ---- damage and progress ------------------------------------------------------------------------
+
+    def _note_rest(
+        self, file: LogFile, window: SearchWindow, used: int, place: Place, *, tail: bool
+    ) -> None:
+        """Nothing sound follows `place` in this file, whose last byte that is not 0 lies before `used`."""
+        pos, code = place.pos, place.code
+        if code == places.BLANKSIZE:
+            self._note(file, pos, window.end, "blank", place)
+        elif window.end < self._file_size and code in (places.PAST_FILE, places.SHORT_FILE):
+            # A file that was cut since it was listed lacks all that it had; one that was short before ends where it ends.
+            self._note(file, pos, max(window.end, file.size), "short_file", place)
+        elif tail:
+            # Zeros behind the last record are room for more; anything else was to be a record, or is stale.
+            self._note(file, pos, used, "torn_tail", place)
+        else:
+            self._note(file, pos, window.end, "record", place)
+
+    def _note(self, file: LogFile, start: int, end: int, kind: str, place: Place) -> None:
+        self._add(file, start, end, kind, *what_is_wrong(place))
+
+    def _add(
+        self,
+        file: LogFile,
+        start: int,
+        end: int,
+        kind: str,
+        field: str,
+        expected: object,
+        found: object,
+    ) -> None:
+        self._damage += damage_of(file, start, end, kind, field, expected, found)
+
+    def _report_progress(self, pos: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done_bytes + pos, self._total_bytes)
+
+
+def gap_between(previous: LogFile, file: LogFile, file_size: int) -> list[DamageRange]:
+    """What is missing between two files that follow each other in a list: the end of a short one, whole files."""
+    gaps: list[DamageRange] = []
+    end = previous.file_from_offset + file_size
+    if previous.size < file_size:
+        short_end = min(end, file.file_from_offset) - previous.file_from_offset
+        gaps += damage_of(
+            previous, previous.size, short_end, "short_file", "file size", file_size, previous.size
+        )
+    if file.file_from_offset > end:
+        name = f"{file.path.parent.name}/{end:020}"
+        start = end - file.file_from_offset
+        gaps += damage_of(file, start, 0, "missing_file", "file", name, "missing")
+    return gaps
+
+
+def damage_of(
+    file: LogFile,
+    start: int,
+    end: int,
+    kind: str,
+    field: str,
+    expected: object,
+    found: object,
+) -> list[DamageRange]:
+    """A list of the range between two positions of a file; an empty list for an empty range."""
+    if end <= start:
+        return []
+    base = file.file_from_offset
+    return [DamageRange(base + start, base + end, kind, file.name, field, expected, found)]

@@ -1,0 +1,95 @@
+"""A window that reads ahead, and the search for the next sound place in a damaged file."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from rmqcore._native.format import codec
+from rmqcore._native.format.codec import DelayLevels, MessageView
+from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore._native.scan import places
+from rmqcore._native.scan.places import Place
+from rmqcore.disk.log_window import WINDOW, LogWindow
+from rmqcore.offline.log.log_files import LogBytes, LogFile
+from rmqcore.offline.log.read_ahead import CARRY, ReadAhead
+
+
+class SearchWindow(LogWindow):
+    """A window over a file that may be damaged, or that somebody may be writing or cutting.
+
+    Parameters
+    ----------
+    source : LogBytes
+    size : int
+        Bytes of the file when it was listed.
+    room : int
+        Bytes read at once. From `WINDOW` on a second thread reads the next ones of a large file ahead.
+
+    Notes
+    -----
+    Not safe to share between threads.
+    """
+
+    def __init__(self, source: LogBytes, size: int, *, room: int = WINDOW) -> None:
+        self._ahead: ReadAhead | None = None
+        if room >= WINDOW and size > 4 * room:
+            self._ahead = ReadAhead(source, room, size)
+            room += CARRY
+        super().__init__(source.read_into, source.file.file_from_offset, size, room=room)
+
+    def close(self) -> None:
+        """End the thread that reads ahead."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def look_again(self, pos: int) -> Place:
+        """What lies at `pos` once it is read anew: bytes that are being written right now change."""
+        self._read(pos, REC_HEADER_SIZE, 0)
+        return self.step(pos)
+
+    # ---- reading ahead ------------------------------------------------------------------------------
+
+    def _move_to(self, pos: int, need: int) -> None:
+        carry = max(0, self.start + self.length - pos) if self.start <= pos else 0
+        if self._swap_in(pos, carry):
+            carry = self.length
+        if carry < min(need, self.end - pos):
+            self._read(pos, need, carry)
+        if self._ahead is not None:
+            self._ahead.start(self.start + self.length)
+
+    def _swap_in(self, pos: int, carry: int) -> bool:
+        """Go on with the block that was read ahead, the carried bytes put in front of it."""
+        if self._ahead is None or carry > CARRY:
+            return False
+        taken = self._ahead.take(pos + carry, self._memory)
+        if taken is None:
+            return False
+        memory, got = taken
+        begin = CARRY - carry
+        memory[begin:CARRY] = self.buf[self.length - carry : self.length]
+        self._memory = memory
+        self.buf = memoryview(memory)[begin:]
+        self.start, self.length = pos, carry + got
+        return True
+
+
+def record_at(
+    files: list[LogFile], phy_offset: int, delay_levels: DelayLevels | None = None
+) -> MessageView | None:
+    """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared."""
+    at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
+    if at < 0 or phy_offset >= files[at].end_offset:
+        return None
+    file = files[at]
+    pos = phy_offset - file.file_from_offset
+    try:
+        with file.open(lambda start, end, error: None) as source:
+            window = LogWindow(source.read_into, file.file_from_offset, file.size, room=4096)
+            place = window.step(pos)
+            if place.code <= 0 and place.code != places.BODYCRC:
+                return None
+            own = bytes(window.buf[pos - window.start : pos - window.start + place.size])
+    except FileNotFoundError:  # cleaned since it was listed
+        return None
+    return codec.decode(own, 0, delay_levels)

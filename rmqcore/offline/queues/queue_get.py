@@ -1,0 +1,173 @@
+"""Reading messages through a queue: the rules of getMessage over files."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore.config import MessageStoreConfig
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
+from rmqcore.status import GetMessageStatus
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineGetResult:
+    """The answer of a get.
+
+    Attributes
+    ----------
+    status : GetMessageStatus
+    next_begin_offset : int
+        Queue offset to go on with.
+    min_offset, max_offset : int
+        The queue's bounds; the maximum is the offset after its last entry.
+    buffer_total_size : int
+        Bytes of all records in `messages`.
+    messages : list of MessageView
+    """
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    buffer_total_size: int = 0
+    messages: list[MessageView] = field(default_factory=list)
+
+
+class QueueGet:
+    """One get. Where a limit of Java depends on whether a message lies in memory, every message counts as in memory.
+
+    Parameters
+    ----------
+    queue : QueueFiles
+    start, end : int
+        The queue's min and max offset.
+    log_files : list of LogFile
+    message_at : callable
+        Gives the message at a phy offset; None when no message lies there.
+    config : MessageStoreConfig
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
+    """
+
+    def __init__(
+        self,
+        queue: QueueFiles,
+        start: int,
+        end: int,
+        log_files: list[LogFile],
+        message_at: Callable[[int], MessageView | None],
+        config: MessageStoreConfig,
+    ) -> None:
+        self.queue = queue
+        self.start = start
+        self.end = end
+        self.log_files = log_files
+        self.message_at = message_at
+        self.config = config
+
+    def run(
+        self, queue_offset: int, max_messages: int, tags: TagFilter, max_bytes: int
+    ) -> OfflineGetResult:
+        """Answer from `queue_offset` on."""
+        if self.end == 0:
+            return self._result(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
+        if queue_offset < self.start:
+            return self._result(GetMessageStatus.OFFSET_TOO_SMALL, self.start)
+        if queue_offset == self.end:
+            return self._result(GetMessageStatus.OFFSET_OVERFLOW_ONE, queue_offset)
+        if queue_offset > self.end:
+            return self._result(GetMessageStatus.OFFSET_OVERFLOW_BADLY, self.end)
+        batch = _Batch(self.config, max_messages, max_bytes)
+        next_offset, status = queue_offset, GetMessageStatus.NO_MATCHED_MESSAGE
+        for _ in range(self.config.travel_cq_file_num_when_get_message):
+            file = self.queue.file_of(next_offset)
+            if file is None:
+                per_file = self.queue.entries_per_file
+                status, next_offset = (
+                    GetMessageStatus.OFFSET_FOUND_NULL,
+                    next_offset + per_file - next_offset % per_file,
+                )
+                break
+            scan_bytes = max(self.config.max_filter_message_size, max_messages * CQ_STORE_UNIT_SIZE)
+            scan_end = queue_offset - (-scan_bytes // CQ_STORE_UNIT_SIZE)
+            stop = min(file.first_offset + file.entry_count, self.end, scan_end)
+            next_offset, status = self._scan_file(next_offset, stop, batch, tags, status)
+            if batch.messages or next_offset >= self.end:
+                break
+        return self._result(status, next_offset, batch)
+
+    def _result(
+        self, status: GetMessageStatus, next_offset: int, batch: _Batch | None = None
+    ) -> OfflineGetResult:
+        messages = batch.messages if batch is not None else []
+        size = batch.size if batch is not None else 0
+        return OfflineGetResult(status, next_offset, self.start, self.end, size, messages)
+
+    def _scan_file(
+        self, queue_offset: int, stop: int, batch: _Batch, tags: TagFilter, status: GetMessageStatus
+    ) -> tuple[int, GetMessageStatus]:
+        """Look at the entries of one file up to `stop`; give the offset after the last one looked at, and the status so far."""
+        skip_below = -1
+        entries = self.queue.entries(queue_offset, stop - queue_offset)
+        for phy_offset, msg_size, tags_code in entries.tolist():
+            if batch.is_full(msg_size):
+                break
+            queue_offset += 1
+            if phy_offset < skip_below:
+                continue
+            by_record = tags_code <= LAST_EXT_ADDRESS
+            if not by_record and not tags.matches(tags_code):
+                status = batch.status(GetMessageStatus.NO_MATCHED_MESSAGE)
+                continue
+            message = self.message_at(phy_offset)
+            if message is None or message.msg_size != msg_size:
+                status = batch.status(GetMessageStatus.MESSAGE_WAS_REMOVING)
+                if (phy_offset, msg_size) != (0, CQ_FILLER_SIZE):  # a filler names no file
+                    skip_below = self._skip_below(phy_offset, msg_size)
+                continue
+            if by_record and not tags.matches(message.tags_code):
+                status = batch.status(GetMessageStatus.NO_MATCHED_MESSAGE)
+                continue
+            batch.add(message)
+            status = GetMessageStatus.FOUND
+            skip_below = -1
+        return queue_offset, status
+
+    def _skip_below(self, phy_offset: int, msg_size: int) -> int:
+        """Where to go on after a message that is not there: at the next log file when its own file is missing or too short."""
+        at = bisect_right(self.log_files, phy_offset, key=lambda file: file.file_from_offset)
+        if at > 0 and phy_offset + msg_size <= self.log_files[at - 1].end_offset:
+            return -1
+        return self.log_files[at].file_from_offset if at < len(self.log_files) else phy_offset + 1
+
+
+class _Batch:
+    """The messages collected so far, and whether these are enough."""
+
+    def __init__(self, config: MessageStoreConfig, max_messages: int, max_bytes: int) -> None:
+        self.messages: list[MessageView] = []
+        self.size = 0
+        self.most = min(max_messages, config.max_transfer_count_on_message_in_memory)
+        self.most_bytes = min(max_bytes, config.max_transfer_bytes_on_message_in_memory)
+
+    def is_full(self, msg_size: int) -> bool:
+        """Whether a message of `msg_size` bytes has no room; the first message always has."""
+        return bool(self.messages) and (
+            len(self.messages) >= self.most or self.size + msg_size > self.most_bytes
+        )
+
+    def add(self, message: MessageView) -> None:
+        self.messages.append(message)
+        self.size += message.msg_size
+
+    def status(self, otherwise: GetMessageStatus) -> GetMessageStatus:
+        """Give FOUND once a message was found, whatever the later entries are; before that `otherwise`."""
+        return GetMessageStatus.FOUND if self.messages else otherwise

@@ -1,0 +1,114 @@
+"""One ConsumeQueue's files and their entries, read in ranges: nothing is mapped, nothing stays open between calls."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from rmqcore._native.format.cq import CQ_DTYPE, unpack_cq
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.paths import parse_file_name
+from rmqcore.disk.queue_files import Entries, QueueFile
+from rmqcore.disk.read_range import entries_of
+
+DEFAULT_FILE_SIZE = 6_000_000
+
+
+class QueueFiles:
+    """The files of one queue.
+
+    Files whose names are no offset of a whole entry and files shorter than one entry are left out, as if they
+    were missing.
+
+    Parameters
+    ----------
+    topic : str
+    queue_id : int
+    directory : Path
+
+    Attributes
+    ----------
+    files : list of QueueFile
+        Oldest first.
+    file_size : int
+        Bytes of a whole file of this queue: the size that most of them have.
+    disk_bytes : int
+        Bytes that the files occupy.
+    known_end : (int, int)
+        Note of `queues.max_offset`: first offset of the last file it looked at, and the number of valid entries there.
+    """
+
+    def __init__(self, topic: str, queue_id: int, directory: Path) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.directory = directory
+        self.files: list[QueueFile] = []
+        self.file_size = DEFAULT_FILE_SIZE
+        self.disk_bytes = 0
+        self.known_end = (0, 0)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the directory again."""
+        found = []
+        self.disk_bytes = 0
+        for entry in entries_of(self.directory):
+            start = parse_file_name(entry.name)
+            if start is None or start % CQ_STORE_UNIT_SIZE or not entry.is_file():
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            self.disk_bytes += status.st_blocks * 512
+            if status.st_size >= CQ_STORE_UNIT_SIZE:
+                found.append((start, status.st_size, entry.path))
+        next_starts = [*(start for start, _, _ in found), 1 << 63][1:]
+        self.files = [
+            QueueFile(path, start, size, min(size, following - start) // CQ_STORE_UNIT_SIZE)
+            for (start, size, path), following in zip(found, next_starts, strict=False)
+        ]
+        if self.files:
+            most_common = Counter(file.size for file in self.files).most_common(1)[0][0]
+            self.file_size = most_common - most_common % CQ_STORE_UNIT_SIZE
+
+    @property
+    def entries_per_file(self) -> int:
+        """Entries that a whole file of this queue holds."""
+        return self.file_size // CQ_STORE_UNIT_SIZE
+
+    def file_of(self, queue_offset: int) -> QueueFile | None:
+        """Give the file that holds an entry; None when it is missing or too short."""
+        at = bisect_right(self.files, queue_offset, key=lambda file: file.first_offset) - 1
+        if at < 0 or queue_offset - self.files[at].first_offset >= self.files[at].entry_count:
+            return None
+        return self.files[at]
+
+    def entries(self, start: int, count: int) -> Entries:
+        """Read entries `start`, `start + 1`, ... as a structured array.
+
+        Fields ``phy_offset``, ``msg_size``, ``tags_code``, big-endian as on disk. The array is shorter than `count` before a
+        missing file and at the end of the last file. Entries may be invalid: they are not checked.
+        """
+        parts = []
+        while count > 0:
+            file = self.file_of(start)
+            data = file.read(start - file.first_offset, count) if file is not None else b""
+            if not data:
+                break
+            parts.append(data)
+            start += len(data) // CQ_STORE_UNIT_SIZE
+            count -= len(data) // CQ_STORE_UNIT_SIZE
+        return unpack_cq(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
+
+    def phy_offset(self, queue_offset: int) -> int:
+        """Give the CommitLog offset that an entry holds; -1 where no entry lies."""
+        entry = self.entries(queue_offset, 1)
+        return int(entry["phy_offset"][0]) if len(entry) else -1
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Queue offset of each file's first entry, and how many the file has."""
+        return [(file.first_offset, file.entry_count) for file in self.files]

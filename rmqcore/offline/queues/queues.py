@@ -1,0 +1,142 @@
+"""The ConsumeQueues of a store, and where each begins and ends.
+
+Minimum and maximum are what Java finds when it loads the directory, so what a get answers here is what a broker
+would answer after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.queue_ends import (
+    corrected_min,
+    newest_entry,
+    recovered_end,
+    truncated_end,
+)
+from rmqcore.disk.queue_files import Entries, QueueFile, queue_directories
+from rmqcore.offline.queues.queue_reader import QueueFiles
+
+__all__ = [
+    "Entries",
+    "QueueFile",
+    "QueueFiles",
+    "QueueInfo",
+    "find_queues",
+    "list_queues",
+    "max_offset",
+    "min_offset",
+    "queue_info",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """What is in one queue.
+
+    Attributes
+    ----------
+    topic : str
+    queue_id : int
+    min_offset, max_offset : int
+        Queue offsets of the first entry and after the last one.
+    min_phy_offset, max_phy_offset : int or None
+        CommitLog bytes: start of the first entry's message, end of the last one's; None in an empty queue.
+    file_count : int
+    disk_bytes : int
+        Bytes that the files occupy (their unwritten ends are holes).
+    """
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    min_phy_offset: int | None
+    max_phy_offset: int | None
+    file_count: int
+    disk_bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
+    """Find the queue offset after the last entry, as Java does when it loads the queue.
+
+    Entries count up to the first invalid one, from the third file from the end on; entries of messages at or after `log_end`
+    (the phy offset after the CommitLog's last message) do not. A second call goes on where the first one stopped.
+    """
+    at, valid = recovered_end(queue.files, queue.known_end)
+    if at < 0:
+        return 0
+    queue.known_end = (queue.files[at].first_offset, valid)
+    newest = newest_entry(queue.files, at, valid)
+    if log_end is not None and newest is not None and int(newest["phy_offset"]) >= log_end:
+        at, valid = truncated_end(queue.files, at, valid, log_end)
+    return queue.files[at].first_offset + valid if at >= 0 else 0
+
+
+def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
+    """Find the queue offset of the first entry whose message the CommitLog still holds, as Java does at load.
+
+    Parameters
+    ----------
+    queue : QueueFiles
+    log_min : int
+        Phy offset of the CommitLog's first byte.
+    end : int
+        What `max_offset` answered.
+    """
+    if end <= 0 or not queue.files:
+        return 0
+    first = queue.files[0]
+    count = min(first.entry_count, end - first.first_offset)
+    newest = queue.phy_offset(end - 1)
+    return corrected_min(0, end, first.first_offset, count, log_min, newest, queue.phy_offset)
+
+
+def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> QueueInfo:
+    """Summarise a queue; see `list_queues`."""
+    end = max_offset(queue, log_end)
+    start = min_offset(queue, log_min, end)
+    oldest = queue.entries(start, min(1, end - start))
+    newest = queue.entries(end - 1, min(1, end - start))
+    return QueueInfo(
+        queue.topic,
+        queue.queue_id,
+        start,
+        end,
+        int(oldest["phy_offset"][0]) if len(oldest) else None,
+        int(newest["phy_offset"][0]) + int(newest["msg_size"][0]) if len(newest) else None,
+        len(queue.files),
+        queue.disk_bytes,
+    )
+
+
+def find_queues(paths: StorePaths) -> list[QueueFiles]:
+    """Find all queues of a store, by topic and queue id.
+
+    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
+    """
+    return [
+        QueueFiles(topic, queue_id, Path(directory))
+        for topic, queue_id, directory in queue_directories(paths)
+    ]
+
+
+def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> list[QueueInfo]:
+    """Summarise every queue of a store.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    log_min : int
+        Phy offset of the CommitLog's first byte.
+    log_end : int, optional
+        Phy offset after its last message: entries of messages from there on do not count.
+    """
+    return [queue_info(queue, log_min, log_end) for queue in find_queues(paths)]
