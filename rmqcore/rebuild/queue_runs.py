@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.scan import Batch, ColumnScan
-from rmqcore.sysflag import INNER_BATCH, TRANSACTION_PREPARED
-
-ENTRY = np.dtype([("phy_offset", ">i8"), ("msg_size", ">i4"), ("tags_code", ">i8")])
+from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.sysflag import has_queue_entry
 
 Place = tuple[str, int]
 """Topic and queue id."""
@@ -27,14 +27,23 @@ Run = tuple[Place, Offsets, Entries]
 class QueueRuns:
     """Cuts the batches of one scan into runs.
 
-    What the runs of a queue say one after the other does not depend on where batches end: entries come in the order of their
-    records, those of a record's own queue before those of further ones.
+    Parameters
+    ----------
+    batch_topics : frozenset of str
+        Topics whose records have no entries here; see `rmqcore.disk.queue_files.batch_topics`.
+
+    Notes
+    -----
+    The runs of a queue, one after the other, do not depend on where batches end: entries come in the order of their records, the
+    entry in a record's own queue before those in further queues.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, batch_topics: frozenset[str] = frozenset()) -> None:
+        self._batch_topics = batch_topics
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
-        self._number_of: Offsets = np.empty(0, np.int64)  # by topic_id: two ids can have one name
+        # By topic_id, since two ids can have the same name; -1 for a batch topic.
+        self._number_of: Offsets = np.empty(0, np.int64)
         self._further: list[tuple[Place, int, tuple[int, int, int]]] = []
 
     def put_entry(
@@ -47,19 +56,22 @@ class QueueRuns:
         queue_offset: int,
     ) -> None:
         """Note an entry of a further queue, for a record of the batch that `of` is given next."""
+        if topic in self._batch_topics:
+            return
         self._further.append(((topic, queue_id), queue_offset, (phy_offset, msg_size, tags_code)))
 
     def of(self, scan: ColumnScan, batch: Batch) -> Iterator[Run]:
-        """Give the runs of a batch: records that are neither prepared nor rolled back, and no inner batches."""
-        sys_flag = ints(batch, "sys_flag")
-        rows = np.flatnonzero(sys_flag & (TRANSACTION_PREPARED | INNER_BATCH) == 0)
+        """Give the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
+        rows = np.flatnonzero(has_queue_entry(ints(batch, "sys_flag")))
         self._number_topics(scan)
-        entries = np.empty(len(rows), ENTRY)
+        topics = self._number_of[ints(batch, "topic_id")[rows]]
+        if self._batch_topics:
+            rows, topics = rows[topics >= 0], topics[topics >= 0]
+        entries = np.empty(len(rows), CQ_DTYPE)
         entries["phy_offset"] = longs(batch, "phy_offset")[rows]
         entries["msg_size"] = ints(batch, "msg_size")[rows]
         entries["tags_code"] = longs(batch, "tags_code")[rows]
         offsets = longs(batch, "queue_offset")[rows]
-        topics = self._number_of[ints(batch, "topic_id")[rows]]
         keys = topics << 32 | (ints(batch, "queue_id")[rows].astype(np.int64) & 0xFFFFFFFF)
         if self._further:
             keys, offsets, entries = self._with_further(keys, offsets, entries)
@@ -80,6 +92,8 @@ class QueueRuns:
             self._number_of = np.concatenate([self._number_of, numbers])
 
     def _number(self, topic: str) -> int:
+        if topic in self._batch_topics:
+            return -1
         number = self._numbers.setdefault(topic, len(self._names))
         if number == len(self._names):
             self._names.append(topic)
@@ -88,7 +102,7 @@ class QueueRuns:
     def _with_further(
         self, keys: Offsets, offsets: Offsets, entries: Entries
     ) -> tuple[Offsets, Offsets, Entries]:
-        """Own entries and further ones, in the order of their records."""
+        """Merge entries in own queues with those in further queues, in the order of their records."""
         further, self._further = self._further, []
         more_keys = [
             self._number(topic) << 32 | (queue_id & 0xFFFFFFFF)
@@ -96,8 +110,8 @@ class QueueRuns:
         ]
         keys = np.concatenate([keys, np.array(more_keys, np.int64)])
         offsets = np.concatenate([offsets, np.array([run[1] for run in further], np.int64)])
-        more = np.array([run[2] for run in further], ENTRY)
-        joined = np.empty(len(keys), ENTRY)  # concatenate() would turn the bytes of all numbers
+        more = np.array([run[2] for run in further], CQ_DTYPE)
+        joined = np.empty(len(keys), CQ_DTYPE)  # concatenate() would turn the bytes of all numbers
         joined[: len(entries)], joined[len(entries) :] = entries, more
         order = np.argsort(joined["phy_offset"].astype(np.int64), kind="stable")
         return keys[order], offsets[order], joined[order]

@@ -1,6 +1,6 @@
 """Consume queues and index made anew from the CommitLog, beside the originals.
 
-Only reads the store, which may be in use or broken. What was built takes its place in a store by `rmqcore.engine.swap`, under
+The store is only read; it may be in use or broken. What was built is put in place in a store by `rmqcore.disk.swap`, under
 the store's lock.
 """
 
@@ -9,113 +9,30 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from rmqcore._native.codec import DelayLevels
-from rmqcore._native.scan import Batch, ColumnScan
+from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.dispatch import INDEX_COLUMNS, QUEUE_COLUMNS
-from rmqcore.engine.files import sync_directory
-from rmqcore.engine.index_service import IndexService
-from rmqcore.engine.multi_dispatch import MultiDispatch
-from rmqcore.engine.paths import StorePaths
-from rmqcore.engine.swap import PARTS
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.queue_files import batch_topics
+from rmqcore.disk.swap import PARTS
+from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
+from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
+from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import TargetNotEmptyError
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.files import list_log_files
-from rmqcore.offline.hidden_records import HiddenRecords
-from rmqcore.offline.rebuild_queues import QueueBuilder
-from rmqcore.offline.store_config import found_config
-from rmqcore.offline.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import list_log_files
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
+from rmqcore.rebuild.found_config import found_config
+from rmqcore.rebuild.queue_builder import QueueBuilder
+from rmqcore.rebuild.report import RebuildReport
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 64 << 20
-FOLDER = "rebuilt"
-"""In a store, when no other folder is named; brokers do not look at it."""
 WORKING = ".building"
-ENDED = "torn_tail"
-
-
-@dataclass(frozen=True)
-class RebuildReport:
-    """What was built.
-
-    Attributes
-    ----------
-    path, out : str
-        The store, and the folder that holds what was built.
-    parts : tuple of str
-        ``consumequeue``, ``index``.
-    records, record_bytes : int
-        Read from the log.
-    queues, queue_files, queue_entries : int
-    filled_entries : int
-        Entries in the place of records that damage in the log has taken.
-    ignored_records : int
-        Without an entry: their queue offset was taken, or is none.
-    index_files, index_entries : int
-    damage : list of DamageRange
-        Of the log.
-    seconds : float
-    """
-
-    path: str
-    out: str
-    parts: tuple[str, ...]
-    records: int
-    record_bytes: int
-    queues: int
-    queue_files: int
-    queue_entries: int
-    filled_entries: int
-    ignored_records: int
-    index_files: int
-    index_entries: int
-    damage: list[DamageRange]
-    seconds: float
-
-    @property
-    def exit_code(self) -> int:
-        """2 when the log is damaged, else 0; a torn tail is what any unclean exit leaves."""
-        return 2 if any(found.kind != ENDED for found in self.damage) else 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values."""
-        return asdict(self)
-
-
-class DispatchScan:
-    """A `ColumnScan` as a walk's sink, which also has entries of further queues put."""
-
-    def __init__(self, columns: ColumnScan, multi: MultiDispatch | None) -> None:
-        self._columns = columns
-        self._multi = multi
-
-    @property
-    def pending_rows(self) -> int:
-        """Rows that `take` would give."""
-        return self._columns.pending_rows
-
-    def take(self) -> Batch:
-        """Give what was filled, and begin anew."""
-        return self._columns.take()
-
-    def feed(
-        self,
-        buf: Any,
-        length: int,
-        pos: int,
-        phy_offset: int,
-        end_offset: int,
-        *,
-        trusted: int = -1,
-    ) -> tuple[int, int, int, int]:
-        """Take the records from `pos` on; see `ColumnScan.feed`."""
-        stop = self._columns.feed(buf, length, pos, phy_offset, end_offset, trusted=trusted)
-        if self._multi is not None and stop[0] > pos:
-            self._multi.put(buf, pos, stop[0], 0)
-        return stop
 
 
 def rebuild(
@@ -128,7 +45,7 @@ def rebuild(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> RebuildReport:
-    """Build consume queues and index below `out`, which is new or empty; nothing is there before all is written and synced.
+    """Build consume queues and index below `out`, which is new or empty; nothing appears there before all is written and synced.
 
     Parameters
     ----------
@@ -160,7 +77,7 @@ def rebuild(
     if set(os.listdir(out)) - {WORKING}:
         raise TargetNotEmptyError(f"{out} is not empty")
     working = out / WORKING
-    shutil.rmtree(working, ignore_errors=True)  # of an attempt that was killed
+    shutil.rmtree(working, ignore_errors=True)  # what a killed attempt left
     working.mkdir()
     try:
         report = _build(paths, StorePaths(working), settings, queues, index, progress)
@@ -187,8 +104,7 @@ def _build(
 ) -> RebuildReport:
     levels = DelayLevels(config.delay_levels_ms)
     damage: list[DamageRange] = []
-    hidden = HiddenRecords(damage)
-    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, hidden.before)
+    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, batch_topics(paths))
     settings = dispatch_config(config)
     service = IndexService(target, settings, on_full=lambda _: None)
     parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
@@ -196,8 +112,13 @@ def _build(
         (target.root / part).mkdir()
     columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())
     rows = ColumnScan(columns, delay_levels=levels, batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES)
-    multi = MultiDispatch(builder, settings, levels) if queues else None
-    walk = LogWalk(list_log_files(paths), DispatchScan(rows, multi), damage, progress=progress)
+    multi = MultiDispatch(settings, levels) if queues else None
+    walk = LogWalk(
+        list_log_files(paths),
+        dispatch_scan(rows, multi, builder.put_entry),
+        damage,
+        progress=progress,
+    )
     records = record_bytes = 0
     try:
         for batch in walk.run():
@@ -229,14 +150,6 @@ def _build(
         damage=damage,
         seconds=0.0,
     )
-
-
-def dispatch_config(config: MessageStoreConfig) -> MessageStoreConfig:
-    """A configuration with everything switched on that makes entries: what the records ask for is built."""
-    return replace(
-        config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
-        enable_multi_dispatch=True,
-    )  # fmt: skip
 
 
 def sync_tree(folder: Path) -> None:

@@ -6,16 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rmqcore._native.cq import CQ_STORE_UNIT_SIZE
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, INDEX_ENTRY_SIZE, index_file_size
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.index_file import index_file_size, is_index_file_name, read_header
-from rmqcore.engine.paths import StorePaths, parse_file_name
-from rmqcore.offline.files import list_log_files, mapped_file_size
-from rmqcore.offline.index_geometry import find_slot_count
+from rmqcore.disk.index.slot_count import find_slot_count
+from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
+from rmqcore.engine.index.index_file import read_header
+from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 
 SAMPLED_QUEUES = 100
 
@@ -27,7 +26,7 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
     ----------
     paths : StorePaths
     config : MessageStoreConfig, optional
-        What else is wanted, and the sizes of kinds of files that the store has none of.
+        All other settings, and the sizes of those kinds of files that the store does not have.
 
     Raises
     ------
@@ -35,11 +34,11 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
         A directory cannot be read.
     """
     settings = MessageStoreConfig() if config is None else config
-    return replace(settings, **found_sizes(paths, settings))
+    return settings.changed(**found_sizes(paths, settings))
 
 
 def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]:
-    """Give the fields of a configuration that files of the store tell: none of a kind that has no files, or only broken ones."""
+    """Give the fields of a configuration that the store's files tell; a kind without whole files tells no field."""
     found: dict[str, Any] = {}
     log_files = list_log_files(paths)
     if log_files:
@@ -72,7 +71,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int] | None:
-    """Slots and entries of the newest index file that tells; None when none does."""
+    """Slots and entries of the newest index file whose size tells them; None without such a file."""
     try:
         names = sorted(filter(is_index_file_name, os.listdir(folder)), reverse=True)
     except FileNotFoundError:
@@ -84,5 +83,5 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
             return config.max_hash_slot_num, config.max_index_num
         slots = find_slot_count(path, size, read_header(path))
         if slots is not None:
-            return slots, (size - index_file_size(slots, 0)) // 20
+            return slots, (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
     return None

@@ -1,0 +1,37 @@
+"""A walk over the log as the dispatcher of a store would see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
+from rmqcore.offline.log.walk import Sink
+from rmqcore.offline.log.watched_scan import WatchedScan
+
+
+def dispatch_scan(
+    columns: ColumnScan, multi: MultiDispatch | None, put_entry: Callable[..., None]
+) -> Sink[Batch]:
+    """Make a scan the sink of a walk; with `multi` the sink also gives `put_entry` the entries of further queues."""
+    if multi is None:
+        return columns
+
+    def put(buf: Any, begin: int, end: int, phy_offset: int) -> None:
+        del phy_offset  # every record is wanted, wherever it lies
+        for entry in multi.entries(buf, begin, end, 0):
+            put_entry(*entry)
+
+    return WatchedScan(columns, put)
+
+
+def dispatch_config(config: MessageStoreConfig) -> MessageStoreConfig:
+    """Switch on everything in a configuration that makes entries, so that all the records ask for is built."""
+    return replace(
+        config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
+        enable_multi_dispatch=True,
+    )  # fmt: skip
