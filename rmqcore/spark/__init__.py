@@ -1,7 +1,8 @@
 """Stores through PySpark: a data source, streams, Arrow UDFs, and whole jobs.
 
 ``rmqcore.spark.session()`` gives a Spark session with fitting settings, ``rmqcore.spark.register(spark)`` adds the data source
-``rmqstore`` to any other. Importing this loads neither pyspark nor pyarrow.
+``rmqstore`` to any other session. Importing this package loads neither pyspark nor pyarrow: it imports its rooms when a name is
+first asked for.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rmqcore.spark.job_audit import audit, run_audit
-    from rmqcore.spark.job_compare import compare, run_compare
-    from rmqcore.spark.job_export import export_parquet
-    from rmqcore.spark.job_find import find
-    from rmqcore.spark.job_topic_stats import topic_stats
-    from rmqcore.spark.map_in_arrow import read_with_map
-    from rmqcore.spark.rebuild_index_job import rebuild_index
-    from rmqcore.spark.rebuild_queues import rebuild_consume_queues
-    from rmqcore.spark.registration import read, register
+    from rmqcore.spark.jobs.audit import audit, run_audit
+    from rmqcore.spark.jobs.compare import compare, run_compare
+    from rmqcore.spark.jobs.export import export_parquet
+    from rmqcore.spark.jobs.find import find
+    from rmqcore.spark.jobs.topic_stats import topic_stats
+    from rmqcore.spark.rebuild.index import rebuild_index
+    from rmqcore.spark.rebuild.queues import rebuild_consume_queues
     from rmqcore.spark.sessions import session
+    from rmqcore.spark.source.map_in_arrow import read_with_map
+    from rmqcore.spark.source.registration import read, register
 
 __all__ = [
     "audit",
@@ -37,21 +38,22 @@ __all__ = [
 ]
 
 _LATER = {
-    "audit": "rmqcore.spark.job_audit",
-    "compare": "rmqcore.spark.job_compare",
-    "export_parquet": "rmqcore.spark.job_export",
-    "find": "rmqcore.spark.job_find",
-    "read": "rmqcore.spark.registration",
-    "read_with_map": "rmqcore.spark.map_in_arrow",
-    "rebuild_consume_queues": "rmqcore.spark.rebuild_queues",
-    "rebuild_index": "rmqcore.spark.rebuild_index_job",
-    "register": "rmqcore.spark.registration",
-    "run_audit": "rmqcore.spark.job_audit",
-    "run_compare": "rmqcore.spark.job_compare",
+    "audit": "rmqcore.spark.jobs.audit",
+    "compare": "rmqcore.spark.jobs.compare",
+    "export_parquet": "rmqcore.spark.jobs.export",
+    "find": "rmqcore.spark.jobs.find",
+    "read": "rmqcore.spark.source.registration",
+    "read_with_map": "rmqcore.spark.source.map_in_arrow",
+    "rebuild_consume_queues": "rmqcore.spark.rebuild.queues",
+    "rebuild_index": "rmqcore.spark.rebuild.index",
+    "register": "rmqcore.spark.source.registration",
+    "run_audit": "rmqcore.spark.jobs.audit",
+    "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
-    "topic_stats": "rmqcore.spark.job_topic_stats",
+    "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
-"""Public name -> module: loaded when first asked for. A module of a public name would take its place in the package."""
+"""Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it
+would put the module in the function's place."""
 
 
 def __getattr__(name: str) -> Any:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rmqcore.spark.java import set_java_home
-from rmqcore.spark.registration import register
-from rmqcore.spark.versions import check_versions
+from rmqcore.spark.runtime.java import set_java_home
+from rmqcore.spark.runtime.versions import check_versions
+from rmqcore.spark.source.registration import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Read when Spark starts, not changeable later.
+# Spark reads these settings when it starts; they cannot be changed later.
 STATIC = {
     # Tasks talk to their Python over a socket file: an empty task took 16 ms instead of 60 (with frozen heaps).
     "spark.python.unix.domain.socket.enabled": "true",
@@ -27,13 +27,14 @@ STATIC = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-# Of a session.
+# These settings belong to a session, and a session that runs takes them too.
 DYNAMIC = {
-    "spark.sql.python.filterPushdown.enabled": "true",  # off by default: filters would be applied after all is read
+    # Off by default: Spark would apply filters only after everything is read.
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-# Where the driver is this machine and nothing else: no name to look up, no port for others.
+# For a driver and workers that are all on this machine: Spark looks up no host name and opens no port to other machines.
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -43,7 +44,7 @@ def session(
     app_name: str = "rmqcore",
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """Start Spark, or take the session that runs; either with the data source ``rmqstore``.
+    """Start Spark, or take the session that runs; both get the data source ``rmqstore``.
 
     Parameters
     ----------
@@ -52,14 +53,14 @@ def session(
         environment says (``spark-submit``), else ``local[*]``.
     app_name : str
     conf : mapping, optional
-        Spark's own settings; they go before those of this package.
+        Spark's own settings; where this package sets the same setting, `conf` wins.
 
     Raises
     ------
     SparkMissingError
         PySpark, pyarrow or pandas is not installed, or too old.
     JavaMissingError
-        No Java is, or only one that is too old.
+        No Java is installed, or its version is too old.
 
     Notes
     -----
@@ -102,7 +103,7 @@ def _start(
 
 
 def _launch(settings: Mapping[str, str]) -> None:
-    """Start Java, unless it runs, as the first session would do."""
+    """Start Java unless it runs already, as the first session would do."""
     from pyspark import SparkConf, SparkContext
 
     with interrupts_wait():
@@ -113,11 +114,13 @@ def _launch(settings: Mapping[str, str]) -> None:
 def interrupts_wait() -> Iterator[None]:
     """Let Ctrl-C wait until the body has ended.
 
-    PySpark that is interrupted before Java has told its port takes away the folder where Java would do so; and Java, which fails
-    there before it looks whether anybody still wants it, stays for ever.
+    If PySpark is interrupted before Java has told it a port, it removes the folder into which Java writes that port. Java then
+    fails before it reaches the check whether its parent is still there, and its process stays for ever.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is None:  # None: not Python's to set back
+    if (
+        not is_main or signal.getsignal(signal.SIGINT) is None
+    ):  # None: a handler in C, which Python cannot set back
         yield
         return
     waiting: list[int] = []
@@ -131,7 +134,7 @@ def interrupts_wait() -> Iterator[None]:
 
 
 def _submitted_master() -> str:
-    """What ``spark-submit`` was told, else this machine."""
+    """The master that ``spark-submit`` was given, else all cores of this machine."""
     from pyspark import SparkConf
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

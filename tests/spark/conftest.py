@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqcore.spark.versions import pyspark_version
+from rmqcore.spark.runtime.versions import pyspark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,187 @@
+"""Comparison of the CommitLogs of two stores, such as a master's and its slave's."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.spark.jobs.compare_bytes import differing_pieces, differing_units, joined
+from rmqcore.spark.jobs.compare_plan import Side, bytes_tasks, minus, open_ended, units_tasks
+from rmqcore.spark.jobs.compare_units import FileUnits
+from rmqcore.spark.jobs.job_source import JobSource
+from rmqcore.spark.runtime.tasks import run_tasks
+from rmqcore.spark.storage.locations import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "start_phy_offset bigint, end_phy_offset bigint, kind string, left_path string, right_path string"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A range in which two stores differ.
+
+    Attributes
+    ----------
+    start_phy_offset, end_phy_offset : int
+        CommitLog offsets, the end exclusive.
+    kind : str
+        ``missing_left``, ``missing_right``: that side has no bytes there. ``different``: both sides have sound records, but not
+        the same. ``damaged_left``, ``damaged_right``, ``damaged_both``: the bytes differ, and that side has no sound records.
+    left_path, right_path : str or None
+        The file with the start of the range, on the sides that have it.
+    """
+
+    start_phy_offset: int
+    end_phy_offset: int
+    kind: str
+    left_path: str | None
+    right_path: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class CompareReport:
+    """How two stores differ.
+
+    Attributes
+    ----------
+    left, right : str
+        Where the stores lie.
+    compared_bytes : int
+        Bytes at offsets that both stores have.
+    differences : list of Difference
+        By offset.
+    seconds : float
+        Wall time.
+    """
+
+    left: str
+    right: str
+    compared_bytes: int
+    differences: list[Difference]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 2 when they differ."""
+        return 2 if self.differences else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes as plain JSON values, with a rate."""
+        return {
+            "left": self.left,
+            "right": self.right,
+            "compared_bytes": self.compared_bytes,
+            "differences": [difference.as_dict() for difference in self.differences],
+            "seconds": round(self.seconds, 3),
+            "bytes_per_second": round(self.compared_bytes / max(self.seconds, 1e-9)),
+            "exit_code": self.exit_code,
+        }
+
+
+def compare(
+    spark: SparkSession,
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    **options: Any,
+) -> DataFrame:
+    """Give the ranges in which two stores differ, one a row; see `run_compare`.
+
+    The job runs at once. The columns are those of `Difference`; stores that are equal give no row.
+    """
+    report = run_compare(spark, left, right, **options)
+    rows = [tuple(difference.as_dict().values()) for difference in report.differences]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def run_compare(
+    spark: SparkSession,
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    **options: Any,
+) -> CompareReport:
+    """Compare the CommitLogs of two stores, byte by byte at the same offsets.
+
+    A range that differs consists of whole records, or damaged ranges, on both sides. The bytes behind a BLANK's header and the
+    room behind the log's end are not compared. Files may be of different sizes, and a store may begin or end before the
+    other.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    left, right : str or path-like
+        Each names a single store.
+    **options
+        ``maxPartitionBytes`` and ``storage.*``.
+
+    Raises
+    ------
+    ValueError
+        A wrong option, or a path that stands for several stores.
+    NotAStoreError, FileNotFoundError
+        A path that is no store.
+    StoreError
+        A task failed.
+    """
+    began = time.monotonic()
+    stores = [_one_store(path, options) for path in (left, right)]
+    most_bytes = JobSource.open(left, options, "corrupt").options.max_partition_bytes
+    sides = _sides(spark, stores)
+    tasks = bytes_tasks(*sides, most_bytes)
+    pieces = zip(tasks, run_tasks(spark, differing_pieces, tasks), strict=True)
+    doubtful = units_tasks(*sides, [(task, found) for task, found in pieces if found])
+    found = [
+        found_range for part in run_tasks(spark, differing_units, doubtful) for found_range in part
+    ]
+    ranges = [side.ranges() for side in sides]
+    found += [(*lacking, "missing_right") for lacking in minus(*ranges)]
+    found += [(*lacking, "missing_left") for lacking in minus(*reversed(ranges))]
+    return CompareReport(
+        left=stores[0].root,
+        right=stores[1].root,
+        compared_bytes=sum(task.end - task.start for task in tasks),
+        differences=[_difference(found_range, sides) for found_range in joined(found)],
+        seconds=time.monotonic() - began,
+    )
+
+
+def _one_store(path: str | os.PathLike[str], options: dict[str, Any]) -> StoreLocation:
+    stores = JobSource.open(path, options, "corrupt").stores
+    if len(stores) != 1:
+        names = ", ".join(store.broker for store in stores)
+        raise ValueError(f"{os.fspath(path)} stands for {len(stores)} stores ({names}): give one")
+    return stores[0]
+
+
+def _sides(spark: SparkSession, stores: list[StoreLocation]) -> tuple[Side, Side]:
+    """Give the files of both stores, and where their logs end: that takes a walk over the newest file of each."""
+    files = [store.log_files() for store in stores]
+    walked = [open_ended(of_store) for of_store in files]
+    found = iter(run_tasks(spark, content_end, [tail for of_store in walked for tail in of_store]))
+    left, right = (
+        Side.of(of_store, {file.file_from_offset: next(found) for file, _ in of_walked})
+        for of_store, of_walked in zip(files, walked, strict=True)
+    )
+    return left, right
+
+
+def content_end(tail: tuple[LogFile, LogShape]) -> int:
+    """Give the CommitLog offset at which the contents of a file end."""
+    return FileUnits.of(*tail).end_phy_offset
+
+
+def _difference(found: tuple[int, int, str], sides: tuple[Side, Side]) -> Difference:
+    start, end, kind = found
+    paths = [
+        None if kind == lacks else side.file_at(start).name
+        for side, lacks in zip(sides, ("missing_left", "missing_right"), strict=True)
+    ]
+    return Difference(start, end, kind, paths[0], paths[1])

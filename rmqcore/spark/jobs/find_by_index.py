@@ -1,0 +1,141 @@
+"""The places of messages with some ids and keys in a store: an id may name its place, and the IndexFiles know keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.index.index_reader import key_hash
+from rmqcore.errors import StoreError
+from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.window import record_at
+from rmqcore.queries.index_query import has_key
+from rmqcore.queries.msg_id import phy_offset_of_msg_id
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.storage.locations import StoreLocation
+
+
+@dataclass(frozen=True)
+class FindPlacesTask:
+    """The question to a store.
+
+    Attributes
+    ----------
+    store : StoreLocation
+    offset_ids : frozenset of str
+        Ids that look like offset message ids.
+    keys, ids : frozenset of str
+        Asked of the index: `keys` of any kind, `ids` as UNIQ_KEYs.
+    index_topics : tuple of str or None
+        The topics to ask the index for, since it knows keys only together with their topic; None for all topics that have
+        queues, empty to leave the index alone.
+    options : SourceOptions
+    """
+
+    store: StoreLocation
+    offset_ids: frozenset[str]
+    keys: frozenset[str]
+    ids: frozenset[str]
+    index_topics: tuple[str, ...] | None
+    options: SourceOptions
+
+
+@dataclass(frozen=True)
+class Places:
+    """The answer of a store.
+
+    Attributes
+    ----------
+    phy_offsets : tuple of int
+        CommitLog offsets where the records begin.
+    ids : frozenset of str
+        The ids that were found.
+    """
+
+    phy_offsets: tuple[int, ...] = ()
+    ids: frozenset[str] = frozenset()
+
+
+def find_places(task: FindPlacesTask) -> Places:
+    """Look ids and keys up.
+
+    Raises
+    ------
+    StoreError
+        The IndexFiles are asked, and are missing or damaged.
+    """
+    files = task.store.log_files()
+    places: set[int] = set()
+    found: set[str] = set()
+    for msg_id in task.offset_ids:
+        message = record_at(files, phy_offset_of_msg_id(msg_id))
+        # The id may be of another broker, whose record at this place is another; and a UNIQ_KEY looks alike.
+        if message is not None and message.msg_id == msg_id.upper():
+            places.add(message.phy_offset)
+            found.add(msg_id)
+    if task.index_topics != ():
+        for text, message in _by_index(task, files, task.ids - found):
+            places.add(message.phy_offset)
+            if text in task.ids:
+                found.add(text)
+    return Places(tuple(sorted(places)), frozenset(found))
+
+
+def _by_index(
+    task: FindPlacesTask, files: list[LogFile], ids: Iterable[str]
+) -> Iterator[tuple[str, MessageView]]:
+    asked = [(key, None) for key in task.keys] + [(msg_id, "U") for msg_id in ids]
+    topics = task.index_topics
+    if topics is None:
+        topics = tuple(name for name, is_dir in task.store.names("consumequeue").items() if is_dir)
+    with task.store.local_copy("index") as paths:
+        readers = find_index_files(paths)
+        _check_index(task.store, readers, topics, files)
+        for topic in topics:
+            for text, kind in asked:
+                for message in _messages(task, readers, files, key_hash(topic, text)):
+                    if has_key(message, topic, text, kind):
+                        yield text, message
+
+
+def _check_index(
+    store: StoreLocation,
+    readers: list[IndexFileReader],
+    topics: tuple[str, ...],
+    files: list[LogFile],
+) -> None:
+    """Raise when the index is missing or broken: its empty answer would not mean that no message is there."""
+    advice = "without useIndex the log itself is read"
+    if not any(reader.header.index_count > 1 for reader in readers):
+        if files and record_at(files, files[0].file_from_offset) is not None:
+            raise StoreError(
+                f"{store.root}/index has no entries, and the log has messages: {advice}"
+            )
+        return
+    if not topics:
+        raise StoreError(
+            f"{store.root}/consumequeue names no topic, and the index knows keys only together with theirs: give the topics, "
+            f"or {advice}"
+        )
+    for reader in readers:
+        if reader.slot_count is None and reader.header.index_count > 1:
+            raise StoreError(
+                f"{store.root}/index/{reader.path.name} is damaged: its header says {reader.header.index_count} entries, and in "
+                f"{reader.size} bytes no number of hash slots fits them; {advice}"
+            )
+
+
+def _messages(
+    task: FindPlacesTask, readers: list[IndexFileReader], files: list[LogFile], wanted: int
+) -> Iterator[MessageView]:
+    """Give the messages that the index has for a hash, collisions among them."""
+    # The index keeps whole seconds since its file begins: a second more loses no message. Messages stored before that, by a
+    # clock that was set back, are entered as if at the beginning: so no end is asked for, and the records tell their times.
+    begin_ms = max(0, (task.options.starting_timestamp or 0) - 1000)
+    for reader in readers:
+        for phy_offset in reader.find(wanted, begin_ms, limit=reader.header.index_count):
+            message = record_at(files, phy_offset)
+            if message is not None:
+                yield message

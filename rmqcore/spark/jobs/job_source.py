@@ -1,0 +1,66 @@
+"""The source of a job: stores that are cut into splits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
+from rmqcore.spark.splits.planning import SplitPlan, plan_store
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.storage.locations import StoreLocation, find_stores
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A store, a list of stores, or a glob; see `find_stores`."""
+
+
+@dataclass(frozen=True)
+class JobSource:
+    """Stores and options of a job, checked before anything runs.
+
+    Attributes
+    ----------
+    options : SourceOptions
+    stores : list of StoreLocation
+    """
+
+    options: SourceOptions
+    stores: list[StoreLocation]
+
+    @classmethod
+    def open(cls, paths: Paths, options: Mapping[str, Any], table: Table = "messages") -> JobSource:
+        """Check options and find the stores.
+
+        Raises
+        ------
+        ValueError
+            An option is wrong, or has no meaning for this table of the data source.
+        NotAStoreError, FileNotFoundError, NotADirectoryError
+            See `find_stores`.
+        """
+        parsed = SourceOptions.parse({"table": table, **texts_of(options)})
+        return cls(parsed, find_stores(paths, dict(parsed.storage)))
+
+    def plans(self) -> list[SplitPlan]:
+        """Plan the splits of each store; `minPartitions` counts the splits of all stores together."""
+        sizing = self.options.sizing()
+        if len(self.stores) > 1:
+            sizes = (file.size for store in self.stores for file in store.log_files())
+            sizing = sizing.for_bytes(sum(sizes))
+        return [plan_store(store, sizing, self.options.span(store.broker)) for store in self.stores]
+
+    def splits(self) -> list[Split]:
+        """Give the splits of all stores."""
+        return [split for plan in self.plans() for split in plan.splits]
+
+
+def with_gaps(
+    plans: Sequence[SplitPlan], damage: Iterable[tuple[str, DamageRange]]
+) -> list[tuple[str, DamageRange]]:
+    """Give the damage that tasks found and the gaps that the plans found, each with its broker, by store and offset."""
+    order = {plan.location.broker: number for number, plan in enumerate(plans)}
+    gaps = [(plan.location.broker, gap) for plan in plans for gap in plan.gaps]
+    return sorted([*damage, *gaps], key=lambda pair: (order[pair[0]], pair[1].start_phy_offset))

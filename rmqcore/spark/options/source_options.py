@@ -1,0 +1,179 @@
+"""The options of a read, checked; what each means is in `rmqcore.spark.options.table`.
+
+Names are camelCase; as in Spark, upper and lower case are the same. An option that does not exist, or has no meaning for the
+table that is read, is an error: a read that ignored a misspelt filter would give too many rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from rmqcore.spark.options.table import OPTIONS, Option
+from rmqcore.spark.options.values import DEFAULT_CLOCK_STEP_MS, QueueOffsets
+from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
+from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
+from rmqcore.spark.storage.locations import given_paths
+
+Table = Literal["messages", "consumequeue", "index", "segments", "queues", "corrupt"]
+Mode = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
+
+_BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """All options of a read, checked by `parse`; they are small, and tasks get them by pickle.
+
+    Notes
+    -----
+    `storage` is not in the repr, because it holds secrets.
+    """
+
+    path: tuple[str, ...] = ()
+    table: Table = "messages"
+    columns: tuple[str, ...] | None = None
+    properties: Literal["map", "string", "none"] = "map"
+    topics: tuple[str, ...] | None = None
+    topics_pattern: str | None = None
+    queue_ids: tuple[int, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    starting_offsets: QueueOffsets | Literal["earliest", "latest"] = "earliest"
+    ending_offsets: QueueOffsets | Literal["earliest", "latest"] = "latest"
+    starting_timestamp: int | None = None
+    ending_timestamp: int | None = None
+    starting_phy_offset: int | dict[str, int] | None = None
+    ending_phy_offset: int | dict[str, int] | None = None
+    max_clock_step_ms: int | None = DEFAULT_CLOCK_STEP_MS
+    verify_crc: Literal["off", "column", "fail"] = "off"
+    mode: Mode = "PERMISSIVE"
+    fail_on_data_loss: bool = True
+    include_transaction_half: bool = True
+    decompress_body: bool = False
+    max_partition_bytes: int = 128 * MIB
+    min_partitions: int = 1
+    split_mode: SplitMode = "auto"
+    max_record_size: int = DEFAULT_MAX_RECORD_SIZE
+    batch_rows: int = 10_000
+    batch_bytes: int = 8 * MIB
+    max_records_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    tail_guard: Literal["crc", "consumequeue", "none"] = "crc"
+    pushdown: bool = False
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """Check the options that a user gave.
+
+        Parameters
+        ----------
+        given : mapping of str to str
+            Option names in any case; ``storage.NAME`` for the filesystem; ``paths``, under which Spark passes several paths.
+
+        Raises
+        ------
+        ValueError
+            There is no such option (the message names a similar name), it has no meaning for the table, or its value is wrong:
+            the message names the option, the value and what is expected.
+        """
+        found: dict[str, Any] = {}
+        by_field: dict[str, Option] = {}
+        storage: dict[str, str] = {}
+        paths: list[str] = []
+        for name, text in given.items():
+            lower = name.lower()
+            if lower.startswith("storage."):
+                storage[lower.removeprefix("storage.")] = text
+            elif lower == "paths":
+                paths += json.loads(text)
+            elif lower not in _BY_NAME:
+                raise ValueError(_unknown(name))
+            elif lower == "path":
+                paths += given_paths(text)
+            else:
+                option = _BY_NAME[lower]
+                if option.field in found:
+                    raise ValueError(f"option {option.name} is given twice, once as {name}")
+                found[option.field] = parse_value(option, text)
+                by_field[option.field] = option
+        _check_together(found, by_field)
+        return cls(**found, path=tuple(paths), storage=tuple(sorted(storage.items())))
+
+    def sizing(self) -> Sizing:
+        """Give how finely files are cut."""
+        return Sizing(
+            self.max_partition_bytes, self.min_partitions, self.split_mode, self.max_record_size
+        )
+
+    def span(self, broker: str) -> Span:
+        """Give the ranges of offsets and times that are asked for in a store."""
+        return Span(
+            start_phy_offset=_of_broker(self.starting_phy_offset, broker),
+            end_phy_offset=_of_broker(self.ending_phy_offset, broker),
+            since_ms=self.starting_timestamp,
+            until_ms=self.ending_timestamp,
+            max_clock_step_ms=self.max_clock_step_ms,
+        )
+
+
+def parse_value(option: Option, text: str) -> Any:
+    """Parse the text of an option; ValueError names option, text and what is expected."""
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise ValueError(f"option {option.name}: {text!r} is wrong, expected {error}") from None
+
+
+def texts_of(given: Mapping[str, object]) -> dict[str, str]:
+    """Turn options from Python values (bools, numbers, lists, dicts) into the texts that Spark carries; None is left out.
+
+    Raises
+    ------
+    TypeError
+        A value has another type.
+    """
+    return {name: _text_of(name, value) for name, value in given.items() if value is not None}
+
+
+def _text_of(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value))
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+        return json.dumps(list(value))
+    raise TypeError(
+        f"option {name}: expected a text, number, bool, list or dict, got {type(value).__name__}"
+    )
+
+
+def _check_together(found: Mapping[str, Any], by_field: Mapping[str, Option]) -> None:
+    table = found.get("table", "messages")
+    for option in by_field.values():
+        if table not in option.tables:
+            raise ValueError(
+                f"option {option.name} has no meaning for table={table}, only for {', '.join(option.tables)}"
+            )
+    if "topics" in found and "topics_pattern" in found:
+        raise ValueError("options topics and topicsPattern exclude each other: give one of them")
+
+
+def _of_broker(given: int | dict[str, int] | None, broker: str) -> int | None:
+    return given.get(broker) if isinstance(given, dict) else given
+
+
+def _unknown(name: str) -> str:
+    plain = re.sub(r"[^a-z.]", "", name.lower())
+    near = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=0.6)
+    if near:
+        return f"there is no option {name}; did you mean {_BY_NAME[near[0]].name}?"
+    known = sorted(option.name for option in OPTIONS)
+    return f"there is no option {name}; there are {', '.join(known)} and storage.*"

@@ -1,0 +1,286 @@
+"""Every option of the data source: its name, default and meaning, and the tables for which it has a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1
+from rmqcore.spark.options import values
+
+TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
+_SCAN = ("messages", "corrupt")
+_MESSAGES = ("messages",)
+_QUEUES = ("messages", "consumequeue", "queues")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the data source.
+
+    Attributes
+    ----------
+    name : str
+        The name in camelCase; users may write it in any case.
+    field : str
+        The attribute of `rmqcore.spark.options.source_options.SourceOptions`.
+    parse : callable
+        Turns its text into a value.
+    default : str
+        The default as a user would write it; empty when there is no default.
+    doc : str
+    tables : tuple of str
+        The tables for which it may be given.
+    aliases : tuple of str
+    """
+
+    name: str
+    field: str
+    parse: Callable[[str], Any]
+    default: str
+    doc: str
+    tables: tuple[str, ...] = TABLES
+    aliases: tuple[str, ...] = ()
+
+
+OPTIONS = (
+    Option(
+        "path",
+        "path",
+        values.parse_text,
+        "",
+        "Stores: directories, globs, URIs, ``name=path``; several between commas, or a JSON list.",
+    ),
+    Option(
+        "table", "table", values.word_of(*TABLES), "messages", f"What to read: {', '.join(TABLES)}."
+    ),
+    Option(
+        "columns",
+        "columns",
+        values.parse_list,
+        "",
+        "Columns in the order wanted. What is not asked for is not decoded.",
+    ),
+    Option(
+        "properties",
+        "properties",
+        values.word_of("map", "string", "none"),
+        "map",
+        "The column ``properties``: a map; a string in the form of records (``NAME\\x01VALUE\\x02``...); left out.",
+        tables=_MESSAGES,
+    ),
+    Option("topics", "topics", values.parse_texts, "", "Any of these topics.", tables=_QUEUES),
+    Option(
+        "topicsPattern",
+        "topics_pattern",
+        values.parse_pattern,
+        "",
+        "Topics that this regular expression (Python's) matches as a whole.",
+        tables=_QUEUES,
+    ),
+    Option(
+        "queueIds",
+        "queue_ids",
+        values.parse_queue_ids,
+        "",
+        "Any of these queue ids.",
+        tables=_QUEUES,
+    ),
+    Option(
+        "tags",
+        "tags",
+        values.parse_texts,
+        "",
+        "Any of these tags; each the whole of TAGS.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "keys",
+        "keys",
+        values.parse_texts,
+        "",
+        "Any of these keys: a word of KEYS, or UNIQ_KEY.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingOffsets",
+        "starting_offsets",
+        values.parse_queue_offsets,
+        "earliest",
+        'Queue offsets to begin with, JSON ``{"topic": {"broker": {"0": 42}}}``; other queues from their beginning. '
+        "``latest`` is for streams.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "endingOffsets",
+        "ending_offsets",
+        values.parse_queue_offsets,
+        "latest",
+        "Queue offsets to end before, as in startingOffsets; queues that are not named are read to their end.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingTimestamp",
+        "starting_timestamp",
+        values.parse_time_ms,
+        "",
+        "Messages stored at or after this time, milliseconds since 1970. startingOffsets is ignored then.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "endingTimestamp",
+        "ending_timestamp",
+        values.parse_time_ms,
+        "",
+        "Messages stored before this time, milliseconds since 1970. endingOffsets is ignored then.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "startingPhyOffset",
+        "starting_phy_offset",
+        values.parse_phy_offset,
+        "",
+        "CommitLog offset to begin at, for all stores or as JSON ``{broker: phy_offset}``.",
+        tables=_SCAN,
+    ),
+    Option(
+        "endingPhyOffset",
+        "ending_phy_offset",
+        values.parse_phy_offset,
+        "",
+        "CommitLog offset to end before, likewise.",
+        tables=_SCAN,
+    ),
+    Option(
+        "maxClockStepMs",
+        "max_clock_step_ms",
+        values.parse_clock_step,
+        str(values.DEFAULT_CLOCK_STEP_MS),
+        "The most by which the broker's clock was ever set back, in milliseconds: files whose first store timestamps lie further "
+        "than this outside the time asked for are not read. `off` reads them all, for a log whose clock did anything.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "verifyCrc",
+        "verify_crc",
+        values.word_of("off", "column", "fail"),
+        "off",
+        "``column`` adds the column crc_ok where no columns are named; with ``fail`` a message that fails its CRC fails the "
+        "query.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "mode",
+        "mode",
+        values.word_of("PERMISSIVE", "FAILFAST", "DROPMALFORMED"),
+        "PERMISSIVE",
+        "Damage: PERMISSIVE gives messages that fail only their CRC (``corrupt_reason`` says so) and goes on behind a damaged "
+        "range; DROPMALFORMED leaves those messages out; FAILFAST fails the query at any damage but a torn tail.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "failOnDataLoss",
+        "fail_on_data_loss",
+        values.parse_bool,
+        "true",
+        "Fail when startingPhyOffset lies before the first file, or an offset in startingOffsets before the first message of its "
+        "queue, or a file is deleted between plan and read.",
+        tables=_SCAN,
+    ),
+    Option(
+        "includeTransactionHalf",
+        "include_transaction_half",
+        values.parse_bool,
+        "true",
+        "``false`` leaves out what no consumer gets: the half and op topics of transactions, prepared and rolled back records.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "decompressBody",
+        "decompress_body",
+        values.parse_bool,
+        "false",
+        "Give ``body`` as the producer had it, not as stored.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "maxPartitionBytes",
+        "max_partition_bytes",
+        values.size_in(1, 1 << 40),
+        "128m",
+        "The most bytes of a file that one task reads.",
+        tables=("messages", "consumequeue", "index", "corrupt"),
+    ),
+    Option(
+        "minPartitions",
+        "min_partitions",
+        values.int_in(1, 10_000_000),
+        "1",
+        "Tasks wanted; a hint.",
+        tables=_SCAN,
+    ),
+    Option(
+        "splitMode",
+        "split_mode",
+        values.word_of("auto", "resync", "walk"),
+        "auto",
+        "How files are cut: ``resync`` (and ``auto``) tells it from the bytes around a cut, ``walk`` reads each file beforehand.",
+        tables=_SCAN,
+    ),
+    Option(
+        "maxRecordSize",
+        "max_record_size",
+        values.size_in(REC_MIN_SIZE_V1, (1 << 31) - 1),
+        "4160k",
+        "No record is longer. Raise it with the broker's maxMessageSize (+ 64k).",
+        tables=_SCAN,
+    ),
+    Option(
+        "batchRows",
+        "batch_rows",
+        values.int_in(1, 1 << 24),
+        "10000",
+        "The most rows of an Arrow batch.",
+    ),
+    Option(
+        "batchBytes",
+        "batch_bytes",
+        values.size_in(1, 1 << 30),
+        "8m",
+        "An Arrow batch ends with the record that reaches so many bytes.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "maxRecordsPerTrigger",
+        "max_records_per_trigger",
+        values.int_in(1),
+        "",
+        "Streams: about so many records a batch.",
+        tables=_MESSAGES,
+        aliases=("maxOffsetsPerTrigger",),
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        "max_bytes_per_trigger",
+        values.size_in(1, 1 << 50),
+        "",
+        "Streams: about so many bytes of the log a batch.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "tailGuard",
+        "tail_guard",
+        values.word_of("crc", "consumequeue", "none"),
+        "crc",
+        "Streams: when the newest record of a live store counts.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "pushdown",
+        "pushdown",
+        values.parse_bool,
+        "false",
+        "Take filters from Spark. Set by `rmqcore.spark.read`; needs spark.sql.python.filterPushdown.enabled.",
+    ),
+)

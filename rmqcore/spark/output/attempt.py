@@ -1,0 +1,67 @@
+"""The folder of one attempt of one task, below that of its job."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from pathlib import Path
+
+from rmqcore.disk.durable import sync_directory
+from rmqcore.errors import StoreError
+from rmqcore.spark.output.part_output import StagedFile
+
+
+class Attempt:
+    """The folder of one attempt. Another attempt of the same task, at the same time or later, has a folder of its own.
+
+    Parameters
+    ----------
+    job_folder : Path
+        The job's folder, made by the driver.
+    """
+
+    def __init__(self, job_folder: Path) -> None:
+        self._job_folder = job_folder
+        self._folder = job_folder / uuid.uuid4().hex
+        self._made = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder to write into. It is made when it is first asked for, because most tasks of a small job write nothing."""
+        self.check()
+        if not self._made:
+            self._folder.mkdir()
+            self._made = True
+        return self._folder
+
+    def check(self) -> None:
+        """Stop a task whose job has ended, before the task makes the job's folder anew.
+
+        Raises
+        ------
+        StoreError
+            The job's folder does not exist here: the job has ended, or the driver made the folder on another disk.
+        """
+        if not self._job_folder.is_dir():
+            raise StoreError(
+                f"{self._job_folder} is not here: the job has ended, or its folder is not one that driver and workers share"
+            )
+
+    def stage(
+        self, path: Path, rows: int, start_phy_offset: int, end_phy_offset: int
+    ) -> StagedFile:
+        """Sync a file to disk, and describe it."""
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            byte_count = file.tell()
+        staged = path.relative_to(self._job_folder).as_posix()
+        return StagedFile(staged, byte_count, digest, rows, start_phy_offset, end_phy_offset)
+
+    def sync(self) -> None:
+        """Sync the folders, so that the names of all files are on disk."""
+        if self._made:
+            for folder, _, _ in os.walk(self._folder, topdown=False):
+                sync_directory(folder)
+            sync_directory(self._job_folder)

@@ -1,0 +1,147 @@
+"""The folder that a job is told to write into: where it may lie, its lock, and what earlier jobs left in its ``_temporary``."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote
+
+from rmqcore.errors import StoreLockedError, TargetNotEmptyError
+from rmqcore.rebuild.report import FOLDER
+from rmqcore.spark.storage.store_location import StoreLocation
+
+TEMPORARY = "_temporary"
+JOURNAL = "commit.json"
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_OURS = re.compile(
+    r"[0-9a-f]{16}|[0-9a-f]{32}|\.trash-[0-9a-f]{32}|commit\.json|\.commit\.json\.tmp"
+)
+"""Names that jobs make in ``_temporary``: an export, a rebuild, a job half removed, a journal, a journal half written."""
+
+
+def local_folder(out: str | os.PathLike[str]) -> Path:
+    """Give the absolute path of a folder that is mounted here; a ``file:`` URI stands for its path.
+
+    Raises
+    ------
+    ValueError
+        `out` is empty, or the URI of a filesystem that cannot rename.
+    """
+    text = os.fspath(out)
+    if not text:
+        raise ValueError("out is empty: it names a folder")
+    if text.startswith("file:/"):
+        text = unquote(re.sub(r"^file:(//[^/]*)?", "", text))
+    elif _URI.match(text):
+        raise ValueError(
+            f"out={text!r}: the job writes into a folder that driver and workers have mounted (local disk, NFS); copy it "
+            "there afterwards"
+        )
+    return Path(text).absolute()
+
+
+def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[str]) -> None:
+    """Make sure that a job does not write into the stores that it reads.
+
+    Parameters
+    ----------
+    out : Path
+    stores : iterable of StoreLocation
+        The stores that are read.
+    names : iterable of str
+        Names that the job makes, replaces or removes in `out`.
+
+    Raises
+    ------
+    ValueError
+        `out` is a store, or lies in a store outside the folder that `rmqcore rebuild` uses there; or a store lies below one of
+        `names`.
+    """
+    real_out = Path(os.path.realpath(out))
+    for store in stores:
+        if not store.is_local:
+            continue
+        root = Path(os.path.realpath(store.root))
+        if real_out.is_relative_to(root) and not real_out.is_relative_to(root / FOLDER):
+            raise ValueError(
+                f"{out} lies in the store {store.root}: a job writes elsewhere, or into {Path(store.root) / FOLDER}"
+            )
+        for name in names:
+            if root.is_relative_to(real_out / name):
+                raise ValueError(
+                    f"{out / name} is where the job writes, and the store {store.root} lies there"
+                )
+
+
+def lock_directory(folder: Path) -> int:
+    """Lock the folder and give the descriptor that holds the lock: it ends when the descriptor is closed or the process dies.
+
+    Some filesystems know no such locks. There nothing stops a second job from starting, and one of the two jobs fails later.
+
+    Raises
+    ------
+    StoreLockedError
+        Another job holds the lock, or has removed the folder meanwhile.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    held = False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = os.fstat(fd).st_nlink == 0  # another job made the folder, failed, and removed it
+    except OSError as error:
+        held = error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
+    if held:
+        os.close(fd)
+        raise StoreLockedError(f"another job writes to {folder}")
+    return fd
+
+
+def refuse_foreign_work(out: Path) -> None:
+    """Make sure that ``_temporary`` holds only files of this package: Spark's own writers use a folder of this name too.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        The folder holds a file that no job of this package made, and that it therefore must not remove.
+    """
+    temporary = out / TEMPORARY
+    with suppress(FileNotFoundError):
+        foreign = sorted(name for name in os.listdir(temporary) if not _OURS.fullmatch(name))
+        if foreign:
+            raise TargetNotEmptyError(
+                f"{temporary} holds {foreign[0]}, which no job of rmqcore left: something else writes to {out}"
+            )
+
+
+def discard_jobs(out: Path, keep: str | None = None) -> None:
+    """Remove what jobs left behind. A job's folder is renamed first: a task that still runs then no longer finds it.
+
+    Parameters
+    ----------
+    out : Path
+    keep : str, optional
+        Name of a job whose folder stays.
+    """
+    temporary = out / TEMPORARY
+    with suppress(FileNotFoundError):
+        for job in list(temporary.iterdir()):
+            if job.name == keep:
+                continue
+            if not job.is_dir():
+                job.unlink(missing_ok=True)
+                continue
+            trash = temporary / f".trash-{uuid.uuid4().hex}"
+            job.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+        with suppress(
+            OSError
+        ):  # a task that still runs has made a file there: the next job removes it
+            temporary.rmdir()

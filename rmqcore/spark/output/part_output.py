@@ -1,0 +1,214 @@
+"""The folder that a job writes into: all of it appears at once, or nothing does.
+
+Tasks write below ``OUT/_temporary/JOB/ATTEMPT/``, each attempt into a folder of its own, so that two attempts of a task never
+write to the same file. When all tasks have succeeded the driver gathers the files that the successful attempts named, and puts
+them in their place by one rename (`rmqcore.spark.output.journal`).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rmqcore.disk.durable import make_directory, sync_directory
+from rmqcore.disk.swap import PARTS
+from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.spark.output.job_folder import (
+    TEMPORARY,
+    check_outside,
+    local_folder,
+    lock_directory,
+    refuse_foreign_work,
+)
+from rmqcore.spark.output.journal import (
+    ASSEMBLED,
+    Journal,
+    commit,
+    discard,
+    finish,
+    read_manifest,
+    unknown_names,
+)
+from rmqcore.spark.storage.store_location import StoreLocation
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A file that a task has written and synced.
+
+    Attributes
+    ----------
+    staged : str
+        Path of the file, relative to the job's folder.
+    byte_count : int
+    sha256 : str
+    rows : int
+        Number of entries.
+    start_phy_offset, end_phy_offset : int
+        CommitLog offsets of the first and the last record that have an entry in the file; -1 without entries.
+    """
+
+    staged: str
+    byte_count: int
+    sha256: str
+    rows: int
+    start_phy_offset: int
+    end_phy_offset: int
+
+
+class PartOutput:
+    """One part of `out`, written by one job; a context manager on the driver.
+
+    Parameters
+    ----------
+    out : str or path-like
+        On a file system that the driver and all workers have mounted at the same place.
+    part : str
+        ``consumequeue`` or ``index``.
+    store : StoreLocation
+        The store from which the part is made. If an earlier job made the part from the same store, this job replaces it.
+    overwrite : bool
+        Replace the part also when another program made it, or when it was made from another store.
+
+    Attributes
+    ----------
+    job_folder : Path
+        Where tasks write; it exists between `__enter__` and `commit`.
+
+    Raises
+    ------
+    TargetNotEmptyError
+        `out` holds files that this job may not replace.
+    StoreLockedError
+        Another job writes to `out`.
+    ValueError
+        `out` is a URI, or lies in the store.
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        part: str,
+        *,
+        store: StoreLocation,
+        overwrite: bool = False,
+    ) -> None:
+        self.out = local_folder(out)
+        check_outside(self.out, [store], (TEMPORARY, *PARTS))
+        self._part = part
+        self._store = store.root
+        self._overwrite = overwrite
+        self._job = uuid.uuid4().hex
+        self._made = False
+        self._lock = -1
+        self.job_folder = self.out / TEMPORARY / self._job
+
+    def __enter__(self) -> Self:
+        self._made = not self.out.exists()
+        if not self._made:
+            self._refuse_unknown()
+        make_directory(self.out)
+        self._lock = lock_directory(self.out)
+        try:
+            refuse_foreign_work(self.out)
+            finish(self.out)
+            self._refuse_foreign_part()
+            discard(self.out)
+            self.job_folder.mkdir(parents=True)
+        except BaseException:
+            self._let_go()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            finish(self.out)  # of a commit that this process began and did not end
+            discard(self.out)
+            if kind is not None and self._made:
+                with suppress(OSError):  # not empty: a commit was begun and has ended
+                    self.out.rmdir()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        os.close(self._lock)
+
+    def _refuse_unknown(self) -> None:
+        unknown = unknown_names(self.out, PARTS)
+        if unknown:
+            raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
+
+    def _refuse_foreign_part(self) -> None:
+        if self._overwrite:
+            return
+        known = read_manifest(self.out)
+        for part in PARTS:
+            if (self.out / part).exists() and part not in known:
+                raise TargetNotEmptyError(
+                    f"{self.out / part} is there, and no rebuild by Spark has made it"
+                )
+        store = known.get(self._part, {}).get("store", self._store)
+        if store != self._store:
+            raise TargetNotEmptyError(f"{self.out / self._part} is made of another store, {store}")
+
+    # ---- commit -------------------------------------------------------------------------------------
+
+    def commit(self, files: dict[str, StagedFile], facts: dict[str, Any]) -> None:
+        """Put the files in their place, and list them in ``manifest.json``.
+
+        Parameters
+        ----------
+        files : dict
+            Path below the part, with ``/`` -> staged file.
+        facts : dict
+            Further fields of the part's entry in the manifest; plain JSON values, the same in every run.
+
+        Raises
+        ------
+        StoreError
+            A file is missing, or its size differs from what its task said: driver and workers do not see the same `out`.
+        OSError
+            A rename or a sync failed.
+        """
+        assembled = self.job_folder / ASSEMBLED / self._part
+        assembled.mkdir(parents=True)
+        for name, file in sorted(files.items()):
+            target = assembled / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._take(file, target)
+        for folder, _, _ in os.walk(assembled, topdown=False):
+            sync_directory(folder)
+        listed = [
+            {"file": f"{self._part}/{name}", **_without_place(file)}
+            for name, file in sorted(files.items())
+        ]
+        entry = {"store": self._store, **facts, "files": listed}
+        commit(self.out, Journal(self._job, self._part, entry))
+
+    def _take(self, file: StagedFile, target: Path) -> None:
+        staged = self.job_folder / file.staged
+        try:
+            byte_count = staged.stat().st_size
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{staged} was written by a task and is not here: {self.out} must be one folder for driver and workers"
+            ) from error
+        if byte_count != file.byte_count:
+            raise StoreError(f"{staged} has {byte_count} bytes, expected {file.byte_count}")
+        staged.rename(target)
+
+
+def _without_place(file: StagedFile) -> dict[str, Any]:
+    fields = asdict(file)
+    del fields["staged"]
+    return fields

@@ -1,0 +1,269 @@
+"""Consume queues made anew from the CommitLog by the workers of a Spark application.
+
+1. A task for each split scans its records and gives the entries of each queue, as blobs.
+2. Spark sorts the blobs by queue and file; a task builds some files, each by itself.
+3. Queues whose offsets have repeats or gaps are built again, each by one task that plays back the whole queue.
+4. The driver checks that the splits were read without a hole between them, and lets all files take their place at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.errors import StoreError
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.rebuild.queue_runs import Place
+from rmqcore.rebuild.report import RebuildReport
+from rmqcore.spark.output.part_output import PartOutput, StagedFile
+from rmqcore.spark.rebuild.queue_map import QueueMap
+from rmqcore.spark.rebuild.queue_pieces import ITEM
+from rmqcore.spark.rebuild.queue_reduce import (
+    FilePart,
+    FileReduce,
+    PlayedQueue,
+    QueueReplay,
+    is_whole,
+)
+from rmqcore.spark.rebuild.runner import Reducer, Runner, SparkRunner
+from rmqcore.spark.rebuild.source import (
+    RebuildSource,
+    all_damage,
+    check_chain,
+    log_facts,
+    open_ends,
+    pin_end,
+    pin_start,
+)
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_report import SplitReport
+from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PART = "consumequeue"
+REDUCE_BYTES = 256 << 20
+ITEM_SHARE = ITEM.itemsize / REC_MIN_SIZE_V1
+"""The most bytes that are shuffled for each byte of the log: every record has the smallest size and gives an item."""
+
+
+def rebuild_consume_queues(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    config: MessageStoreConfig | str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    **options: Any,
+) -> RebuildReport:
+    """Build ``out/consumequeue/TOPIC/QUEUE/FILE`` of a store; the same bytes as `rmqcore rebuild` makes.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    path : str or path-like
+        One store; it may be in use or broken, and is only read.
+    out : str or path-like
+        A folder that driver and workers have mounted at the same place: new, empty, or made by earlier rebuilds of this store
+        by Spark; then its queues are replaced.
+    config : MessageStoreConfig or path of a broker.conf, optional
+        Delay levels, and the file size where the store has no queue files (or is not on a local disk).
+    overwrite : bool
+        Replace ``out/consumequeue`` also when something else has made it.
+    **options
+        Of the data source: ``maxPartitionBytes``, ``minPartitions``, ``splitMode``, ``maxRecordSize``, ``storage.*``.
+
+    Returns
+    -------
+    RebuildReport
+
+    Raises
+    ------
+    TargetNotEmptyError
+        `out` holds something else.
+    ValueError, NotAStoreError
+        A wrong option, or `path` is not one store.
+    StoreError
+        The store changed while it was read, or its splits do not fit together. Nothing is in `out` then.
+
+    Notes
+    -----
+    **Durability.** The folder is there when all of its files are on disk; ``manifest.json`` and ``_SUCCESS`` beside it follow. A
+    job that is killed leaves only ``_temporary``, which the next job removes.
+
+    **Memory.** A task holds at most 64 MiB of entries and 32 MiB of a batch, a reducer one queue file (6 MB) and a batch of 32
+    blobs of 0.9 MiB.
+    """
+    source = RebuildSource.open(path, config, options)
+    at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    runner = SparkRunner(spark, reduce_tasks(source.splits, at_once))
+    return build_queues(runner, source, out, overwrite=overwrite)
+
+
+def build_queues(
+    runner: Runner, source: RebuildSource, out: str | os.PathLike[str], *, overwrite: bool = False
+) -> RebuildReport:
+    """Do the work of `rebuild_consume_queues` with any runner of tasks."""
+    began = time.perf_counter()
+    with PartOutput(out, PART, store=source.location, overwrite=overwrite) as output:
+        job = _QueueJob(runner, source, output.job_folder)
+        job.run()
+        output.commit(job.files, job.facts())
+        report = job.report(os.fspath(output.out))
+    return replace(report, seconds=time.perf_counter() - began)
+
+
+class _QueueJob:
+    """One run, on the driver."""
+
+    def __init__(self, runner: Runner, source: RebuildSource, job_folder: Path) -> None:
+        self._runner = runner
+        self._source = source
+        self._job_folder = job_folder
+        self._file_size = source.config.consume_queue_file_size
+        self._splits = list(source.splits)
+        self._ends: list[SplitReport] = []  # what lies behind the pinned ends
+        self._reports: list[SplitReport] = []
+        self._damage: list[DamageRange] = []
+        self.files: dict[str, StagedFile] = {}
+        self._queues = self._entries = self._filled = self._ignored = 0
+
+    def run(self) -> None:
+        """Build all files below the job's folder."""
+        self._pin_ends()
+        parts = self._build_files()
+        check_chain(self._splits, self._reports)
+        self._damage = all_damage(self._source.gaps, [*self._reports, *self._ends])
+        odd = set()
+        for place, of_queue in parts.items():
+            if is_whole(of_queue):
+                self._queues += 1
+                for part in of_queue:
+                    assert part.file is not None
+                    self._entries += part.received
+                    self._put(place, part.name, part.file)
+            else:
+                odd.add(place)
+        if odd:
+            self._replay(odd, {place: sum(part.received for part in parts[place]) for place in odd})
+
+    def _put(self, place: Place, name: str, file: StagedFile) -> None:
+        self.files[f"{place[0]}/{place[1]}/{name}"] = file
+
+    # ---- stages -------------------------------------------------------------------------------------
+
+    def _pin_ends(self) -> None:
+        """Find where the log ends, once: on a live store a second attempt of a task would find more than the first."""
+        numbers = open_ends(self._splits)
+        found = self._runner.tasks(find_end, [self._splits[number] for number in numbers])
+        for number, report in zip(numbers, found, strict=True):
+            self._splits[number] = pin_end(self._splits[number], report.end_phy_offset)
+            self._ends.append(report)
+
+    def _build_files(self) -> dict[Place, list[FilePart]]:
+        results = self._shuffle(
+            self._mapper(self._file_size // CQ_STORE_UNIT_SIZE, None),
+            FileReduce(self._job_folder, self._file_size),
+            ["topic", "queue_id", "file_number"],
+        )
+        parts: dict[Place, list[FilePart]] = defaultdict(list)
+        for part in results:
+            parts[part.place].append(part)
+        return parts
+
+    def _replay(self, places: set[Place], received: dict[Place, int]) -> None:
+        before = self._reports
+        self._splits = list(map(pin_start, self._splits, before))
+        played = self._shuffle(
+            self._mapper(None, frozenset(places)),
+            QueueReplay(self._job_folder, self._file_size),
+            ["topic", "queue_id"],
+        )
+        changed = self._reports != before
+        for queue in played:
+            changed |= queue.received != received[queue.place]
+            self._queues += bool(queue.files)
+            self._entries += queue.entries
+            self._filled += queue.filled
+            self._ignored += queue.ignored
+            for name, file in queue.files.items():
+                self._put(queue.place, name, file)
+        if changed:
+            raise self._changed("records were read twice, and were not the same")
+
+    def _mapper(self, file_entries: int | None, only: frozenset[Place] | None) -> QueueMap:
+        return QueueMap(self._source.config, file_entries, only, self._source.batch_topics)
+
+    def _shuffle(self, mapper: QueueMap, reducer: Reducer, keys: list[str]) -> list[Any]:
+        """Map, sort, reduce; take the reports of the splits out of the results."""
+        built: list[FilePart | PlayedQueue] = []
+        reports: dict[int, tuple[SplitReport, int]] = {}
+        for result in self._runner.shuffle(mapper, self._splits, reducer, keys):
+            if isinstance(result, tuple):
+                reports[result[0]] = result[1:]
+            else:
+                built.append(result)
+        ordered = [reports[number] for number in range(len(self._splits))]
+        if sum(part.received for part in built) != sum(given for _, given in ordered):
+            raise self._changed("a split was read twice, and was not the same")
+        self._reports = [report for report, _ in ordered]
+        return built
+
+    def _changed(self, reason: str) -> StoreError:
+        return StoreError(f"{self._source.location.root} changed while it was read: {reason}")
+
+    # ---- results ------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says beside the files."""
+        return {
+            "broker": self._source.location.broker,
+            "consume_queue_file_size": self._file_size,
+            **log_facts(self._splits, self._reports),
+        }
+
+    def report(self, out: str) -> RebuildReport:
+        """The report, without the seconds."""
+        return RebuildReport(
+            path=self._source.location.root,
+            out=out,
+            parts=(PART,),
+            records=sum(report.records for report in self._reports),
+            record_bytes=sum(report.record_bytes for report in self._reports),
+            queues=self._queues,
+            queue_files=len(self.files),
+            queue_entries=self._entries,
+            filled_entries=self._filled,
+            ignored_records=self._ignored,
+            index_files=0,
+            index_entries=0,
+            damage=self._damage,
+            seconds=0.0,
+        )
+
+
+def find_end(split: Split) -> SplitReport:
+    """Where the log ends in a split, and what lies behind that."""
+    scan = SplitScan(split, ColumnScan(["phy_offset"], stop_offset=stop_offset(split)))
+    for _ in scan.run():
+        pass
+    end = scan.end_phy_offset
+    behind = tuple(found for found in scan.damage if found.start_phy_offset >= end)
+    return SplitReport(scan.start_phy_offset, end, 0, 0, behind)
+
+
+def reduce_tasks(splits: Sequence[Split], shuffle_partitions: int) -> int:
+    """How many tasks build files: enough that no task gets too much and the whole cluster has work."""
+    byte_count = sum(split.byte_count for split in splits)
+    return max(
+        int(byte_count * ITEM_SHARE) // REDUCE_BYTES + 1, min(len(splits), shuffle_partitions)
+    )

@@ -1,0 +1,164 @@
+"""The store that a rebuild reads: its splits, and what the reports of the tasks say together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import SplitError
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.rebuild.found_config import found_config
+from rmqcore.spark.jobs.job_source import JobSource
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_report import SplitReport, by_file, fits_together
+from rmqcore.spark.storage.locations import StoreLocation
+
+CUTS = {
+    name.lower(): name
+    for name in ("maxPartitionBytes", "minPartitions", "splitMode", "maxRecordSize")
+}
+
+
+@dataclass(frozen=True)
+class RebuildSource:
+    """The store that a rebuild reads, cut into splits in the order of the log.
+
+    Attributes
+    ----------
+    location : StoreLocation
+    config : MessageStoreConfig
+        With the file sizes that the store has.
+    splits : tuple of Split
+    gaps : tuple of DamageRange
+        Missing bytes between files.
+    batch_topics : frozenset of str
+        As `rmqcore.disk.queue_files.batch_topics` finds them.
+    """
+
+    location: StoreLocation
+    config: MessageStoreConfig
+    splits: tuple[Split, ...]
+    gaps: tuple[DamageRange, ...]
+    batch_topics: frozenset[str] = frozenset()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        config: MessageStoreConfig | str | os.PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> RebuildSource:
+        """Plan the rebuild of one store.
+
+        Parameters
+        ----------
+        path : str or path-like
+        config : MessageStoreConfig or path of a broker.conf, optional
+        options : mapping, optional
+            Options of the data source: those that say how files are cut and on which filesystem they lie.
+
+        Raises
+        ------
+        ValueError
+            `path` is more than one store, an option is wrong, or `config` has a CommitLog in several directories.
+        NotAStoreError
+            `path` is no store.
+        """
+        given = dict(options or {})
+        for name in given:
+            if name.lower() not in CUTS and not name.lower().startswith("storage."):
+                known = ", ".join(CUTS.values())
+                raise ValueError(
+                    f"option {name}: a rebuild reads all of a store, and takes {known} and storage.*"
+                )
+        job = JobSource.open(path, given, "corrupt")
+        if len(job.stores) != 1:
+            names = ", ".join(store.broker for store in job.stores)
+            raise ValueError(f"a rebuild is of one store, not of {len(job.stores)}: {names}")
+        location = job.stores[0]
+        if config is None:
+            config = MessageStoreConfig()
+        elif not isinstance(config, MessageStoreConfig):
+            config = MessageStoreConfig.from_broker_conf(config)
+        _check_one_directory(config)
+        if location.is_local:
+            config = found_config(location.paths, config)
+        plan = job.plans()[0]
+        return cls(location, config, tuple(plan.splits), tuple(plan.gaps), _batch_topics(location))
+
+
+def _check_one_directory(config: MessageStoreConfig) -> None:
+    """Refuse a CommitLog in several directories, of which a rebuild would read one."""
+    log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
+    if len(StorePaths.configured("/", log, read_only).commitlogs) > 1:
+        raise ValueError(
+            f"the CommitLog lies in several directories ({log}; read-only: {read_only}), and Spark reads one: "
+            "`rmqcore rebuild` reads all"
+        )
+
+
+def _batch_topics(location: StoreLocation) -> frozenset[str]:
+    """Do the work of `rmqcore.disk.queue_files.batch_topics` for a store on any filesystem."""
+    batch, simple = (
+        {name for name, is_directory in location.names(part).items() if is_directory}
+        for part in ("batchconsumequeue", "consumequeue")
+    )
+    return frozenset(batch - simple)
+
+
+def check_chain(splits: Sequence[Split], reports: Sequence[SplitReport]) -> None:
+    """Compare each split's beginning with the end of the split before it.
+
+    Raises
+    ------
+    SplitError
+        A split does not begin where the split before it ends.
+    """
+    for parts in by_file(zip(splits, reports, strict=True)):
+        if fits_together(parts):
+            continue
+        fitting = next(n for n in range(len(parts)) if not fits_together(parts[: n + 1]))
+        split, report = parts[fitting]
+        found, end = report.start_phy_offset, parts[fitting - 1][1].end_phy_offset
+        raise SplitError(split.file.name, split.start, -1 if found is None else found, str(end))
+
+
+def all_damage(gaps: Sequence[DamageRange], reports: Sequence[SplitReport]) -> list[DamageRange]:
+    """The damage of the whole log, in the order of its bytes."""
+    found = [*gaps, *(damage for report in reports for damage in report.damage)]
+    return sorted(found, key=lambda damage: damage.start_phy_offset)
+
+
+def open_ends(splits: Sequence[Split]) -> list[int]:
+    """Numbers of the splits that end where the log does: on a live store each reading of them can find more records."""
+    return [
+        number
+        for number, split in enumerate(splits)
+        if split.end is None and split.file.file_from_offset >= split.shape.tail_from
+    ]
+
+
+def pin_end(split: Split, end: int) -> Split:
+    """Fix a split's end where a task has found it, so that every later task reads the same bytes."""
+    return replace(split, end=max(end, split.start), check_end=False, must_reach=True)
+
+
+def pin_start(split: Split, report: SplitReport) -> Split:
+    """Fix a split's start where a task has found it, once `check_chain` has passed."""
+    if report.start_phy_offset is None:
+        return split
+    return replace(split, start=report.start_phy_offset, aligned=True, check_end=False)
+
+
+def log_facts(splits: Sequence[Split], reports: Sequence[SplitReport]) -> dict[str, Any]:
+    """The range of the log that was read, and what it holds."""
+    return {
+        "start_phy_offset": splits[0].start if splits else 0,
+        "end_phy_offset": max((report.end_phy_offset for report in reports), default=0),
+        "records": sum(report.records for report in reports),
+        "damaged_ranges": sum(len(report.damage) for report in reports),
+    }

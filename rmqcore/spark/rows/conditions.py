@@ -1,0 +1,29 @@
+"""The conditions that Spark's options state, and what planning needs of conditions."""
+
+from __future__ import annotations
+
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.splits.planning import Span
+
+
+def conditions_of(options: SourceOptions, broker: str) -> Conditions:
+    """Give the conditions that options state for one store."""
+    span = options.span(broker)
+    return Conditions.of(
+        options.topics,
+        options.queue_ids,
+        options.tags,
+        options.keys,
+        span.since_ms,
+        span.until_ms,
+        span.start_phy_offset,
+        span.end_phy_offset,
+    )
+
+
+def span_of(conditions: Conditions, max_clock_step_ms: int | None) -> Span:
+    """Give the ranges by which planning leaves out files."""
+    return Span(
+        conditions.start_phy_offset, conditions.end_phy_offset, conditions.since_ms, conditions.until_ms, max_clock_step_ms
+    )  # fmt: skip

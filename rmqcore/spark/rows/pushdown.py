@@ -1,0 +1,155 @@
+"""Filters that Spark hands over: the native scan takes the filters that it applies exactly, Spark keeps the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.spark.rows.arrow_rows import MAX_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NEVER_NULL = frozenset({
+    "topic", "queue_id", "queue_offset", "phy_offset", "msg_size", "sys_flag", "flag", "body_crc", "reconsume_times",
+    "prepared_transaction_offset", "store_host", "born_host", "broker", "msg_id", "tags_code", "magic", "raw", "_file",
+})  # fmt: skip
+
+
+@dataclass
+class Taken:
+    """The outcome of `take_filters`.
+
+    Attributes
+    ----------
+    conditions : Conditions
+        The conditions for the scan. Some only narrow the answer: then `left` has their filter too.
+    brokers : frozenset of str or None
+        The only stores to read; None for all.
+    left : list
+        Filters that Spark must apply.
+    """
+
+    conditions: Conditions
+    brokers: frozenset[str] | None
+    left: list[Any]
+
+
+def take_filters(filters: list[Any]) -> Taken:
+    """Divide filters of ``pyspark.sql.datasource``, which must all hold, between the scan and Spark."""
+    taken = Taken(Conditions(), None, [])
+    texts_given = set()
+    for condition in filters:
+        if not _take(condition, taken):
+            taken.left.append(condition)
+        elif type(condition).__name__ in ("EqualTo", "EqualNullSafe", "In"):
+            texts_given.add(condition.attribute)
+    # Spark hands over `tags IS NOT NULL` beside `tags = 'x'`, which implies it.
+    taken.left = [
+        condition
+        for condition in taken.left
+        if not (type(condition).__name__ == "IsNotNull" and condition.attribute in texts_given)
+    ]
+    return taken
+
+
+def _take(condition: Any, taken: Taken) -> bool:
+    """Put a filter into the conditions; False when Spark must apply it as well."""
+    kind = type(condition).__name__
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
+    if len(attribute) != 1:
+        return False
+    (name,) = attribute
+    if kind == "IsNotNull":
+        return name in _NEVER_NULL
+    if kind in ("EqualTo", "EqualNullSafe", "In"):
+        values = condition.value if kind == "In" else (condition.value,)
+        return _take_values(name, tuple(values), taken, is_in=kind == "In")
+    if kind in _RANGES:
+        if name == "phy_offset" and _is_int(condition.value):
+            _narrow(taken, _phy_range(kind, condition.value))
+            return True
+        if name == "store_timestamp" and _is_time(condition.value):
+            _narrow(taken, _time_range(kind, condition.value))
+            return True
+    return False
+
+
+_RANGES = ("GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
+
+
+def _take_values(name: str, values: tuple[Any, ...], taken: Taken, *, is_in: bool) -> bool:
+    if is_in:
+        values = tuple(value for value in values if value is not None)  # null equals nothing
+    if name in ("topic", "tags", "broker") and all(map(_is_plain_text, values)):
+        chosen = frozenset(values)
+        if name == "broker":
+            taken.brokers = chosen if taken.brokers is None else taken.brokers & chosen
+        elif name == "topic":
+            _narrow(taken, Conditions(topics=chosen))
+        else:
+            _narrow(taken, Conditions(tags=chosen))
+        return True
+    if name == "queue_id" and all(map(_is_int, values)):
+        fitting = frozenset(value for value in values if -(1 << 31) <= value < 1 << 31)
+        _narrow(taken, Conditions(queue_ids=fitting))
+        return True
+    if name == "phy_offset" and values and all(map(_is_int, values)):
+        _narrow(taken, Conditions(start_phy_offset=min(values), end_phy_offset=max(values) + 1))
+        return len(set(values)) == 1
+    if name == "store_timestamp" and values and all(map(_is_time, values)):
+        _narrow(taken, _time_range("GreaterThanOrEqual", min(values)))
+        _narrow(taken, _time_range("LessThanOrEqual", max(values)))
+        return len(set(values)) == 1 and _micros(values[0]) % 1000 == 0
+    if name in ("keys", "uniq_key") and values and all(map(_is_plain_text, values)):
+        # A message whose KEYS are these words has the first of them.
+        words = [value.split(" ")[0] if name == "keys" else value for value in values]
+        if all(words):
+            _narrow(taken, Conditions(keys=frozenset(words)))
+    return False
+
+
+def _narrow(taken: Taken, conditions: Conditions) -> None:
+    taken.conditions = taken.conditions.and_also(conditions)
+
+
+def _phy_range(kind: str, value: int) -> Conditions:
+    if kind.startswith("Greater"):
+        return Conditions(start_phy_offset=_clamped(value + (kind == "GreaterThan")))
+    return Conditions(end_phy_offset=_clamped(value + (kind == "LessThanOrEqual")))
+
+
+def _clamped(value: int) -> int:
+    return max(-(1 << 63), min(value, (1 << 63) - 1))
+
+
+def _time_range(kind: str, value: datetime) -> Conditions:
+    """Give the range in the milliseconds of the store, without times that Spark cannot hold: those are null for Spark."""
+    micros = _micros(value)
+    above, floor = -(-micros // 1000), micros // 1000
+    wide = Conditions(since_ms=-MAX_MS, until_ms=MAX_MS + 1)
+    if kind == "GreaterThan":
+        return wide.and_also(Conditions(since_ms=floor + 1))
+    if kind == "GreaterThanOrEqual":
+        return wide.and_also(Conditions(since_ms=above))
+    if kind == "LessThan":
+        return wide.and_also(Conditions(until_ms=above))
+    return wide.and_also(Conditions(until_ms=floor + 1))
+
+
+def _micros(value: datetime) -> int:
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _is_plain_text(value: Any) -> bool:
+    """Whether a text can be compared with the bytes of a record: U+FFFD in a row stands for bytes that are no UTF-8."""
+    return isinstance(value, str) and bool(value) and "\N{REPLACEMENT CHARACTER}" not in value

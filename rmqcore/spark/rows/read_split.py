@@ -1,0 +1,100 @@
+"""Reading a split of a store as Arrow batches for Spark, as a task does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore.errors import CorruptMessageError, DataLossError
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.arrow_rows import ArrowRows
+from rmqcore.spark.rows.columns import Column
+from rmqcore.spark.rows.conditions import conditions_of
+from rmqcore.spark.rows.row_sink import RowSink
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+
+
+def read_split(
+    split: Split,
+    columns: tuple[Column, ...],
+    options: SourceOptions,
+    conditions: Conditions | None = None,
+    damage: list[DamageRange] | None = None,
+) -> Iterator[Any]:
+    """Give the messages of a split as ``pyarrow.RecordBatch``.
+
+    Parameters
+    ----------
+    split : Split
+    columns : tuple of Column
+        The columns of the batches, in this order; see `rmqcore.spark.rows.schema`.
+    options : SourceOptions
+    conditions : Conditions, optional
+        Conditions beside those of the options: filters of Spark, the range of a stream's batch.
+    damage : list of DamageRange, optional
+        The split's damage is added to it at the end.
+
+    Raises
+    ------
+    CorruptMessageError
+        The split is damaged, in mode FAILFAST; a body fails its CRC, with verifyCrc=fail.
+    DataLossError
+        The file was deleted since the split was planned, with failOnDataLoss.
+    SplitError
+        The next split begins elsewhere than this one ends.
+    """
+    wanted = conditions_of(options, split.broker)
+    if conditions is not None:
+        wanted = wanted.and_also(conditions)
+    sink = RowSink(
+        split.broker,
+        split.file.name,
+        columns,
+        options,
+        wanted,
+        stop_offset(split, wanted.end_phy_offset),
+    )
+    scan: SplitScan[Batch] = SplitScan(split, sink.scan, verify_crc=options.mode == "DROPMALFORMED")
+    rows = sink.rows
+    rows.resynced = scan.resynced
+    seen = 0
+    for batch in scan.run():
+        seen = _note_damage(scan, seen, wanted, options, rows)
+        yield from sink.batches(batch)
+    _note_damage(scan, seen, wanted, options, rows)
+    if damage is not None:
+        damage += scan.damage
+
+
+def _note_damage(
+    scan: SplitScan[Batch], seen: int, wanted: Conditions, options: SourceOptions, rows: ArrowRows
+) -> int:
+    """Check the damage from number `seen` on; answer how many damaged ranges are checked now."""
+    for found in scan.damage[seen:]:
+        if wanted.overlaps(found):
+            check_damage(found, scan.split.broker, options)
+        if found.kind == "crc":
+            rows.failed_crcs[found.start_phy_offset] = found
+    return len(scan.damage)
+
+
+def check_damage(found: DamageRange, broker: str, options: SourceOptions) -> None:
+    """Raise where the options say that damage fails a query.
+
+    A torn tail fails no query: any unclean exit leaves it, and so does a broker in the middle of a write.
+    """
+    if found.kind == "missing_file" and options.fail_on_data_loss and found.found != "missing":
+        raise DataLossError(broker, found.start_phy_offset, None, f"{found.path} was deleted")
+    fails_crc = found.kind == "crc" and options.verify_crc == "fail"
+    if fails_crc or (options.mode == "FAILFAST" and found.kind != "torn_tail"):
+        raise CorruptMessageError(
+            f"{broker}: {found.path}",
+            found.start_phy_offset,
+            found.field,
+            found.expected,
+            found.found,
+        )

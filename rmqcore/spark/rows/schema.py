@@ -1,0 +1,138 @@
+"""The columns of a read, from its options or a user's schema, and the schemas of Spark and Arrow for them.
+
+Spark compares the Arrow batches of a source with its schema exactly: order, widths, nullable, 32-bit lengths
+(and before 4.2 fails without a message when they differ). So this module makes both.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def columns_of(options: SourceOptions) -> tuple[Column, ...]:
+    """Give the columns of a read without a schema, in order.
+
+    Raises
+    ------
+    ValueError
+        The option ``columns`` names a column that the table lacks, or a column twice.
+    """
+    known = known_columns(options)
+    if options.columns is None:
+        return tuple(
+            column
+            for column in known.values()
+            if not column.on_request or (column.name == "crc_ok" and options.verify_crc == "column")
+        )
+    return _chosen(options, options.columns)
+
+
+def known_columns(options: SourceOptions) -> dict[str, Column]:
+    """Give all columns of the table by name."""
+    found = {column.name: column for column in TABLE_COLUMNS[options.table]}
+    if options.table == "messages" and options.properties == "string":
+        found["properties"] = replace(
+            found["properties"], type="string", doc="All properties, as stored."
+        )
+    elif options.table == "messages" and options.properties == "none":
+        del found["properties"]
+    return found
+
+
+def columns_of_schema(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
+    """Give the columns that a user's schema asks for.
+
+    Raises
+    ------
+    ValueError
+        The schema has a column that the table lacks, a column of another type, or a column that may not be null; or the option
+        ``columns`` names other columns. The message lists everything that is wrong.
+    """
+    names = [field.name for field in schema.fields]
+    chosen = _chosen(options, names)
+    if options.columns is not None and list(options.columns) != names:
+        raise ValueError(
+            f"the schema has the columns {', '.join(names)}, the option columns {', '.join(options.columns)}: give one of them"
+        )
+    wrong = [
+        f"column {column.name} is {column.type}, the schema says {found}"
+        for column, field in zip(chosen, schema.fields, strict=True)
+        if (found := field.dataType.simpleString()) != column.type
+    ]
+    wrong += [
+        f"column {field.name} is NOT NULL in the schema: Spark must take every column as nullable"
+        for field in schema.fields
+        if not field.nullable
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return chosen
+
+
+def _chosen(options: SourceOptions, names: Iterable[str]) -> tuple[Column, ...]:
+    known = known_columns(options)
+    chosen = list(names)
+    for name in chosen:
+        if name not in known:
+            raise ValueError(_unknown(name, known, options))
+        if chosen.count(name) > 1:
+            raise ValueError(f"column {name} is asked for twice")
+    if not chosen:
+        raise ValueError(f"no columns are asked for; table {options.table} has {', '.join(known)}")
+    return tuple(known[name] for name in chosen)
+
+
+def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str:
+    if name == "properties" and options.table == "messages":
+        return "column properties is asked for, but the option properties is none"
+    text = f"table {options.table} has no column {name}"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"{text}; did you mean {near[0]}?" if near else f"{text}; it has {', '.join(known)}"
+
+
+def ddl(columns: Iterable[Column]) -> str:
+    """Give the schema as Spark's SQL writes it."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
+def spark_schema(columns: Iterable[Column]) -> StructType:
+    """Give the schema as Spark's StructType; it needs no session."""
+    from pyspark.sql import types
+
+    by_name: dict[str, Any] = {
+        "string": types.StringType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        "binary": types.BinaryType(),
+        "boolean": types.BooleanType(),
+        "map<string,string>": types.MapType(types.StringType(), types.StringType()),
+    }
+    return types.StructType(
+        [types.StructField(column.name, by_name[column.type]) for column in columns]
+    )
+
+
+def arrow_schema(columns: Iterable[Column]) -> Any:
+    """Give the schema of the Arrow batches that Spark accepts for `spark_schema`."""
+    import pyarrow as pa
+
+    by_name = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "binary": pa.binary(),
+        "boolean": pa.bool_(),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
+    }
+    return pa.schema([(column.name, by_name[column.type]) for column in columns])

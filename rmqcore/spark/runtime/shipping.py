@@ -1,0 +1,73 @@
+"""Functions that Spark pickles and sends to its Python workers, together with the code of this module (`send_code_along`).
+
+Thus a worker without rmqcore can say so. Pickle would otherwise send only the names of these functions, and the worker would
+fail before it ran a line of them. So this module imports, at its top, nothing of rmqcore and nothing that PySpark 3.5 lacks.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
+    """Read a part of a table in a worker; table and part arrive as pickled bytes."""
+    prepare_worker()
+    table, wanted = pickle.loads(sent), pickle.loads(part)  # noqa: S301 - from our own driver
+    return table.read(wanted)  # type: ignore[no-any-return]
+
+
+def read_partition(sent: bytes, partition: Any) -> Iterator[Any]:
+    """Read the part in an ``InputPartition``. For a read without any part Spark still runs one task, and hands it nothing."""
+    if partition is None or partition.value is None:
+        return iter(())
+    return read_sent(sent, partition.value)
+
+
+def prepare_worker() -> None:
+    """Make sure that this worker has rmqcore, and freeze its heap so that later tasks lose no time."""
+    try:
+        from rmqcore.spark.runtime.workers import freeze_worker_heap
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"the Python of Spark's workers ({sys.executable}) cannot import rmqcore.spark: {error}. Install it there too "
+            "(pip install 'rmqcore[spark]' on every node, or spark.archives), or let spark.pyspark.python name a Python "
+            "that has it"
+        ) from error
+    except ImportError as error:  # rmqcore is there; its own message says what is wrong with it
+        raise ImportError(
+            f"the Python of Spark's workers ({sys.executable}) finds rmqcore but cannot load it: {error}"
+        ) from error
+    freeze_worker_heap()
+
+
+def task_function(sent: bytes) -> Any:
+    """A function for ``mapInArrow`` that calls the pickled task with the batches."""
+
+    def run_task(batches: Iterator[Any]) -> Iterator[Any]:
+        prepare_worker()
+        task = pickle.loads(sent)  # noqa: S301 - from our own driver
+        yield from task(batches)
+
+    return run_task
+
+
+def part_reader(sent: bytes) -> Any:
+    """A function for ``mapInArrow``: its input is one column of pickled parts, its output the rows of these parts."""
+
+    def read_parts(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for part in batch.column(0).to_pylist():
+                yield from read_sent(sent, part)
+
+    return read_parts
+
+
+def send_code_along(*modules: str) -> None:
+    """Have this process pickle the code of this module and of the given modules, not only their names."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    for name in (__name__, *modules):
+        register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]

@@ -1,0 +1,73 @@
+"""The data source ``rmqstore`` of PySpark.
+
+Spark makes it anew in short-lived processes on the driver: one process asks for the schema, another plans a read. Nothing is kept
+between these processes, and an error in any of them fails the query before a job starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from rmqcore.errors import StoreError
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
+from rmqcore.spark.runtime.shipping import send_code_along
+from rmqcore.spark.source.shipped import ShippedPushingReader, ShippedReader
+from rmqcore.spark.tables.tables import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Answer = TypeVar("Answer")
+
+
+class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
+    """Stores of RocketMQ as tables; options in `rmqcore.spark.options.table`, columns in `rmqcore.spark.rows.columns`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.parsed = _short_errors(lambda: SourceOptions.parse(dict(options)))
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that ``spark.read.format`` takes."""
+        return "rmqstore"
+
+    def schema(self) -> StructType:
+        """All columns of the table, or the columns that the option ``columns`` names. Finds the stores too, to fail early."""
+        columns = _short_errors(lambda: columns_of(self.parsed))
+        options = self.parsed
+        if options.starting_offsets == "latest":
+            # Only a stream may begin there. Spark does not say here whether it wants a stream; `reader` checks again.
+            options = replace(options, starting_offsets="earliest")
+        _short_errors(lambda: open_table(options, columns))
+        return spark_schema(columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
+        table = _short_errors(lambda: open_table(self.parsed, columns))
+        send_code_along("rmqcore.spark.source.shipped")
+        # Only `rmqcore.spark.read` sets this option, since it also turns on Spark's setting for it.
+        return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
+        """A stream of messages."""
+        from rmqcore.spark.stream.shipped import RefusedStream, stream_reader
+
+        try:
+            return stream_reader(schema, self.parsed)
+        except (StoreError, ValueError, OSError) as error:
+            return RefusedStream(error.with_traceback(None))
+
+
+def _short_errors(call: Callable[[], Answer]) -> Answer:
+    """Call, and raise errors without their traceback, which Spark would print before the line that says what is wrong."""
+    try:
+        return call()
+    except (StoreError, ValueError, OSError) as error:
+        raise error.with_traceback(None) from None

@@ -1,0 +1,115 @@
+"""How the data source is made known to a Spark session, and the short way to read with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.spark.options.source_options import SourceOptions, texts_of
+from rmqcore.spark.rows.schema import columns_of, known_columns
+from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
+from rmqcore.spark.storage.locations import absolute_paths
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LOG = logging.getLogger(__name__)
+FORMAT = "rmqstore"
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+SOCKET_SETTING = "spark.python.unix.domain.socket.enabled"
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def register(spark: SparkSession) -> None:
+    """Add the data source ``rmqstore`` to a session: ``spark.read.format("rmqstore").load(path)``.
+
+    Raises
+    ------
+    SparkMissingError
+        PySpark before 4.0, which has no such sources, or pyarrow or pandas too old for it.
+    """
+    version = check_versions()
+    from rmqcore.spark.source.datasource import RmqStoreDataSource
+
+    spark.dataSource.register(RmqStoreDataSource)
+    if version >= PUSH_FILTERS and spark.conf.get(SOCKET_SETTING, "false") != "true":
+        LOG.info(
+            "%s is off: each task costs some 40 ms more. It must be set before Spark starts, as rmqcore.spark.session() does",
+            SOCKET_SETTING,
+        )
+
+
+def read(
+    spark: SparkSession,
+    path: Paths,
+    *,
+    columns: Iterable[str] | None = None,
+    where: str | Column | None = None,
+    **options: object,
+) -> DataFrame:
+    """Read stores as a DataFrame: only the columns asked for are decoded, and filters go down to the native scan.
+
+    A wrong path, option or column is an error here, before Spark sees any of it.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    path : str, path-like or an iterable of them
+        Stores; see `rmqcore.spark.storage.locations.find_stores`.
+    columns : iterable of str, optional
+        In the order wanted; None stands for the default columns of the table.
+    where : str or Column, optional
+        A condition, which may name other columns too. Conditions on the DataFrame are handed down as well
+        (PySpark 4.1 and later).
+    **options
+        Options of the source by name, as texts or as Python values: ``table="corrupt"``, ``topics=["TopicA"]``,
+        ``maxPartitionBytes="64m"``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An option or a column that does not exist, or a wrong value.
+    NotAStoreError, FileNotFoundError, NotADirectoryError, PermissionError
+        The path names no store.
+    SparkMissingError
+        As `register`.
+    """
+    version = check_versions()
+    from rmqcore.spark.tables.tables import open_table
+
+    texts = texts_of({**options, "columns": columns, "path": path_text(path)})
+    if version >= PUSH_FILTERS:
+        texts.setdefault("pushdown", "true")
+    parsed = SourceOptions.parse(texts)
+    chosen = [column.name for column in columns_of(parsed)]
+    wanted = chosen + _named_in(where, parsed, chosen)
+    texts["columns"] = texts_of({"columns": wanted})["columns"]
+    open_table(parsed, columns_of(SourceOptions.parse(texts)))
+
+    register(spark)
+    if texts.get("pushdown") == "true":
+        spark.conf.set(PUSHDOWN_SETTING, "true")
+    frame = spark.read.format(FORMAT).options(**texts).load()
+    if where is not None:
+        frame = frame.where(where)
+    return frame if wanted == chosen else frame.select(*chosen)
+
+
+def path_text(path: Paths) -> list[str]:
+    """Paths as the option carries them: absolute, since Spark's planner and its workers run in other directories."""
+    return absolute_paths(path)
+
+
+def _named_in(where: Any, options: SourceOptions, chosen: list[str]) -> list[str]:
+    """Columns that a condition names and that are not read anyway; like Spark it takes upper case for lower case.
+
+    A word inside a quoted text may be taken for a column's name. The column is then read in vain, and no row changes.
+    """
+    if where is None:
+        return []
+    words = set(re.findall(r"\w+", str(where).lower()))
+    return [name for name in known_columns(options) if name in words and name not in chosen]

@@ -1,0 +1,197 @@
+"""Splits of whole stores, before any of their records is read.
+
+What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records.
+``walk`` alone reads whole files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.walk import gap_between
+from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE, Split
+from rmqcore.spark.splits.split_start import last_boundary, record_starts
+from rmqcore.spark.splits.time_pruning import files_in_time
+from rmqcore.spark.storage.locations import StoreLocation
+
+SplitMode = Literal["auto", "resync", "walk"]
+MIB = 1024 * 1024
+LEAST_SPLIT = MIB
+"""`Sizing.min_partitions` asks for no smaller split than this: a task costs more than reading it."""
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """How finely files are cut; see the options of the same names.
+
+    Attributes
+    ----------
+    max_partition_bytes : int
+        No split has more, but for those that end a file.
+    min_partitions : int
+        Wanted in all; a hint.
+    split_mode : {"auto", "resync", "walk"}
+        ``resync``: a split's task tells from the bytes around its boundary where it begins (`rmqcore.spark.splits.split_start`);
+        the file in which the log ends, and 16 times `max_record_size` before the end of every other file, are not cut. ``walk``:
+        the planner walks each file to find records where it can be cut. ``auto``: resync.
+    max_record_size : int
+        No record is longer, in bytes.
+    """
+
+    max_partition_bytes: int = 128 * MIB
+    min_partitions: int = 1
+    split_mode: SplitMode = "auto"
+    max_record_size: int = DEFAULT_MAX_RECORD_SIZE
+
+    def for_bytes(self, byte_count: int) -> Sizing:
+        """With splits so small that there are `min_partitions` of them in so many bytes.
+
+        Not below 1 MiB, unless exact cuts are asked for; with several stores give the bytes of all of them.
+        """
+        wanted = -(-byte_count // max(1, self.min_partitions))
+        least = 1 if self.split_mode == "walk" else LEAST_SPLIT
+        return replace(
+            self,
+            max_partition_bytes=min(self.max_partition_bytes, max(wanted, least)),
+            min_partitions=1,
+        )
+
+
+@dataclass(frozen=True)
+class Span:
+    """Ranges outside of which nothing is asked for; None where there is no limit.
+
+    Attributes
+    ----------
+    start_phy_offset, end_phy_offset : int or None
+        CommitLog offsets, the end exclusive.
+    since_ms, until_ms : int or None
+        Store timestamps, the end exclusive.
+    max_clock_step_ms : int or None
+        The most by which the broker's clock was ever set back while the log was written. Files are left out by time only when
+        this is given: nothing but reading a file proves that none of its records is of another time.
+    """
+
+    start_phy_offset: int | None = None
+    end_phy_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    max_clock_step_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """The splits of one store, by offset, and the damage that lies between files.
+
+    Attributes
+    ----------
+    location : StoreLocation
+    splits : list of Split
+    gaps : list of DamageRange
+        Files that are missing or too short.
+    skipped_files : int
+        Files that hold nothing of what is asked for.
+    """
+
+    location: StoreLocation
+    splits: list[Split]
+    gaps: list[DamageRange]
+    skipped_files: int
+
+
+def plan_store(
+    location: StoreLocation, sizing: Sizing | None = None, span: Span | None = None
+) -> SplitPlan:
+    """Cut the CommitLog of a store into splits.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    sizing : Sizing, optional
+    span : Span, optional
+        Files and splits outside are left out, and their damage with them.
+    """
+    span = span or Span()
+    files = location.log_files()
+    shape = LogShape.of(files)
+    walked = [file for file in files if _is_walked(file, shape, span)]
+    gaps = [
+        gap for one, other in pairwise(walked) for gap in gap_between(one, other, shape.file_size)
+    ]
+    if span.max_clock_step_ms is not None:
+        walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
+    sizing = (sizing or Sizing()).for_bytes(sum(file.size for file in walked))
+    splits: list[Split] = []
+    used = 0
+    for file in walked:
+        before = len(splits)
+        splits += _within(cut_file(location, file, shape, sizing), span)
+        used += len(splits) > before
+    return SplitPlan(location, splits, gaps, len(files) - used)
+
+
+def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
+    """Whether a reader of the whole store with these limits opens the file: it reports what is missing between two such files."""
+    end = file.file_from_offset + max(file.size, shape.file_size)
+    return (span.start_phy_offset is None or end > span.start_phy_offset) and (
+        span.end_phy_offset is None or file.file_from_offset < span.end_phy_offset
+    )
+
+
+def _within(splits: Iterable[Split], span: Span) -> Iterator[Split]:
+    """Splits of a file that may hold what is asked for.
+
+    The split before one checks where it begins: when that split is left out, this one walks there instead. When the split behind
+    is left out there is nothing to check.
+    """
+    start, end = span.start_phy_offset, span.end_phy_offset
+    if start is None and end is None:
+        yield from splits
+        return
+    before_left_out = False
+    for split in splits:
+        # The last split of a file is kept with the file: it reports what is missing at the end of a short one.
+        if start is not None and split.end is not None and split.end <= start:
+            before_left_out = True
+            continue
+        if end is not None and split.start >= end:
+            return
+        last = split.end is None or (end is not None and split.end >= end)
+        yield replace(
+            split,
+            walk_to_start=before_left_out and not split.aligned,
+            check_end=split.check_end and not last,
+        )
+        before_left_out = False
+
+
+def cut_file(
+    location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing
+) -> Iterator[Split]:
+    """Cut one file by `Sizing.max_partition_bytes`."""
+    count = -(-file.size // sizing.max_partition_bytes)
+    aligned = sizing.split_mode == "walk"
+    starts = [file.file_from_offset]
+    if count > 1 and aligned:
+        starts += record_starts(file, shape, count)
+    elif count > 1:
+        last = last_boundary(file, shape, sizing.max_record_size)
+        begin, size = file.file_from_offset, file.size
+        starts += [at for n in range(1, count) if (at := begin + n * size // count) <= last]
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else None
+        yield Split(
+            location.broker,
+            file,
+            shape,
+            start,
+            end,
+            aligned=aligned or number == 0,
+            max_record_size=sizing.max_record_size,
+            check_end=not aligned and end is not None,
+        )

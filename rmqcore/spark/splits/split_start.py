@@ -1,0 +1,164 @@
+"""Where splits of a file may begin: the first record at or after an offset, and exact cuts by a walk on the planner."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+import numpy as np
+
+from rmqcore._native.scan import places
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.walk import Blank, LogWalk
+
+BEHIND = 64 * 1024
+"""Bytes read behind a boundary at first: nearly every record that lies across it ends in them."""
+
+TAIL_RECORDS = 16
+"""Boundaries are not told within so many largest records of a file's end: the BLANK there can be longer than the largest record
+(a batch that does not fit leaves its whole stored size, 11 times the size at which it was accepted), and what lies under it
+may be records of an earlier life of the file, sound and in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStart:
+    """A place where a split's walk begins.
+
+    Attributes
+    ----------
+    phy_offset : int or None
+        CommitLog offset of the first record or damage at or after the boundary; None when the file's log ends before.
+    resynced : bool
+        The record there was found by search, behind damage.
+    """
+
+    phy_offset: int | None
+    resynced: bool
+
+
+def find_split_start(
+    file: LogFile, shape: LogShape, boundary: int, max_record_size: int
+) -> SplitStart:
+    """Find where the first record at or after a boundary begins, as a walk from the file's beginning would meet it.
+
+    The bytes around the boundary tell where every candidate among them agrees (`unanimous_start`); else that walk does.
+    """
+    if boundary <= file.file_from_offset:
+        return SplitStart(file.file_from_offset, resynced=False)
+    found = unanimous_start(file, shape, boundary, max_record_size)
+    if found is not None:
+        return SplitStart(found, resynced=False)
+    return walk_to(file, shape, boundary)
+
+
+def last_boundary(file: LogFile, shape: LogShape, max_record_size: int) -> int:
+    """The offset behind which `unanimous_start` does not tell: stale records may lie there (anywhere in the tail file)."""
+    if file.file_from_offset >= shape.tail_from:
+        return file.file_from_offset
+    return file.end_offset - TAIL_RECORDS * max_record_size
+
+
+def unanimous_start(
+    file: LogFile, shape: LogShape, boundary: int, max_record_size: int
+) -> int | None:
+    """The first record at or after a boundary by the rule of strict unanimity; None where the bytes do not tell.
+
+    ``src/rmqcore/_native/kernels/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
+    than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
+    the split before finds that out (`rmqcore.spark.splits.split_scan.SplitScan`).
+
+    Parameters
+    ----------
+    file : LogFile
+    shape : LogShape
+    boundary : int
+        CommitLog offset in the file, not its first.
+    max_record_size : int
+        Bytes of the largest record. So many are read before the boundary, and behind it where a record needs them.
+    """
+    if boundary > last_boundary(file, shape, max_record_size):
+        return None
+    boundary -= file.file_from_offset
+    begin = max(0, boundary - max_record_size)
+    bad: list[OSError] = []
+    with file.open(lambda start, end, error: bad.append(error)) as source:
+        buf, found = bytearray(), places.SPLIT_MORE
+        for most in (min(BEHIND, max_record_size), max_record_size):
+            length = len(buf)
+            buf += bytes(min(boundary + most, file.size) - begin - length)
+            with memoryview(buf) as view:
+                got = source.read_into(view[length:], begin + length)
+            if bad or length + got < len(buf):  # a bad sector, or a file that was cut since
+                return None
+            found = places.split_start(
+                buf,
+                len(buf),
+                boundary - begin,
+                file.file_from_offset + begin,
+                file.end_offset,
+                max_record_size,
+                anchored=begin == 0,
+            )
+            if found != places.SPLIT_MORE:
+                break
+    return None if found <= 0 else file.file_from_offset + begin + found
+
+
+def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
+    """Walk a file from its beginning to the first record at or after a boundary: the authority.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is gone.
+    """
+    damage: list[DamageRange] = []
+    sink = ColumnScan(["phy_offset"], stop_offset=boundary)
+    walk = LogWalk([file.read_until(boundary)], sink, damage, stop=boundary, shape=shape)
+    for _ in walk.run():
+        pass
+    if any(one.kind == "missing_file" for one in damage):
+        raise FileNotFoundError(errno.ENOENT, "deleted while it was read", file.name)
+    if walk.end_phy_offset < boundary:
+        return SplitStart(None, resynced=False)
+    return SplitStart(walk.end_phy_offset, ends_resynced(damage, walk.end_phy_offset))
+
+
+def ends_resynced(damage: list[DamageRange], end_phy_offset: int) -> bool:
+    """Whether what begins where a walk ended was found by search, behind damage."""
+    return any(one.end_phy_offset == end_phy_offset and is_skipped(one) for one in damage)
+
+
+def is_skipped(one: DamageRange) -> bool:
+    """Whether a walk went on by search behind a range; it does not behind bad sectors, which are reported as they are read."""
+    return one.kind not in {"crc", "unreadable"}
+
+
+def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
+    """CommitLog offsets of records that cut a file into at most `count` about equal parts; holds one batch at a time.
+
+    A record behind damage is left out: a split that began with it would not know that it was found by search.
+    """
+    damage: list[DamageRange] = []
+    walk = LogWalk([file], ColumnScan(["phy_offset"]), damage, shape=shape)
+    found: list[int] = []
+    number = 1
+    for batch in walk.run():
+        assert not isinstance(batch, Blank)
+        starts = np.asarray(batch.buffer("phy_offset")).view(np.int64)
+        behind = {one.end_phy_offset for one in damage if is_skipped(one)}
+        while number < count:
+            at = int(np.searchsorted(starts, file.file_from_offset + number * file.size // count))
+            while at < len(starts) and int(starts[at]) in behind:
+                at += 1
+            if at == len(starts):
+                break
+            found.append(int(starts[at]))
+            number += 1
+            while (
+                number < count and file.file_from_offset + number * file.size // count <= found[-1]
+            ):
+                number += 1
+    return found

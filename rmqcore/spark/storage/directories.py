@@ -1,0 +1,152 @@
+"""Directories in which stores are looked for: one interface for a local disk and for other filesystems."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
+from rmqcore.spark.storage.filesystem_options import Options
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def utf8_text(name: str) -> str:
+    """The name of a file as valid UTF-8, which Arrow and Spark insist on: other bytes become U+FFFD."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+class Directories(Protocol):
+    """Lists directories by path."""
+
+    def entries(self, path: str) -> dict[str, bool]:
+        """Names in a directory, and whether each is a directory itself.
+
+        Raises
+        ------
+        FileNotFoundError, NotADirectoryError
+        PermissionError, RemoteStorageError
+            The directory cannot be listed.
+        """
+
+    def shown(self, path: str) -> str:
+        """A path as messages name it."""
+
+
+class LocalDirectories:
+    """Directories of a local disk."""
+
+    def entries(self, path: str) -> dict[str, bool]:
+        """Names in a directory, and whether each is a directory itself."""
+        with os.scandir(path) as found:
+            return {entry.name: entry.is_dir() for entry in found}
+
+    def shown(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+
+@dataclass(frozen=True)
+class RemoteDirectories:
+    """Directories of another filesystem."""
+
+    filesystem: RemoteFilesystem
+
+    def entries(self, path: str) -> dict[str, bool]:
+        """Names in a directory, and whether each is a directory itself."""
+        return {entry.name: entry.is_dir for entry in self.filesystem.entries(path)}
+
+    def shown(self, path: str) -> str:
+        """The path's URI."""
+        return self.filesystem.uri(path)
+
+
+def is_uri(text: str) -> bool:
+    """Whether a path has a scheme."""
+    return bool(_FILE.match(text) or _SCHEME.match(text))
+
+
+def directories_of(text: str, options: Options) -> tuple[Directories, str]:
+    """The directories of the filesystem that a path or URI names, and the path inside that filesystem.
+
+    Raises
+    ------
+    ValueError
+        The filesystem does not have one of the options.
+    """
+    local = _FILE.match(text)
+    if local is not None:
+        return LocalDirectories(), _absolute(unquote(text[local.end() :]))
+    if _SCHEME.match(text):
+        filesystem, path = split_uri(text, options)
+        return RemoteDirectories(filesystem), path
+    return LocalDirectories(), _absolute(text)
+
+
+def _absolute(text: str) -> str:
+    path = Path(text).absolute()
+    return str(path.resolve() if ".." in path.parts else path)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A directory that a path or glob stands for.
+
+    Attributes
+    ----------
+    path : str
+    matched : str
+        What the wildcards stand for: all names from the first name with a wildcard to the last name with a wildcard,
+        ``broker-a`` of ``/data/*/store``; empty without wildcards.
+    """
+
+    path: str
+    matched: str = ""
+
+
+def expand(where: Directories, path: str) -> list[Found]:
+    """Directories that a path with or without wildcards (``*``, ``?``, ``[...]``) stands for, sorted by name.
+
+    As in a shell, a wildcard matches neither a slash nor a leading dot. A local path that exists as it is written is no glob.
+
+    Raises
+    ------
+    FileNotFoundError
+        No directory fits the pattern.
+    """
+    names = path.split("/")
+    first = next((at for at, name in enumerate(names) if _WILDCARD.search(name)), None)
+    if first is None or (isinstance(where, LocalDirectories) and os.path.lexists(path)):
+        return [Found(path)]
+    last = max(at for at, name in enumerate(names) if _WILDCARD.search(name))
+    paths = ["/".join(names[:first])]
+    for name in names[first:]:
+        paths = [
+            f"{parent}/{child}" for parent in paths for child in _matching(where, parent, name)
+        ]
+    if not paths:
+        raise FileNotFoundError(errno.ENOENT, "nothing fits the pattern", where.shown(path))
+    return [Found(found, "/".join(found.split("/")[first : last + 1])) for found in paths]
+
+
+def _matching(where: Directories, parent: str, pattern: str) -> list[str]:
+    """Directories in `parent` whose names fit the pattern; an empty list when `parent` is no directory."""
+    try:
+        entries = where.entries(parent or "/")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(
+        name
+        for name, is_dir in entries.items()
+        if is_dir
+        and fnmatch.fnmatchcase(name, pattern)
+        and (pattern.startswith(".") or not name.startswith("."))
+    )

@@ -1,0 +1,60 @@
+"""Copies of small files of a store on another filesystem, for code that reads local files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rmqcore.spark.storage.filesystem import RemoteFilesystem
+
+PIECE = 8 * 1024 * 1024
+PAGE = 4096
+
+
+@contextmanager
+def copy_of(filesystem: RemoteFilesystem, root: str, parts: Iterable[str]) -> Iterator[Path]:
+    """Give a temporary directory with copies of files and whole directories under `root`; it is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="rmqcore-") as made:
+        target = Path(made)
+        for part in parts:
+            _copy(filesystem, f"{root}/{part}", target / part)
+        yield target
+
+
+def _copy(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
+    """Copy a file or a directory. What does not exist is left out: the broker's cleaner may just have deleted it."""
+    if filesystem.size_of(path) is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy_file(filesystem, path, target)
+        return
+    try:
+        entries = filesystem.entries(path)
+    except FileNotFoundError:
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        if entry.is_dir:
+            _copy(filesystem, f"{path}/{entry.name}", target / entry.name)
+        else:
+            _copy_file(filesystem, f"{path}/{entry.name}", target / entry.name)
+
+
+def _copy_file(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
+    """Copy a file, with holes in place of pages of zeros: queue and index files consist mostly of such pages."""
+    try:
+        source = filesystem.open(path)
+    except FileNotFoundError:
+        return
+    zeros = bytes(PAGE)
+    with source, target.open("wb") as out:
+        size = source.size()
+        for pos in range(0, size, PIECE):
+            piece = memoryview(filesystem.read_range(source, path, pos, min(PIECE, size - pos)))
+            for at in range(0, len(piece), PAGE):
+                page = piece[at : at + PAGE]
+                if page != zeros[: len(page)]:
+                    out.seek(pos + at)
+                    out.write(page)
+        out.truncate(size)

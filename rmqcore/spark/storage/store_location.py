@@ -1,0 +1,118 @@
+"""Where a store lies: in a local directory, or on another filesystem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
+from rmqcore.errors import StoreError
+from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
+from rmqcore.spark.storage.filesystem_options import Options
+from rmqcore.spark.storage.remote_copy import copy_of
+from rmqcore.spark.storage.remote_file import RemoteLogFile
+
+
+@dataclass(frozen=True)
+class StoreLocation:
+    """The place of one store; small, and sent to tasks by pickle.
+
+    Attributes
+    ----------
+    broker : str
+        Name of the store: given as ``name=path``, else made by `find_stores`.
+    root : str
+        Absolute path, or URI.
+    storage : tuple of (str, str)
+        Options for the filesystem; not in the repr, since some are secrets.
+    log : str
+        The CommitLog's directory, under `root`.
+    """
+
+    broker: str
+    root: str
+    storage: Options = field(default=(), repr=False)
+    log: str = "commitlog"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files can be opened as they are."""
+        return "://" not in self.root
+
+    @property
+    def paths(self) -> StorePaths:
+        """The paths of a store on a local disk.
+
+        Raises
+        ------
+        StoreError
+            The store lies elsewhere; see `local_copy`.
+        """
+        if not self.is_local:
+            raise StoreError(f"{self.root} is not on a local disk")
+        return StorePaths(self.root, commitlog=os.path.join(self.root, self.log))
+
+    def log_files(self) -> list[LogFile]:
+        """CommitLog files, sorted by offset."""
+        if self.is_local:
+            return list_log_files(self.paths)
+        filesystem, root = self._remote()
+        return list_remote_log_files(filesystem, f"{root}/{self.log}")
+
+    def names(self, part: str = "") -> dict[str, bool]:
+        """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.
+
+        An empty dict when there is no such directory.
+        """
+        try:
+            if self.is_local:
+                with os.scandir(os.path.join(self.root, part)) as found:
+                    return dict(sorted((entry.name, entry.is_dir()) for entry in found))
+            filesystem, root = self._remote()
+            listed = filesystem.entries(f"{root}/{part}".rstrip("/"))
+            return {entry.name: entry.is_dir for entry in listed}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
+    @contextmanager
+    def local_copy(self, *parts: str) -> Iterator[StorePaths]:
+        """Give local paths under which files and directories of the store lie.
+
+        For a store on a local disk these are its own paths. From elsewhere the parts are copied into a temporary directory, which
+        is removed at the end and holds nothing but the parts. Not meant for the CommitLog: `log_files` reads that by ranges.
+
+        Parameters
+        ----------
+        *parts : str
+            Paths under the root: ``consumequeue/TopicA/0``, ``index``, ``checkpoint``. A part that does not exist is left out.
+        """
+        if self.is_local:
+            yield self.paths
+            return
+        filesystem, root = self._remote()
+        with copy_of(filesystem, root, parts) as copied:
+            yield StorePaths(copied)
+
+    def _remote(self) -> tuple[RemoteFilesystem, str]:
+        return split_uri(self.root, self.storage)
+
+
+def list_remote_log_files(filesystem: RemoteFilesystem, directory: str) -> list[LogFile]:
+    """`list_log_files` for a directory on another filesystem."""
+    try:
+        entries = filesystem.entries(directory)
+    except FileNotFoundError:
+        return []
+    found: list[LogFile] = []
+    for entry in entries:
+        file_from_offset = parse_file_name(entry.name)
+        if file_from_offset is None or entry.is_dir:
+            continue
+        if 0 < entry.size <= MAX_OFFSET - file_from_offset:
+            path = PurePosixPath(directory, entry.name)
+            found.append(RemoteLogFile(path, file_from_offset, entry.size, filesystem=filesystem))
+    return found

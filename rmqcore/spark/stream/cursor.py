@@ -1,0 +1,207 @@
+"""A position in the log of one store. It moves forward over whole records, as far as limits and the log's end allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.queues.queues import list_queues
+from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.stream.files import Place, StreamFiles
+from rmqcore.spark.stream.limits import Allowance
+from rmqcore.spark.stream.tail import Ends, SoundWalk, record_ends
+
+TailGuard = Literal["crc", "consumequeue", "none"]
+LARGEST_BATCH = 65536
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What a stream takes for the end of a live log, and what it does when a part of the log is missing.
+
+    Attributes
+    ----------
+    tail_guard : {"crc", "consumequeue", "none"}
+        Where the log ends. ``crc``: at the first place of its last file that is no whole record; damage in that file is passed
+        when the file is full. ``consumequeue``: behind the newest message that is in a queue. ``none``: where a reader of the
+        store at rest finds the last record, behind any damage.
+    fail_on_data_loss : bool
+        Raise when a part of the log is missing; else warn and go on behind it.
+    """
+
+    tail_guard: TailGuard = "crc"
+    fail_on_data_loss: bool = True
+
+
+class StoreCursor:
+    """Moves over the log of one store. It sees the files that existed when it was made.
+
+    A full file is passed without being read where the allowance counts only bytes. Other files are walked; no rows are built.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    start : int
+        CommitLog offset: the beginning of a record, or the end of one.
+    rules : StreamRules
+    stop : int, optional
+        CommitLog offset beyond which the position never moves.
+
+    Attributes
+    ----------
+    position : int
+        CommitLog offset behind the records taken so far: the end of a record, or the beginning of a file.
+    unfinished : bool
+        The log ends in bytes that are no whole record.
+    """
+
+    def __init__(
+        self, location: StoreLocation, start: int, rules: StreamRules, *, stop: int | None = None
+    ) -> None:
+        self.files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
+        self.position = start
+        self.unfinished = False
+        self._guard = rules.tail_guard
+        self._at_blank = False
+        self._missed = -1
+        if rules.tail_guard == "consumequeue":
+            written = dispatched_end(location, self.files.first_offset or 0)
+            stop = written if stop is None else min(stop, written)
+        self._stop = stop
+
+    def advance(self, allowance: Allowance) -> None:
+        """Move forward until the allowance is spent, the stop is reached or the log ends."""
+        while not allowance.spent:
+            place = self._here()
+            if place is None or not self._pass_file(place, allowance):
+                break
+        if allowance.limited and allowance.spent:
+            self._pass_blank()
+
+    def _here(self) -> Place | None:
+        if self._stop is not None and self.position >= self._stop:
+            return None
+        place = self.files.find(self.position)
+        if place is not None:
+            self.position = place.phy_offset
+        return place
+
+    def _pass_file(self, place: Place, allowance: Allowance) -> bool:
+        """Take the records of a file that may be taken; answer whether to go on with the next file."""
+        whole = self._stop is None or place.file_end <= self._stop
+        byte_count = place.file_end - place.phy_offset
+        if (
+            place.sealed
+            and whole
+            and allowance.records is None
+            and (allowance.byte_count is None or byte_count <= allowance.byte_count)
+        ):
+            allowance.take(0, byte_count)
+            self.position = place.file_end
+            return True
+        try:
+            for ends in self._ends(place, allowance):
+                if self._take(ends, allowance) < len(ends):
+                    return False
+        except (
+            FileNotFoundError
+        ):  # the broker deleted the file meanwhile: a new list tells which files exist
+            self._miss(place)
+            return True
+        if not whole or allowance.spent:
+            return False
+        if place.sealed or (self._at_blank and place.next_file is not None):
+            self.position = place.file_end
+            return True
+        return False
+
+    def _miss(self, place: Place) -> None:
+        self.files.refresh()
+        if place.file.file_from_offset == self._missed:
+            # The file is still listed: this filesystem's lists lag behind.
+            self.files.lost(self.position, place.file_end, "its file was deleted")
+            self.position = place.file_end
+        self._missed = place.file.file_from_offset
+
+    def _take(self, ends: Ends, allowance: Allowance) -> int:
+        """Move over the records that may be taken, and answer how many."""
+        count = len(ends)
+        if self._stop is not None:
+            count = int(np.searchsorted(ends, self._stop, side="right"))
+        if allowance.records is not None:
+            count = min(count, allowance.records)
+        if allowance.byte_count is not None:
+            reached = np.searchsorted(ends, self.position + allowance.byte_count)
+            count = min(count, int(reached) + 1)
+        if count:
+            end = int(ends[count - 1])
+            allowance.take(count, end - self.position)
+            self.position = end
+        return count
+
+    def _ends(self, place: Place, allowance: Allowance) -> Iterator[Ends]:
+        """Ends of the records behind a place, batch by batch."""
+        self._at_blank = self.unfinished = False
+        batch_rows = min(allowance.records or LARGEST_BATCH, LARGEST_BATCH)
+        if place.sealed or self._guard != "crc":
+            yield from self._walk(place, batch_rows)
+            return
+        walk = SoundWalk(place.file, place.phy_offset, batch_rows=batch_rows)
+        yield from walk.run()
+        self._at_blank, self.unfinished = walk.at_blank, walk.unfinished
+
+    def _walk(self, place: Place, batch_rows: int) -> Iterator[Ends]:
+        damage: list[DamageRange] = []
+        walk: LogWalk[Batch] = LogWalk(
+            [place.file],
+            ColumnScan(("phy_offset", "msg_size"), stop_offset=self._stop, batch_rows=batch_rows),
+            damage,
+            start=place.phy_offset,
+            stop=self._stop,
+            aligned_start=True,
+            shape=self.files.shape,
+            blanks=True,
+        )
+        for found in walk.run():
+            if isinstance(found, Blank):
+                self._at_blank = True
+            elif len(found):
+                yield record_ends(found)
+        last = damage[-1].kind if damage else None
+        if last == "missing_file":
+            raise FileNotFoundError(place.file.location)
+        self.unfinished = last == "torn_tail"
+
+    def _pass_blank(self) -> None:
+        """Move over the BLANK if the batch's limit was reached at a file's last record: then the file may be deleted."""
+        place = self._here()
+        if place is None or place.next_file is None:
+            return
+        if self._stop is not None and place.file_end > self._stop:
+            return
+        if is_blank(place.file, place.phy_offset):
+            self.position = place.file_end
+
+
+def is_blank(file: LogFile, phy_offset: int) -> bool:
+    """Whether a BLANK lies at an offset of a file."""
+    try:
+        walk = SoundWalk(file, phy_offset, batch_rows=1)
+        return next(walk.run(), None) is None and walk.at_blank
+    except FileNotFoundError:
+        return False
+
+
+def dispatched_end(location: StoreLocation, first_offset: int) -> int:
+    """CommitLog offset behind the newest message that is in a queue."""
+    with location.local_copy("consumequeue") as paths:
+        queues = list_queues(paths, first_offset)
+    return max((queue.max_phy_offset or 0 for queue in queues), default=0)

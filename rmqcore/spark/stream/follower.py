@@ -1,0 +1,207 @@
+"""Several stores followed together: the offsets of batches, and the splits between two offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqcore.errors import DataLossError, NotAStoreError
+from rmqcore.spark.splits.planning import Sizing
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.stream.cursor import StoreCursor, StreamRules
+from rmqcore.spark.stream.files import StreamFiles, warn_once
+from rmqcore.spark.stream.limits import Allowance, share_out, turn
+from rmqcore.spark.stream.planning import plan_batch
+from rmqcore.spark.stream.start import StreamStart, is_record_boundary, log_end, start_position
+
+Offsets = dict[str, int]
+
+
+class StreamFollower:
+    """The planning side of a stream: lives as long as the query runs, and may be made anew at any time.
+
+    The offsets that it is given alone decide on the rows. What it remembers only saves work.
+
+    Parameters
+    ----------
+    find : callable
+        Answers the stores. It is called again for each batch, so that a glob finds new stores.
+    start : StreamStart
+    rules : StreamRules
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], list[StoreLocation]],
+        start: StreamStart | None = None,
+        rules: StreamRules | None = None,
+    ) -> None:
+        self._find = find
+        self._start = start or StreamStart()
+        self._rules = rules or StreamRules()
+        self._known = self._by_name(find())
+        self._caps: Offsets | None = None
+        self._ends: Offsets = {}
+        self._checked: set[str] = set()
+        self._replayed: set[str] = set()
+        self._unfinished: Offsets = {}
+
+    # ---- offsets ------------------------------------------------------------------------------------
+
+    def initial(self) -> Offsets:
+        """Where a new stream begins; a store without CommitLog files begins later, with its first file."""
+        found = {
+            broker: start_position(location, self._start, self._rules)
+            for broker, location in self._stores().items()
+        }
+        return {broker: start for broker, start in found.items() if start is not None}
+
+    def latest(self, start: Mapping[str, int], allowance: Allowance) -> Offsets:
+        """Where the batch that begins at `start` ends.
+
+        Raises
+        ------
+        DataLossError
+            A part of a log from `start` on is missing.
+        """
+        stores = self._stores()
+        end = dict(start)
+        cursors: dict[str, StoreCursor] = {}
+        for broker, location in stores.items():
+            stop = None if self._caps is None else self._caps.get(broker, 0)
+            if broker not in start:
+                # A new store. This batch ends at its beginning: thus the beginning is in an offset, and a replay knows it.
+                first = StreamFiles(location).first_offset
+                if first is not None and (stop is None or first < stop):
+                    end[broker] = first
+            elif stop is None or start[broker] < stop or broker not in self._checked:
+                cursors[broker] = self._cursor(location, start[broker], stop)
+        for broker in start.keys() - stores.keys():
+            self._miss_store(broker, start[broker])
+        if cursors:
+            share_out(list(cursors.values()), allowance, turn(start))
+        for broker, cursor in cursors.items():
+            end[broker] = cursor.position
+            self._note_unfinished(broker, cursor)
+        self._note_ends(stores, end, there_is_more=allowance.limited and allowance.spent)
+        return end
+
+    def ends(self) -> Offsets:
+        """Where the logs ended at the last look."""
+        return dict(self._ends)
+
+    def look(self) -> Offsets:
+        """Look where the logs end now."""
+        stores = self._stores()
+        found = {
+            broker: log_end(location, self._rules, self._ends.get(broker))
+            for broker, location in stores.items()
+        }
+        self._ends = {broker: end for broker, end in found.items() if end is not None}
+        return self.ends()
+
+    def stop_at_present_end(self) -> None:
+        """Let no later batch go past the present ends of the logs."""
+        self._caps = self.look()
+
+    # ---- splits -------------------------------------------------------------------------------------
+
+    def splits(
+        self, start: Mapping[str, int], end: Mapping[str, int], sizing: Sizing
+    ) -> list[Split]:
+        """The splits of a batch, be it new or planned by an earlier process."""
+        stores = self._stores()
+        parts = {}
+        for broker, high in sorted(end.items()):
+            low = start.get(broker)
+            location = stores.get(broker)
+            if location is None:
+                if low != high:
+                    self._miss_store(broker, low or 0)
+                continue
+            if low is None:
+                low = StreamFiles(location).first_offset or 0
+            if low < high:
+                self._check_replay(location, low)
+                parts[broker] = (low, high)
+        sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
+        found: list[Split] = []
+        for broker, (low, high) in parts.items():
+            fail = self._rules.fail_on_data_loss
+            found += plan_batch(stores[broker], low, high, sizing, fail_on_data_loss=fail)
+        return found
+
+    # ---- stores -------------------------------------------------------------------------------------
+
+    def _stores(self) -> dict[str, StoreLocation]:
+        try:
+            self._known = self._by_name(self._find())
+        except (FileNotFoundError, NotADirectoryError, NotAStoreError) as error:
+            # A broker is being set up, or a directory was removed. If messages are lost, the offsets show it.
+            warn_once(f"the stream goes on with the stores that it knows: {error}")
+        return self._known
+
+    @staticmethod
+    def _by_name(stores: list[StoreLocation]) -> dict[str, StoreLocation]:
+        return {store.broker: store for store in sorted(stores, key=lambda store: store.broker)}
+
+    def _miss_store(self, broker: str, wanted: int) -> None:
+        error = DataLossError(broker, wanted, None, "the store is not there any more")
+        if self._rules.fail_on_data_loss:
+            raise error
+        warn_once(str(error))
+
+    def _cursor(self, location: StoreLocation, start: int, stop: int | None) -> StoreCursor:
+        if location.broker not in self._checked:
+            start = self._sound_start(location, start)
+            self._checked.add(location.broker)
+        cursor = StoreCursor(location, start, self._rules, stop=stop)
+        if cursor.files.end_before(start):
+            # A recovery removed whole files. The broker writes its new files at offsets before the stream's offset.
+            cursor.files.find(start)
+            cursor.position = log_end(location, self._rules) or 0
+        return cursor
+
+    def _check_replay(self, location: StoreLocation, start: int) -> None:
+        """Check the start of a batch that an earlier process planned; Spark reads such a batch before it asks for a new one."""
+        known = self._checked | self._replayed
+        if self._rules.fail_on_data_loss and location.broker not in known:
+            self._sound_start(location, start)
+            self._replayed.add(location.broker)
+
+    def _sound_start(self, location: StoreLocation, start: int) -> int:
+        """Make sure that an earlier process ended its batch at a record; after a cut of the log other records lie there."""
+        if not location.is_local:
+            return start
+        files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
+        place = files.find(start)
+        if place is not None and not is_record_boundary(place.file, files.shape, place.phy_offset):
+            end = log_end(location, self._rules)
+            files.lost(start, end, "no record begins or ends there, the log was cut since")
+            start = end or 0
+        return start
+
+    # ---- notes --------------------------------------------------------------------------------------
+
+    def _note_ends(
+        self, stores: Mapping[str, StoreLocation], end: Offsets, *, there_is_more: bool
+    ) -> None:
+        if self._caps is not None:
+            return
+        if there_is_more:
+            self.look()
+        else:
+            self._ends = {broker: end[broker] for broker in stores if broker in end}
+
+    def _note_unfinished(self, broker: str, cursor: StoreCursor) -> None:
+        """Warn once when two looks find the stream at the same unfinished record: its writer died, or it is damaged."""
+        here = cursor.position
+        if not cursor.unfinished:
+            self._unfinished.pop(broker, None)
+        elif self._unfinished.get(broker) != here:
+            self._unfinished[broker] = here
+        else:
+            warn_once(
+                f"store {broker}: what lies at CommitLog offset {here} is no whole record; the stream waits there until it is "
+                "whole, or the log goes on in another file"
+            )

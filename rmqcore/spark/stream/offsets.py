@@ -1,0 +1,66 @@
+"""The offset of a stream: for each store, the CommitLog offset at which the next batch begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from rmqcore.spark.options.values import QueueOffsets, queue_offsets_of
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """The offset that Spark writes into a checkpoint.
+
+    Attributes
+    ----------
+    stores : dict of str to int
+        CommitLog offset in each store: the beginning or the end of a record.
+    queues : dict
+        Topic -> broker -> queue id -> queue offset: no earlier message of the queue becomes a row. These are the startingOffsets
+        that the stream began with; they are kept here because a stream that goes on from a checkpoint asks no option.
+    """
+
+    stores: dict[str, int]
+    queues: QueueOffsets = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
+        offset: dict[str, Any] = {"v": VERSION, "stores": dict(sorted(self.stores.items()))}
+        if self.queues:
+            offset["queues"] = {
+                topic: {
+                    broker: {str(queue_id): at for queue_id, at in sorted(queues.items())}
+                    for broker, queues in sorted(brokers.items())
+                }
+                for topic, brokers in sorted(self.queues.items())
+            }
+        return offset
+
+    @classmethod
+    def parse(cls, offset: Mapping[str, Any]) -> Self:
+        """Make an offset from the JSON values of `as_dict`.
+
+        Raises
+        ------
+        ValueError
+            The values are no offset of this source, belong to a later version, or were changed since they were written.
+        """
+        stores = offset.get("stores")
+        if offset.get("v") != VERSION or not isinstance(stores, Mapping):
+            raise ValueError(f"a stream offset of version {VERSION} was expected, found {offset!r}")
+        for broker, phy_offset in stores.items():
+            if type(phy_offset) is not int or not 0 <= phy_offset < 1 << 63:
+                raise ValueError(
+                    f"stream offset of store {broker!r} is {phy_offset!r}, expected a CommitLog offset"
+                )
+        try:
+            queues = queue_offsets_of(offset.get("queues", {}))
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(
+                f"queues of a stream offset are {offset['queues']!r}, expected {{topic: {{broker: {{queue id: queue offset}}}}}}"
+            ) from None
+        return cls(dict(stores), queues)

@@ -1,0 +1,92 @@
+"""The splits of a batch, planned from its two stream offsets alone: another process may have chosen them, at another time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rmqcore.spark.splits.planning import Sizing, cut_file
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_start import record_starts
+from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.stream.files import Place, StreamFiles
+
+
+def plan_batch(
+    location: StoreLocation,
+    start: int,
+    end: int,
+    sizing: Sizing,
+    *,
+    fail_on_data_loss: bool = True,
+) -> list[Split]:
+    """Cut the log of a store between two offsets into splits.
+
+    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie in the file in which the log ends.
+
+    Parameters
+    ----------
+    location : StoreLocation
+    start, end : int
+        CommitLog offsets where records begin or end.
+    sizing : Sizing
+    fail_on_data_loss : bool
+
+    Raises
+    ------
+    DataLossError
+        A file between the offsets was deleted.
+    """
+    files = StreamFiles(location, fail_on_data_loss=fail_on_data_loss)
+    splits: list[Split] = []
+    position = start
+    while position < end:
+        place = files.find(position)
+        if place is None:
+            files.lost(position, None, "the log ends before it")
+            break
+        if place.phy_offset < end:
+            of_file = _cut(location, files, place, min(end, place.file_end), sizing)
+            splits += (_bound(split, fail_on_data_loss, end) for split in of_file)
+        position = place.file_end
+    return splits
+
+
+def _cut(
+    location: StoreLocation, files: StreamFiles, place: Place, end: int, sizing: Sizing
+) -> Iterator[Split]:
+    """The splits of one file from `place` to `end`; a record begins or ends at both offsets."""
+    file, start = place.file, place.phy_offset
+    whole = Split(
+        location.broker,
+        file,
+        files.shape,
+        start,
+        end if end < place.file_end else None,
+        max_record_size=sizing.max_record_size,
+    )
+    if end - start <= sizing.max_partition_bytes:
+        yield whole
+    elif place.sealed:
+        for split in cut_file(location, file, files.shape, sizing):
+            if (split.end is None or split.end > start) and split.start < end:
+                yield _within(split, whole)
+    else:
+        count = -(-file.size // sizing.max_partition_bytes)
+        cuts = [at for at in record_starts(file, files.shape, count) if start < at < end]
+        for own_start, own_end in zip([start, *cuts], [*cuts, whole.end], strict=True):
+            yield replace(whole, start=own_start, end=own_end)
+
+
+def _within(split: Split, whole: Split) -> Split:
+    """Cut a file's split down to the part that lies in the batch."""
+    if split.start <= whole.start:
+        split = replace(split, start=whole.start, aligned=True)
+    if whole.end is not None and (split.end is None or split.end >= whole.end):
+        split = replace(split, end=whole.end, check_end=False)
+    return split
+
+
+def _bound(split: Split, must_reach: bool, end: int) -> Split:
+    """Have the task of the last split reach the batch's end: the planner saw a whole record there."""
+    return replace(split, must_reach=True) if must_reach and split.end == end else split

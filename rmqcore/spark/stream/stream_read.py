@@ -1,0 +1,113 @@
+"""A stream of messages: answers Spark's questions on the driver with `rmqcore.spark.stream.follower`, and reads in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.options.values import QueueOffsets
+from rmqcore.spark.rows.columns import Column
+from rmqcore.spark.rows.read_split import read_split
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.storage.locations import find_stores
+from rmqcore.spark.stream.follower import StreamFollower
+from rmqcore.spark.stream.limits import Allowance
+from rmqcore.spark.stream.offsets import StreamOffset
+from rmqcore.spark.stream.stream_options import first_queue_offsets, stream_rules, stream_start
+from rmqcore.spark.tables.scan_table import check_named_stores
+
+Offset = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamPart:
+    """The part of a batch that one task reads; sent to it by pickle.
+
+    Attributes
+    ----------
+    split : Split
+    queues : dict
+        As `StreamOffset.queues`.
+    """
+
+    split: Split
+    queues: QueueOffsets
+
+
+class StreamRead:
+    """A stream from some stores. Offsets are JSON values; see `StreamOffset`.
+
+    On the driver it lives as long as the query runs. Each task gets a copy, which only reads.
+
+    Parameters
+    ----------
+    options : SourceOptions
+        Checked by `rmqcore.spark.stream.stream_options.check_stream_options`.
+    columns : tuple of Column
+        The columns asked for, in order.
+    """
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self.options = options
+        self.columns = columns
+        # The offsets of a batch say where it begins. These options would make a task leave out rows before another beginning.
+        self._task_options = replace(
+            options, starting_timestamp=None, starting_phy_offset=None, starting_offsets="earliest"
+        )
+        self._made: StreamFollower | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_made": None}
+
+    # ---- on the driver ------------------------------------------------------------------------------
+
+    def initial(self) -> dict[str, Any]:
+        """Where a new stream begins."""
+        stores = self._find()
+        check_named_stores(self.options, stores)
+        queues = first_queue_offsets(self.options, stores)
+        return StreamOffset(self._follower.initial(), queues).as_dict()
+
+    def latest(self, start: Offset, allowance: Allowance) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends."""
+        begin = StreamOffset.parse(start)
+        return replace(begin, stores=self._follower.latest(begin.stores, allowance)).as_dict()
+
+    def present(self) -> dict[str, Any]:
+        """Where the logs end now."""
+        return StreamOffset(self._follower.look()).as_dict()
+
+    def seen(self) -> dict[str, Any] | None:
+        """Where the logs ended at the last look, for the query's progress."""
+        ends = self._follower.ends()
+        return StreamOffset(ends).as_dict() if ends else None
+
+    def stop_at_present_end(self) -> None:
+        """Let no later batch go past the present ends of the logs."""
+        self._follower.stop_at_present_end()
+
+    def parts(self, start: Offset, end: Offset) -> list[StreamPart]:
+        """The parts that the tasks of a batch read, be the batch new or planned by an earlier process."""
+        begin, until = StreamOffset.parse(start), StreamOffset.parse(end)
+        splits = self._follower.splits(begin.stores, until.stores, self.options.sizing())
+        return [StreamPart(split, begin.queues) for split in splits]
+
+    def _find(self) -> Any:
+        return find_stores(self.options.path, dict(self.options.storage))
+
+    @property
+    def _follower(self) -> StreamFollower:
+        if self._made is None:
+            self._made = StreamFollower(
+                self._find, stream_start(self.options), stream_rules(self.options)
+            )
+        return self._made
+
+    # ---- in a task ----------------------------------------------------------------------------------
+
+    def read(self, part: StreamPart) -> Iterator[Any]:
+        """The rows of a part as ``pyarrow.RecordBatch``."""
+        options = replace(self._task_options, starting_offsets=part.queues or "earliest")
+        return read_split(part.split, self.columns, options)

@@ -1,0 +1,53 @@
+"""Table ``messages``: a row for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.columns import Column
+from rmqcore.spark.rows.conditions import conditions_of
+from rmqcore.spark.rows.pushdown import take_filters
+from rmqcore.spark.rows.read_split import check_damage, read_split
+from rmqcore.spark.tables.queue_starts import check_queue_starts
+from rmqcore.spark.tables.scan_table import ScanPart, ScanRead
+
+
+class MessagesRead(ScanRead):
+    """A read of ``messages``."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        super().__init__(options, columns)
+        for name, given, never in (
+            ("startingOffsets", options.starting_offsets, "latest"),
+            ("endingOffsets", options.ending_offsets, "earliest"),
+        ):
+            if given == never:
+                raise ValueError(
+                    f"option {name}: {never!r} leaves nothing to read; it is for streams"
+                )
+
+    def push_filters(self, filters: list[Any]) -> list[Any]:
+        """Take over the filters that the native scan can test."""
+        taken = take_filters(filters)
+        self.pushed = taken.conditions
+        if taken.brokers is not None:
+            self.stores = [store for store in self.stores if store.broker in taken.brokers]
+        return taken.left
+
+    def parts(self) -> list[ScanPart]:
+        """Splits; raises when files or the beginnings of queues are missing and the options say that this fails a query."""
+        check_queue_starts(self.options, self.stores)
+        plans = self.plans()
+        for plan in plans:
+            wanted = conditions_of(self.options, plan.location.broker).and_also(self.pushed)
+            for gap in plan.gaps:
+                if wanted.overlaps(gap):
+                    check_damage(gap, plan.location.broker, self.options)
+        return [part for part in self.parts_of(plans) if part.splits]
+
+    def read(self, part: ScanPart) -> Iterator[Any]:
+        """Read the splits one after the other."""
+        for split in part.splits:
+            yield from read_split(split, self.columns, self.options, self.pushed)

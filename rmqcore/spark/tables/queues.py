@@ -1,0 +1,55 @@
+"""Table ``queues``: a row for each ConsumeQueue, as `StoreReader.queues` gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rmqcore.offline.info import log_end
+from rmqcore.offline.queues.queues import list_queues
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.storage.store_location import StoreLocation
+from rmqcore.spark.tables.table import TableRead, batches_of_rows
+
+
+class QueuesRead(TableRead):
+    """A read of ``queues``."""
+
+    def parts(self) -> list[StoreLocation]:
+        """The stores, one for each task."""
+        return list(self.stores)
+
+    def read(self, part: StoreLocation) -> Iterator[Any]:
+        """List the queues; reads the newest CommitLog file to find the log's end."""
+        choice = QueueChoice(self.options)
+        files = part.log_files()
+        first = files[0].file_from_offset if files else 0
+        with part.local_copy("consumequeue") as paths:
+            rows = [
+                {"broker": part.broker, **queue.as_dict()}
+                for queue in list_queues(paths, first, log_end(files))
+                if choice.takes(queue.topic, queue.queue_id)
+            ]
+        yield from batches_of_rows(self.columns, rows, self.options.batch_rows)
+
+
+class QueueChoice:
+    """The options topics, topicsPattern and queueIds, for tables of queues."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._topics = None if options.topics is None else frozenset(options.topics)
+        self._pattern = (
+            None if options.topics_pattern is None else re.compile(options.topics_pattern)
+        )
+        self._queue_ids = None if options.queue_ids is None else frozenset(options.queue_ids)
+
+    def takes_topic(self, topic: str) -> bool:
+        """Whether any queue of a topic is wanted."""
+        return (self._topics is None or topic in self._topics) and (
+            self._pattern is None or self._pattern.fullmatch(topic) is not None
+        )
+
+    def takes(self, topic: str, queue_id: int) -> bool:
+        """Whether a queue is wanted."""
+        return self.takes_topic(topic) and (self._queue_ids is None or queue_id in self._queue_ids)

@@ -1,0 +1,60 @@
+"""Table ``segments``: a row for each CommitLog file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.spark.rows.arrow_rows import MAX_MS
+from rmqcore.spark.splits.time_pruning import first_store_timestamp
+from rmqcore.spark.tables.table import TableRead, batches_of_rows
+
+FILES_A_TASK = 256
+"""CommitLog files that one task looks at; each file costs a small read."""
+
+
+@dataclass(frozen=True)
+class SegmentsPart:
+    """Some files of one store, sorted by offset."""
+
+    broker: str
+    files: tuple[LogFile, ...]
+    shape: LogShape
+
+
+class SegmentsRead(TableRead):
+    """A read of ``segments``."""
+
+    def parts(self) -> list[SegmentsPart]:
+        """The files of each store, at most `FILES_A_TASK` to a part."""
+        parts = []
+        for store in self.stores:
+            files = store.log_files()
+            shape = LogShape.of(files)
+            for begin in range(0, len(files), FILES_A_TASK):
+                some = tuple(files[begin : begin + FILES_A_TASK])
+                parts.append(SegmentsPart(store.broker, some, shape))
+        return parts
+
+    def read(self, part: SegmentsPart) -> Iterator[Any]:
+        """Read the beginning of each file."""
+        timed = any(column.name == "first_store_timestamp" for column in self.columns)
+        rows = (self._row(part, file, timed=timed) for file in part.files)
+        yield from batches_of_rows(self.columns, rows, self.options.batch_rows)
+
+    @staticmethod
+    def _row(part: SegmentsPart, file: LogFile, *, timed: bool) -> dict[str, Any]:
+        first_ms = first_store_timestamp(file) if timed else None
+        return {
+            "broker": part.broker,
+            "file": file.path.name,
+            "file_from_offset": file.file_from_offset,
+            "file_size": file.size,
+            "first_store_timestamp": None if first_ms is None or abs(first_ms) > MAX_MS else first_ms * 1000,
+            "is_tail": file.file_from_offset == part.shape.tail_from,
+            "is_sealed": file.file_from_offset < part.shape.tail_from,
+            "missing_bytes": max(0, part.shape.file_size - file.size),
+            "path": file.location,
+        }  # fmt: skip

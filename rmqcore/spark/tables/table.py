@@ -1,0 +1,110 @@
+"""What the tables of the data source have in common: they plan parts on the driver, and read a part in a task."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.rows.columns import Column
+from rmqcore.spark.rows.schema import arrow_schema
+from rmqcore.spark.storage.directories import utf8_text
+from rmqcore.spark.storage.locations import StoreLocation, find_stores
+
+Item = TypeVar("Item")
+
+
+class TableRead(ABC):
+    """One read of one table; sent to tasks by pickle.
+
+    Parameters
+    ----------
+    options : SourceOptions
+    columns : tuple of Column
+        The columns asked for, in order.
+
+    Attributes
+    ----------
+    stores : list of StoreLocation
+
+    Raises
+    ------
+    NotAStoreError, FileNotFoundError, NotADirectoryError, PermissionError, RemoteStorageError, ValueError
+        The path names no store; see `find_stores`.
+    """
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self.options = options
+        self.columns = columns
+        self.stores: list[StoreLocation] = find_stores(options.path, dict(options.storage))
+
+    @abstractmethod
+    def parts(self) -> list[Any]:
+        """The parts of the table, each for one task; runs on the driver."""
+
+    @abstractmethod
+    def read(self, part: Any) -> Iterator[Any]:
+        """Give a part's rows as ``pyarrow.RecordBatch``; runs in a task."""
+
+    def push_filters(self, filters: list[Any]) -> list[Any]:
+        """Take over filters of Spark; answer those that Spark must still apply. Called before `parts`."""
+        return filters
+
+
+def batch_of(columns: tuple[Column, ...], values: dict[str, Any], count: int) -> Any:
+    """A record batch of the columns asked for.
+
+    Parameters
+    ----------
+    values : dict
+        By column name: an array or list of `count` values, or one value that all rows have. Times as microseconds.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(columns)
+    arrays = []
+    for column in columns:
+        value = values[column.name]
+        if column.type == "string":
+            value = (
+                [utf8_text(text) for text in value] if isinstance(value, list) else utf8_text(value)
+            )
+        of_type = schema.field(column.name).type
+        if column.type == "timestamp":
+            arrays.append(pa.array(value, pa.int64()).view(of_type))
+        elif isinstance(value, np.ndarray | list):
+            arrays.append(pa.array(value, of_type))
+        else:
+            arrays.append(pa.repeat(pa.scalar(value, of_type), count))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def batches_of_rows(
+    columns: tuple[Column, ...], rows: Iterable[dict[str, Any]], most_rows: int
+) -> Iterator[Any]:
+    """Make record batches of a few rows, each given as a dict."""
+    gathered = list(rows)
+    for begin in range(0, len(gathered), most_rows):
+        some = gathered[begin : begin + most_rows]
+        yield batch_of(
+            columns, {column.name: [row[column.name] for row in some] for column in columns}, len(some)
+        )  # fmt: skip
+
+
+def packed(
+    items: Iterable[Item], size_of: Callable[[Item], int], most: int
+) -> Iterator[tuple[Item, ...]]:
+    """Group neighbours as long as their sizes add up to `most` or less; a larger item is a group alone."""
+    group: list[Item] = []
+    total = 0
+    for item in items:
+        if group and total + size_of(item) > most:
+            yield tuple(group)
+            group, total = [], 0
+        group.append(item)
+        total += size_of(item)
+    if group:
+        yield tuple(group)

@@ -1,0 +1,65 @@
+"""What `find` says when the IndexFiles are missing or broken, or were written under a clock that was set back. No JVM."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.stores.built_store import BuiltStore
+
+from rmqcore.errors import StoreError
+from rmqcore.spark.jobs.find_by_index import FindPlacesTask, find_places
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.storage.locations import find_stores
+
+
+def place_of(
+    root: Path, key: str, topics: tuple[str, ...] | None = None, **options: Any
+) -> list[int]:
+    (store,) = find_stores(root)
+    parsed = SourceOptions.parse({name: str(value) for name, value in options.items()})
+    task = FindPlacesTask(store, frozenset(), frozenset([key]), frozenset(), topics, parsed)
+    return list(find_places(task).phy_offsets)
+
+
+def test_an_index_that_is_gone_is_no_answer(tmp_path: Path) -> None:
+    """A store that had lost its index, or all of its queues, answered with nothing, as if no message had such a key."""
+    store = BuiltStore(tmp_path).fill(20)
+    root = store.write()
+    (expected,) = place_of(root, "K4")
+    shutil.rmtree(root / "consumequeue")
+    with pytest.raises(StoreError, match="consumequeue names no topic"):
+        place_of(root, "K4")
+    assert place_of(root, "K4", (store.records[4].topic.decode(),)) == [expected]
+    shutil.rmtree(root / "index")
+    for topics in (None, ("T", "Other")):
+        with pytest.raises(StoreError, match="index has no entries, and the log has messages"):
+            place_of(root, "K4", topics)
+
+
+def test_a_store_without_messages_needs_no_index(tmp_path: Path) -> None:
+    assert place_of(BuiltStore(tmp_path).write(), "K4") == []
+
+
+def test_a_broken_index_is_no_answer(tmp_path: Path) -> None:
+    """Files whose number of slots nobody can tell are passed over: with all of them half written a search found nothing."""
+    root = BuiltStore(tmp_path).fill(20).write()
+    for path in (root / "index").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data[:60])
+    with pytest.raises(StoreError, match=r"index/\d+ is damaged"):
+        place_of(root, "K4")
+
+
+def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """The index dates such a message at its file's beginning, later than it was stored: an end before that left it out."""
+    store = BuiltStore(tmp_path).fill(4)
+    root = store.write()
+    back = store.records[2]
+    hour_before = back.store_timestamp_ms - 3_600_000
+    # The position of STORETIMESTAMP in a record with IPv4 hosts.
+    store.change_log(back.phy_offset + 56, hour_before.to_bytes(8, "big"))
+    (found,) = place_of(root, "K2", endingTimestamp=hour_before + 1)
+    assert found == back.phy_offset

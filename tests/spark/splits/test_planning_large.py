@@ -1,0 +1,83 @@
+"""An estate of 100 TB is planned in seconds and in bounded memory: 100,000 files of 1 GiB, sparse, none of them read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.oracle import records as oracle
+
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.spark.splits.planning import MIB, Sizing, plan_store
+from rmqcore.spark.storage.locations import StoreLocation, find_stores
+
+GIB = 1024 * MIB
+FILES = 100_000
+LINKS = 10_000
+"""Names of one sparse file: file systems have a limit, and 100,000 files of their own take a minute to make."""
+
+
+def make_estate(root: Path, files: int) -> StoreLocation:
+    (root / "commitlog").mkdir()
+    folder = os.open(root / "commitlog", os.O_RDONLY)
+    try:
+        for number in range(files - 1):
+            name, first = (f"{n * GIB:020}" for n in (number, number // LINKS * LINKS))
+            if name == first:
+                with open(root / "commitlog" / name, "wb") as file:
+                    file.truncate(GIB)
+            else:
+                os.link(first, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+    last = (files - 1) * GIB
+    with open(root / "commitlog" / f"{last:020}", "wb") as file:
+        file.write(oracle.encode_record(oracle.Record(b"t", b"", b"", phy_offset=last)))
+        file.truncate(GIB)
+    (store,) = find_stores(str(root))
+    return store
+
+
+def test_100_tb_are_planned_from_one_directory_and_one_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estate = make_estate(tmp_path, FILES)
+    opened: list[int] = []
+    real: Callable[..., object] = LogFile.open
+
+    def noted(file: LogFile, *args: object) -> object:
+        opened.append(file.file_from_offset)
+        return real(file, *args)
+
+    monkeypatch.setattr(LogFile, "open", noted)
+    begin = time.perf_counter()
+    plan = plan_store(estate, Sizing(max_partition_bytes=GIB))
+    seconds = time.perf_counter() - begin
+    assert len(plan.splits) == FILES
+    assert (plan.gaps, plan.skipped_files) == ([], 0)
+    assert opened == [(FILES - 1) * GIB]
+    sent = len(pickle.dumps(plan.splits[FILES // 2]))
+    assert sent < 600
+    with capsys.disabled():
+        sys.stdout.write(f"[{FILES} files in {seconds:.1f} s, {sent} bytes a split sent] ")
+
+
+@pytest.mark.parametrize(("parts", "bytes_a_file"), [(1, 1000), (8, 1000 + 7 * 350)])
+def test_a_plan_needs_little_memory(tmp_path: Path, parts: int, bytes_a_file: int) -> None:
+    """100,000 files: 100 MB at most in one part each, which is what an estate is read in; splits of a file share it."""
+    files = 5000
+    estate = make_estate(tmp_path, files)
+    tracemalloc.start()
+    try:
+        plan = plan_store(estate, Sizing(max_partition_bytes=GIB // parts))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plan.splits) == (files - 1) * parts + 1
+    assert peak < files * bytes_a_file

@@ -1,0 +1,74 @@
+"""What a stream over live stores gives, without Spark: offsets planned, splits read, batch by batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqcore._native.scan.scan import ViewScan
+from rmqcore.spark.splits.planning import Sizing
+from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.storage.locations import find_stores
+from rmqcore.spark.stream.cursor import StreamRules
+from rmqcore.spark.stream.follower import Offsets, StreamFollower
+from rmqcore.spark.stream.limits import Allowance
+from rmqcore.spark.stream.start import StreamStart
+
+Rows = list[tuple[str, int]]
+SMALL = Sizing(max_partition_bytes=1500, max_record_size=1024)
+
+
+class FollowedStores:
+    """A query: offset and rows outlive the planning process, which `restart` replaces."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        rules: StreamRules | None = None,
+        start: StreamStart | None = None,
+        sizing: Sizing = SMALL,
+    ) -> None:
+        self.path = str(path)
+        self.rules = rules
+        self.sizing = sizing
+        self.rows: Rows = []
+        self.batches: list[tuple[Offsets, Offsets, Rows]] = []
+        self.follower = self._follower(start)
+        self.at = self.follower.initial()
+
+    def _follower(self, start: StreamStart | None = None) -> StreamFollower:
+        return StreamFollower(lambda: find_stores(self.path), start, self.rules)
+
+    def restart(self) -> None:
+        """Only the offset is left; the last batch may be planned and read again, and must be the same."""
+        self.follower = self._follower()
+
+    def read(self, start: Offsets, end: Offsets) -> Rows:
+        """Rows between two offsets, by split."""
+        rows: Rows = []
+        for split in self.follower.splits(start, end, self.sizing):
+            scan = SplitScan(split, ViewScan(stop_offset=stop_offset(split)))
+            for views in scan.run():
+                rows += [(split.broker, view.phy_offset) for view in views]
+            assert split.end is None or scan.end_phy_offset >= split.end, (
+                split,
+                scan.end_phy_offset,
+            )
+        return rows
+
+    def batch(self, records: int | None = None, byte_count: int | None = None) -> Rows:
+        """Plan and read one batch."""
+        end = self.follower.latest(self.at, Allowance(records, byte_count))
+        rows = self.read(self.at, end)
+        self.batches.append((self.at, end, rows))
+        self.rows += rows
+        self.at = end
+        return rows
+
+    def drain(self, records: int | None = None, byte_count: int | None = None) -> Rows:
+        """Batches until one stands still."""
+        before = len(self.rows)
+        while True:
+            start = self.at
+            self.batch(records, byte_count)
+            if self.at == start:
+                return self.rows[before:]

@@ -1,0 +1,93 @@
+"""A filesystem in memory that notes every range it is asked for, in place of one of pyarrow's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Self
+
+from rmqcore.errors import RemoteStorageError
+from rmqcore.spark.storage.filesystem import RemoteEntry, RemoteFilesystem
+from rmqcore.spark.storage.remote_file import RemoteLogFile
+
+
+@dataclass
+class Disk:
+    """Files by path, and the ranges that were read: (path, first byte, byte behind the last)."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    failing: str = ""
+    """What the server says to every range; nothing while it works."""
+
+
+class Handle:
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._opened_size = len(disk.files[path])
+        self.closed = False
+
+    def size(self) -> int:
+        return self._opened_size
+
+    def read_at(self, count: int, pos: int) -> bytes:
+        assert not self.closed
+        assert pos < self._opened_size, "no range begins behind the end"
+        self._disk.ranges.append((self._path, pos, pos + count))
+        if self._disk.failing:
+            raise OSError(self._disk.failing)
+        if self._path not in self._disk.files:
+            raise OSError("AWS Error INTERNAL_FAILURE")
+        data = self._disk.files[self._path]
+        if pos >= len(data):
+            raise OSError("AWS Error 416")
+        return data[pos : pos + count]
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class DiskFilesystem(RemoteFilesystem):
+    """`RemoteFilesystem` over a `Disk`."""
+
+    disk: Disk = field(default_factory=Disk, compare=False)
+
+    def open(self, path: str) -> Any:
+        if path not in self.disk.files:
+            raise FileNotFoundError(2, "No such file or directory", self.uri(path))
+        return Handle(self.disk, path)
+
+    def entries(self, path: str) -> list[RemoteEntry]:
+        found: dict[str, RemoteEntry] = {}
+        for name, data in self.disk.files.items():
+            if name.startswith(f"{path}/"):
+                first, _, rest = name.removeprefix(f"{path}/").partition("/")
+                found[first] = RemoteEntry(first, bool(rest), 0 if rest else len(data))
+        if not found:
+            raise FileNotFoundError(2, "No such file or directory", self.uri(path))
+        return [found[name] for name in sorted(found)]
+
+    def size_of(self, path: str) -> int | None:
+        if self.disk.failing:
+            raise RemoteStorageError(self.disk.failing)
+        return len(self.disk.files[path]) if path in self.disk.files else None
+
+
+def remote_file(data: bytes, name: str = "0" * 20) -> tuple[Disk, RemoteLogFile]:
+    """One CommitLog file on a disk of its own."""
+    disk = Disk({f"/store/commitlog/{name}": data})
+    file = RemoteLogFile(
+        PurePosixPath(f"/store/commitlog/{name}"),
+        int(name),
+        len(data),
+        filesystem=DiskFilesystem("mem://host", (), disk),
+    )
+    return disk, file
