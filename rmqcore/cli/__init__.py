@@ -1,6 +1,6 @@
-"""The command line: ``rmqcore VERB STORE ...``, one file a verb.
+"""The command line: ``rmqcore VERB STORE ...``, one file a verb in `verbs` and `spark`, what they share in `common`.
 
-Importing this loads neither Typer nor rich; `main` does, and says what to install when they are missing.
+Importing this package loads neither Typer nor rich; `main` loads them, and says what to install when they are missing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import rmqcore
+from rmqcore.cli.common.version import print_version
 
 __all__ = ["main"]
 
@@ -37,8 +37,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from rmqcore.cli.app import run
 
     return run(words)
-
-
-def print_version() -> None:
-    """Print the version on stdout."""
-    sys.stdout.write(f"rmqcore {rmqcore.__version__}\n")

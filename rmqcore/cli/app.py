@@ -1,8 +1,7 @@
-"""The Typer application: its verbs, and exit codes for what Typer answers itself."""
+"""The Typer application: its verbs, and exit codes for the errors that Typer reports itself."""
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -10,20 +9,29 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rmqcore.cli import print_version
-from rmqcore.cli.cat import cat
-from rmqcore.cli.errors import FAILED, INTERRUPTED, OK, USAGE, explain, guarded, say, silence_stdout
-from rmqcore.cli.export import export
-from rmqcore.cli.fsck import fsck
-from rmqcore.cli.get import get
-from rmqcore.cli.info import info
-from rmqcore.cli.lookup import lookup
+from rmqcore.cli.common.commands import add_command
+from rmqcore.cli.common.errors import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    USAGE,
+    explain,
+    say,
+    silence_stdout,
+)
+from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
-from rmqcore.cli.query import query
-from rmqcore.cli.rebuild import rebuild
-from rmqcore.cli.recover import recover
-from rmqcore.cli.spark import spark_app
-from rmqcore.cli.tail import tail
+from rmqcore.cli.spark.app import spark_app
+from rmqcore.cli.verbs.cat import cat
+from rmqcore.cli.verbs.export import export
+from rmqcore.cli.verbs.fsck import fsck
+from rmqcore.cli.verbs.get import get
+from rmqcore.cli.verbs.info import info
+from rmqcore.cli.verbs.lookup import lookup
+from rmqcore.cli.verbs.query import query
+from rmqcore.cli.verbs.rebuild import rebuild
+from rmqcore.cli.verbs.recover import recover
+from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
@@ -35,10 +43,10 @@ ClickException: type[Exception] = UsageError.__bases__[0]
 
 
 class Verbs(TyperGroup):
-    """Verbs, and a hint for those who type what another tool calls it."""
+    """The group of the verbs, with a hint for names that other tools use."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed, or an error that says what to type."""
+        """Give the verb that was typed; raise with a hint when it is a command of another tool."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:
@@ -50,11 +58,6 @@ class Verbs(TyperGroup):
                     param_hint="VERB",
                 ) from error
             raise
-
-
-def _help(verb: Callable[..., int]) -> str:
-    """The docstring, with its example kept line by line."""
-    return (inspect.getdoc(verb) or "").replace("\nExample:", "\n\b\nExample:")
 
 
 app = typer.Typer(
@@ -69,7 +72,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _verb in VERBS:
-    app.command(help=_help(_verb))(guarded(_verb))
+    add_command(app, _verb)
 app.add_typer(spark_app)
 
 
@@ -97,7 +100,9 @@ def run(words: Sequence[str]) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()
-    except OSError as error:  # what was still buffered does not fit: the answer is not whole
+    except (
+        OSError
+    ) as error:  # the disk has no room for the rest of the buffer: the answer is not whole
         silence_stdout()
         return explain(error) if code == OK else code
     return code

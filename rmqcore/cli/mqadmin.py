@@ -1,4 +1,4 @@
-"""Names that people know from mqadmin and Kafka's tools, and the verb that does the same here."""
+"""Commands that people know from mqadmin and Kafka's tools, each with the verb that does the same here."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ _LOWER = {name.lower(): verb for name, verb in NAMES.items()}
 
 
 def verb_for(name: str) -> str | None:
-    """What to type instead of a command of mqadmin's, None when it is none."""
+    """Give what to type instead of such a command; None when the name is unknown."""
     return _LOWER.get(name.lower())

@@ -1,0 +1,87 @@
+"""Output of the verbs that answer with a few messages: get, query and lookup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rmqcore.cli.common.arrow_output import ViewBatches, write_batches
+from rmqcore.cli.common.bodies import Bodies, BodyMode, refuse_text_in_columns
+from rmqcore.cli.common.errors import DAMAGED, OK
+from rmqcore.cli.common.message_card import message_card
+from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter, text_writer
+from rmqcore.cli.common.output import (
+    BINARY,
+    RowFormat,
+    open_output,
+    refuse_format_with_json,
+    row_format,
+    stdout_is_terminal,
+)
+from rmqcore.message import MessageView
+from rmqcore.offline.export.message_rows import FIELDS, json_encoder
+
+
+class Answer:
+    """Shows the messages of an answer; its options are checked before the store is read.
+
+    Raises
+    ------
+    typer.BadParameter
+        Options that do not go together.
+    """
+
+    def __init__(
+        self,
+        asked_format: RowFormat | None,
+        out: Path | None,
+        body: BodyMode | None,
+        *,
+        decompress: bool,
+        as_json: bool,
+    ) -> None:
+        refuse_format_with_json(asked_format, as_json)
+        self._as_json = as_json
+        self._kind = RowFormat.jsonl if as_json else row_format(asked_format, out)
+        refuse_text_in_columns(self._kind, body, decompress=decompress)
+        self._out = out
+        self._bodies = Bodies(body or BodyMode.text, decompress=decompress)
+
+    def show(self, views: Sequence[MessageView], **rest: object) -> int:
+        """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
+        with open_output(self._out) as sink:
+            if self._kind in BINARY:
+                columns = [name for name in FIELDS if self._bodies.shown or name != "body"]
+                write_batches(
+                    ViewBatches(views, columns), sink, self._kind, seekable=self._out is not None
+                )
+                return OK
+            writer: MessageWriter
+            if self._as_json:
+                writer = JsonObjectWriter(sink, json_encoder(self._bodies.text), lambda: rest)
+            else:
+                terminal = self._out is None and stdout_is_terminal()
+                writer = text_writer(self._kind, sink, self._bodies, terminal=terminal)
+            for view in views:
+                writer.write(view)
+            writer.close()
+        return DAMAGED if self._bodies.failures else OK
+
+    def show_one(self, view: MessageView) -> int:
+        """Print a message: with ``--json`` as an object, as a table with each value on a line."""
+        if self._as_json:
+            value = json.loads(json_encoder(self._bodies.text)(view))
+            indent = 2 if self._out is None and stdout_is_terminal() else None
+            with open_output(self._out) as sink:
+                sink.write(
+                    (json.dumps(value, ensure_ascii=False, indent=indent) + "\n").encode(
+                        "utf-8", "replace"
+                    )
+                )
+            return DAMAGED if self._bodies.failures else OK
+        if self._kind == RowFormat.table:
+            with open_output(self._out) as sink:
+                sink.write(message_card(view, self._bodies).encode("utf-8", "replace"))
+            return DAMAGED if self._bodies.failures else OK
+        return self.show([view])

@@ -1,0 +1,204 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common.bodies import BodyMode
+from rmqcore.cli.common.output import ReportFormat, RowFormat
+from rmqcore.cli.common.times import ACCEPTED, parse_time
+from rmqcore.offline.log.conditions import Conditions
+
+MAX_OFFSET = 2**63 - 1
+MAX_INT32 = 2**31 - 1
+
+
+class ParquetCompression(StrEnum):
+    """Values of ``--compression``."""
+
+    zstd = "zstd"
+    snappy = "snappy"
+    none = "none"
+
+
+def time_option(text: str) -> int:
+    """Parse a time of the command line into milliseconds since the epoch."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _number(text: str, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no number") from error
+    if not least <= number <= most:
+        raise typer.BadParameter(f"{number} is not in {least}..{most}")
+    return number
+
+
+def queue_id_option(text: str) -> int:
+    """Parse a queue id, 32 bits signed as on disk."""
+    return _number(text, -(2**31), MAX_INT32)
+
+
+def count_option(text: str) -> int:
+    """Parse the most messages that an answer may have, at least 1."""
+    return _number(text, 1, MAX_INT32)
+
+
+def offset_option(text: str) -> int:
+    """Parse a queue offset or CommitLog offset."""
+    return _number(text, 0, MAX_OFFSET)
+
+
+Store = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STORE",
+        help="The store's root: the directory that holds commitlog/.",
+        show_default=False,
+    ),
+]
+CommitLog = Annotated[
+    str | None,
+    typer.Option(
+        "--commitlog",
+        metavar="DIR[,DIR...]",
+        help="The CommitLog's directories (storePathCommitLog).",
+        show_default="STORE/commitlog",
+    ),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
+]
+Queues = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--queue",
+        metavar="ID",
+        parser=queue_id_option,
+        help="Only this queue id; several times.",
+    ),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Only this whole TAGS value; several times."),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="KEY", help="Only this word of KEYS, or UNIQ_KEY; several times."
+    ),
+]
+Since = Annotated[
+    int | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        parser=time_option,
+        help=f"Stored at this time or later. Times: {ACCEPTED}; local time zone.",
+    ),
+]
+Until = Annotated[
+    int | None,
+    typer.Option("--until", metavar="TIME", parser=time_option, help="Stored before this time."),
+]
+FromPhy = Annotated[
+    int | None,
+    typer.Option(
+        "--from-phy", metavar="OFFSET", parser=offset_option, help="From this CommitLog offset on."
+    ),
+]
+ToPhy = Annotated[
+    int | None,
+    typer.Option(
+        "--to-phy", metavar="OFFSET", parser=offset_option, help="Before this CommitLog offset."
+    ),
+]
+Body = Annotated[
+    BodyMode | None,
+    typer.Option(
+        "--body",
+        help="Show bodies as UTF-8 text, base64, SHA-256 or not at all.",
+        show_default="text",
+    ),
+]
+Decompress = Annotated[
+    bool,
+    typer.Option(
+        "--decompress", help="Show compressed bodies as they were before (else as stored)."
+    ),
+]
+VerifyCrc = Annotated[
+    bool, typer.Option("--verify-crc", help="Leave out messages whose body fails its CRC.")
+]
+Format = Annotated[
+    RowFormat | None,
+    typer.Option("--format", help="Output format.", show_default="table on a terminal, else jsonl"),
+]
+ShortFormat = Annotated[
+    ReportFormat | None,
+    typer.Option("--format", help="Output format.", show_default="table on a terminal, else jsonl"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="Write into this file; its suffix may choose the format.",
+        dir_okay=False,
+    ),
+]
+Compression = Annotated[
+    ParquetCompression, typer.Option("--compression", help="Compression of Parquet files.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the part files of an earlier export.")
+]
+BrokerConf = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The broker.conf; file sizes are found from the files.",
+        dir_okay=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar on stderr.")]
+
+
+def conditions(
+    topics: Sequence[str] | None,
+    queues: Sequence[int] | None,
+    tags: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    since: int | None,
+    until: int | None,
+    from_phy: int | None = None,
+    to_phy: int | None = None,
+) -> Conditions:
+    """Give the conditions that the options of a verb state; an option that was not given accepts every message.
+
+    Raises
+    ------
+    typer.BadParameter
+        A range that ends before it begins.
+    """
+    if since is not None and until is not None and until < since:
+        raise typer.BadParameter("this is before --since", param_hint="--until")
+    if from_phy is not None and to_phy is not None and to_phy < from_phy:
+        raise typer.BadParameter("this is before --from-phy", param_hint="--to-phy")
+    return Conditions.of(
+        topics or None, queues or None, tags or None, keys or None, since, until, from_phy, to_phy
+    )

@@ -1,0 +1,111 @@
+"""Exit codes, and errors printed as one or two lines on stderr instead of a traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import ParamSpec
+
+from rmqcore.errors import StoreError
+from rmqcore.offline.log.damage import DamageRange
+
+OK = 0
+FAILED = 1
+DAMAGED = 2
+USAGE = 64
+INTERRUPTED = 130
+"""Ctrl-C: 128 + SIGINT, as a shell reports for any command that this signal ends."""
+
+_EXTRAS = {
+    "pyarrow": "arrow",
+    "lz4": "compress",
+    "zstandard": "compress",
+    "pyspark": "spark",
+    "pandas": "spark",
+}
+
+Arguments = ParamSpec("Arguments")
+
+
+def say(message: str, hint: str = "") -> None:
+    """Print an error, and what to do about it, on stderr."""
+    _print(f"Error: {message}")
+    if hint:
+        _print(f"Hint: {hint}")
+
+
+def note(message: str) -> None:
+    """Print a line beside the output, on stderr."""
+    _print(message)
+
+
+def report_damage(damage: Iterable[DamageRange]) -> None:
+    """Print damaged ranges on stderr, each on a line."""
+    for found in damage:
+        size = found.end_phy_offset - found.start_phy_offset
+        _print(
+            f"damaged: {found.start_phy_offset}..{found.end_phy_offset} ({size} bytes) {found.kind} in {found.path}: "
+            f"{found.field} is {found.found}, expected {found.expected}"
+        )
+
+
+def _print(text: str) -> None:
+    printable = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+    try:
+        sys.stderr.write(f"{printable}\n")
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError, AttributeError):  # stderr is closed, or its reader is
+        return
+
+
+def explain(error: BaseException) -> int:
+    """Print what an error means and answer its exit code."""
+    if isinstance(error, StoreError):
+        say(str(error), error.hint)
+        return error.exit_code
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        say(
+            f"this needs {error.name}, which is not installed",
+            f"pip install 'rmqcore[{_EXTRAS[error.name]}]'",
+        )
+        return FAILED
+    if isinstance(error, OSError):
+        where = (
+            f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        )
+        say(f"{where}{error.strerror or error}")
+        return FAILED
+    if isinstance(error, MemoryError):
+        say("not enough memory")
+        return FAILED
+    say(str(error))
+    return FAILED
+
+
+def guarded(verb: Callable[Arguments, int]) -> Callable[Arguments, int]:
+    """Make a verb answer an exit code for every error that is not a programming mistake."""
+
+    @functools.wraps(verb)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
+        try:
+            return verb(*args, **kwargs)
+        except BrokenPipeError:
+            silence_stdout()
+            return OK  # the reader closed the pipe, as `| head` does
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except (StoreError, OSError, ValueError, ModuleNotFoundError, MemoryError) as error:
+            return explain(error)
+
+    return run
+
+
+def silence_stdout() -> None:
+    """Point stdout to the null device, because the pipe is closed and the interpreter will flush once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -1,0 +1,143 @@
+"""Writers of messages in text formats, a chunk of lines at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol
+
+from rmqcore.cli.common.bodies import Bodies
+from rmqcore.cli.common.message_table import MessageTable
+from rmqcore.cli.common.output import RowFormat
+from rmqcore.message import MessageView
+from rmqcore.offline.export.message_rows import FIELDS, csv_encoder, json_encoder
+from rmqcore.offline.log.walk import Blank
+
+CHUNK_LINES = 512
+
+
+class MessageWriter(Protocol):
+    """Takes messages singly and writes them in its format."""
+
+    def write(self, item: MessageView | Blank) -> None:
+        """Add a message or BLANK."""
+
+    def flush(self) -> None:
+        """Write the messages that wait."""
+
+    def close(self) -> None:
+        """Write all that waits, and the end of the format, such as a closing bracket."""
+
+
+class LineWriter:
+    """Writes JSON Lines."""
+
+    def __init__(self, out: BinaryIO, encode: Callable[[MessageView], str]) -> None:
+        self._out = out
+        self._encode = encode
+        self._lines: list[str] = []
+
+    def write(self, item: MessageView | Blank) -> None:
+        """Add a line."""
+        lines = self._lines
+        lines.append(self._encode(item) if isinstance(item, MessageView) else blank_line(item))
+        if len(lines) >= CHUNK_LINES:
+            self._out.write("".join(lines).encode("utf-8", "replace"))
+            lines.clear()
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
+        self._out.write("".join(self._lines).encode("utf-8", "replace"))
+        self._lines.clear()
+        self._out.flush()
+
+    close = flush
+
+
+def blank_line(blank: Blank) -> str:
+    """Give a BLANK record as a line of JSON."""
+    return (
+        json.dumps({"kind": "BLANK", "phy_offset": blank.phy_offset, "msg_size": blank.msg_size})
+        + "\n"
+    )
+
+
+class JsonObjectWriter:
+    """Writes a JSON object: ``{"messages": [...], ...}``; `rest` gives the other values at the end."""
+
+    def __init__(
+        self,
+        out: BinaryIO,
+        encode: Callable[[MessageView], str],
+        rest: Callable[[], dict[str, object]],
+    ) -> None:
+        self._out = out
+        self._encode = encode
+        self._rest = rest
+        self._before = '{"messages": ['
+
+    def write(self, item: MessageView | Blank) -> None:
+        """Add an element."""
+        line = self._encode(item) if isinstance(item, MessageView) else blank_line(item)
+        self._out.write(f"{self._before}{line.rstrip()}".encode("utf-8", "replace"))
+        self._before = ",\n"
+
+    def flush(self) -> None:
+        """Do nothing: half an object is of no use to a reader."""
+
+    def close(self) -> None:
+        """Close the list and add the rest."""
+        opening = self._before if self._before.startswith("{") else ""
+        rest = "".join(
+            f", {json.dumps(name)}: {json.dumps(value, ensure_ascii=False, default=str)}"
+            for name, value in self._rest().items()
+        )
+        self._out.write(f"{opening}]{rest}}}\n".encode("utf-8", "replace"))
+        self._out.flush()
+
+
+class CsvWriter:
+    """Writes CSV with a header line."""
+
+    def __init__(self, out: BinaryIO, encode: Callable[[MessageView], list[Any]]) -> None:
+        self._out = out
+        self._encode = encode
+        self._text = io.StringIO()
+        self._rows = csv.writer(self._text, lineterminator="\n")
+        self._rows.writerow(FIELDS)
+        self._waiting = 0
+
+    def write(self, item: MessageView | Blank) -> None:
+        """Add a row."""
+        if isinstance(item, Blank):
+            return
+        self._rows.writerow(self._encode(item))
+        self._waiting += 1
+        if self._waiting >= CHUNK_LINES:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._out.write(self._text.getvalue().encode("utf-8", "replace"))
+        self._text.seek(0)
+        self._text.truncate()
+        self._waiting = 0
+
+    def flush(self) -> None:
+        """Write the rows that wait."""
+        self._drain()
+        self._out.flush()
+
+    close = flush
+
+
+def text_writer(
+    kind: RowFormat, out: BinaryIO, bodies: Bodies, *, terminal: bool = False
+) -> MessageWriter:
+    """Make the writer of a text format; with `terminal` rows of a table are cut at its width."""
+    if kind == RowFormat.csv:
+        return CsvWriter(out, csv_encoder(bodies.text))
+    if kind == RowFormat.table:
+        return MessageTable(out, bodies, terminal=terminal)
+    return LineWriter(out, json_encoder(bodies.text))

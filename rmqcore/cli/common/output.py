@@ -1,0 +1,146 @@
+"""Where output goes and in which format: to stdout or into a file, for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+import typer
+from rich.console import Console
+
+
+class RowFormat(StrEnum):
+    """Formats of messages."""
+
+    table = "table"
+    jsonl = "jsonl"
+    csv = "csv"
+    arrow = "arrow"
+    parquet = "parquet"
+
+
+class ReportFormat(StrEnum):
+    """Formats of a report."""
+
+    table = "table"
+    jsonl = "jsonl"
+
+
+BINARY = (RowFormat.arrow, RowFormat.parquet)
+_SUFFIXES = {f".{name}": RowFormat(name) for name in ("jsonl", "csv", "arrow", "parquet")}
+
+
+def stdout_is_terminal() -> bool:
+    """Whether stdout is a terminal, so that a person reads it."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def wants_json(asked: bool) -> bool:
+    """Whether a report is printed as JSON: ``--json`` was given, or no person reads stdout."""
+    return asked or not stdout_is_terminal()
+
+
+def refuse_format_with_json(asked: RowFormat | ReportFormat | None, as_json: bool) -> None:
+    """Raise ``typer.BadParameter`` when both ``--format`` and ``--json`` were given."""
+    if as_json and asked is not None:
+        raise typer.BadParameter(
+            "--json is a format of its own: leave out --format", param_hint="--json"
+        )
+
+
+def row_format(asked: RowFormat | None, out: Path | None) -> RowFormat:
+    """Choose the format: the one asked for, else by the file's suffix, else a table on a terminal and JSON Lines elsewhere.
+
+    Raises
+    ------
+    typer.BadParameter
+        A binary format would go to a terminal.
+    """
+    chosen = asked
+    if chosen is None and out is not None:
+        chosen = _SUFFIXES.get(out.suffix.lower(), RowFormat.jsonl)
+    if chosen is None:
+        chosen = RowFormat.table if stdout_is_terminal() else RowFormat.jsonl
+    if chosen in BINARY and out is None and stdout_is_terminal():
+        raise typer.BadParameter(
+            f"{chosen} is binary, not for a terminal: add -o FILE or a pipe", param_hint="--format"
+        )
+    return chosen
+
+
+def report_format(asked: ReportFormat | None, as_json: bool) -> ReportFormat | None:
+    """Choose the format of a report; None stands for the single object of ``--json``.
+
+    Raises
+    ------
+    typer.BadParameter
+        Both ``--format`` and ``--json`` were given.
+    """
+    refuse_format_with_json(asked, as_json)
+    if as_json:
+        return None
+    return asked or (ReportFormat.table if stdout_is_terminal() else ReportFormat.jsonl)
+
+
+@contextmanager
+def open_output(out: Path | None) -> Iterator[BinaryIO]:
+    """Give a binary file: stdout, or a file that takes its name only when all is written."""
+    if out is None:
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if out.exists() and not out.is_file():  # a named pipe or /dev/null is written as it is
+        with out.open("wb") as special:
+            yield special
+        return
+    working = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        with working.open("wb") as file:
+            yield file
+        working.replace(out)
+    finally:
+        working.unlink(missing_ok=True)
+
+
+def print_json(value: object, *, one_line: bool = False) -> None:
+    """Print one JSON object: indented on a terminal, on one line in a pipe."""
+    indent = 2 if stdout_is_terminal() and not one_line else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str) + "\n"
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        data = (json.dumps(value, indent=indent, default=str) + "\n").encode()
+    with open_output(None) as out:
+        out.write(data)
+
+
+def terminal_console() -> Console:
+    """Give the console for the tables of a report: 200 columns wide when stdout is no terminal."""
+    return Console(highlight=False, width=None if stdout_is_terminal() else 200)
+
+
+def printable(text: str) -> str:
+    """Write control characters, which a terminal would obey, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def human_bytes(count: int) -> str:
+    """Give a number of bytes in words for people: ``1.5 GiB``."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"

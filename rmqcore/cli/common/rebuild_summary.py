@@ -1,0 +1,33 @@
+"""What a rebuild has built, for people: printed by `rmqcore rebuild` and by the rebuilds of `rmqcore spark`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmqcore.cli.common.output import human_bytes
+
+if TYPE_CHECKING:
+    from rmqcore.rebuild.report import RebuildReport
+
+
+def print_summary(report: RebuildReport, *, applied: bool) -> None:
+    """Print what was built, as lines for people."""
+    rate = f", {human_bytes(int(report.record_bytes / report.seconds))}/s" if report.seconds else ""
+    lines = [
+        f"{report.records} records of {human_bytes(report.record_bytes)} in {report.seconds:.1f} s{rate}"
+    ]
+    if "consumequeue" in report.parts:
+        lines.append(
+            f"{report.queue_entries} entries of {report.queues} queues in {report.queue_files} files"
+        )
+    if "index" in report.parts:
+        lines.append(f"{report.index_entries} index entries in {report.index_files} files")
+    if report.filled_entries:
+        lines.append(f"{report.filled_entries} entries stand for records that are damaged")
+    if report.ignored_records:
+        lines.append(f"{report.ignored_records} records have no place in a queue")
+    lines.append("in place in the store" if applied else f"in {report.out}")
+    for line in lines:
+        typer.echo(line)

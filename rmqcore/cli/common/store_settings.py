@@ -1,0 +1,53 @@
+"""Where the files of a store lie and how large they are, for the verbs that open or build a store."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+from rmqcore.cli.common.errors import note
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import NotAStoreError
+from rmqcore.offline.log.log_files import check_log_directories, check_one_log
+from rmqcore.rebuild.found_config import found_config
+from rmqcore.unused_settings import UnusedSettingWarning
+
+
+def store_settings(
+    store: Path, config: Path | None, commitlog: str | None
+) -> tuple[StorePaths, MessageStoreConfig]:
+    """Give paths and configuration of a store, with the file sizes that its files have."""
+    base = _read(config) if config is not None else None
+    if commitlog is not None:
+        base = (base or MessageStoreConfig()).changed(
+            store_path_commit_log=commitlog, read_only_commit_log_store_paths=None
+        )
+    if base is None:
+        paths = StorePaths(store)
+    else:
+        paths = StorePaths.configured(
+            store, base.store_path_commit_log, base.read_only_commit_log_store_paths
+        )
+    names = os.listdir(store)  # raises where there is no such directory
+    check_log_directories(paths)
+    if commitlog is None:
+        check_one_log(paths)
+    if not {"commitlog", "consumequeue"} & set(names) and not paths.commitlog.is_dir():
+        raise NotAStoreError(f"{store} holds no commitlog/ or consumequeue/")
+    return paths, found_config(paths, base)
+
+
+def _read(config: Path) -> MessageStoreConfig:
+    """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
+
+    A verb runs no store: what a running one would not do is no news, and the store is where the user says.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        settings = MessageStoreConfig.from_broker_conf(config)
+    for one in caught:
+        if not issubclass(one.category, UnusedSettingWarning):
+            note(f"Warning: {one.message}")
+    return settings.changed(store_path_root_dir=None)

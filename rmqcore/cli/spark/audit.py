@@ -1,0 +1,54 @@
+"""``rmqcore spark audit``: every record of whole stores checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmqcore.cli.common.errors import note, report_damage
+from rmqcore.cli.common.output import human_bytes, print_json
+from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+
+if TYPE_CHECKING:
+    from rmqcore.spark.jobs.audit import AuditReport
+
+
+@spark_verb
+def audit(run: RunOptions, stores: Stores) -> int:
+    """Check lengths, place and CRC of every record, and the chain from each to the next.
+
+    Exit code 2: something is damaged; stderr says where.
+
+    Example:
+      rmqcore spark audit /data/store
+      rmqcore spark audit --master local[4] --option maxPartitionBytes=64m "/data/*/store"
+    """
+    options = run.source_options(stores, table="corrupt")
+    with run.session("audit") as spark:
+        from rmqcore.spark import run_audit
+
+        report = run_audit(spark, stores, **options)
+    if run.prints_json:
+        print_json(report.as_dict())
+    else:
+        _print_summary(report)
+    report_damage(found for _, found in report.damage)
+    return report.exit_code
+
+
+def _print_summary(report: AuditReport) -> None:
+    seconds = max(report.seconds, 1e-9)
+    typer.echo(
+        f"{report.records} records, {human_bytes(report.record_bytes)}, in {report.files} files of {len(report.stores)} stores"
+    )
+    typer.echo(
+        f"{report.splits} tasks in {report.seconds:.1f} s: {report.records / seconds / 1e6:.2f} million records/s, "
+        f"{human_bytes(int(report.record_bytes / seconds))}/s"
+    )
+    if report.rewalked_files:
+        note(f"{report.rewalked_files} files were read again as a whole: their parts did not fit")
+    if report.damage:
+        note(f"damaged ranges: {len(report.damage)}, {human_bytes(report.damaged_bytes)}")
+    else:
+        typer.echo("no damage")

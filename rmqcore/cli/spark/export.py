@@ -1,0 +1,61 @@
+"""``rmqcore spark export-parquet``: whole stores to Parquet, written by Spark's workers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note, report_damage
+from rmqcore.cli.common.output import human_bytes, print_json
+from rmqcore.cli.spark.run_options import Out, RunOptions, Stores, spark_verb
+
+
+@spark_verb
+def export_parquet(
+    run: RunOptions,
+    stores: Stores,
+    out: Out,
+    topics: arguments.Topics = None,
+    no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
+    compression: arguments.Compression = arguments.ParquetCompression.zstd,
+    overwrite: arguments.Overwrite = False,
+) -> int:
+    """Write messages into DIR/topic=NAME/day=YYYY-MM-DD/part-00000.parquet.
+
+    No file appears under these names before all are written, then DIR/_SUCCESS. After an interruption the
+    same command goes on with the splits that it had finished. Exit code 2: something is damaged; stderr says where.
+
+    Example:
+      rmqcore spark export-parquet /data/store -o /data/parquet
+    """
+    options = run.source_options(stores, topics=topics)
+    with run.session("export") as spark:
+        from rmqcore.spark import export_parquet as export
+
+        report = export(
+            spark,
+            stores,
+            out,
+            overwrite=overwrite,
+            compression=compression.value,
+            body="none" if no_bodies else None,
+            **options,
+        )
+    if run.prints_json:
+        print_json(report.as_dict())
+    else:
+        seconds = max(report.seconds, 1e-9)
+        typer.echo(
+            f"{report.rows} messages in {report.files} files, {human_bytes(report.file_bytes)}, "
+            f"in {report.partitions} partitions below {report.out}"
+        )
+        kept = f", {report.kept_splits} of them before" if report.kept_splits else ""
+        typer.echo(
+            f"{report.splits} tasks{kept} in {report.seconds:.1f} s: {report.rows / seconds / 1e6:.2f} million messages/s"
+        )
+        if report.damage:
+            note(f"damaged ranges: {len(report.damage)}")
+    report_damage(found for _, found in report.damage)
+    return report.exit_code

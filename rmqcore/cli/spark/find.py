@@ -1,0 +1,67 @@
+"""``rmqcore spark find``: messages by key or id, over many stores at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.bodies import BodyMode
+from rmqcore.cli.common.errors import OK
+from rmqcore.cli.spark.rows import plain_rows, show_rows
+from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+
+SHOWN = ("broker", "store_timestamp", "topic", "queue_id", "queue_offset", "tags", "keys", "body")
+
+
+@spark_verb
+def find(
+    run: RunOptions,
+    stores: Stores,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="KEY", help="A word of KEYS, or a UNIQ_KEY; several times."),
+    ] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="ID", help="A message id, of either kind; several times."),
+    ] = None,
+    topics: arguments.Topics = None,
+    use_index: Annotated[
+        bool,
+        typer.Option("--use-index", help="Ask the IndexFiles instead of reading the stores."),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", parser=arguments.count_option, help="At most N messages."
+        ),
+    ] = None,
+    body: Annotated[
+        BodyMode, typer.Option("--body", help="Bodies as text, base64, SHA-256 or not at all.")
+    ] = BodyMode.text,
+) -> int:
+    """Show the messages with one of the keys or ids, from all the stores in which they are.
+
+    An offset message id is looked up at its place; for other ids, and keys, the stores are read.
+
+    Example:
+      rmqcore spark find /data/store --id 7F00000100002A9F0000000000012F3C
+      rmqcore spark find "/data/*/store" --key order-4711 --topic Orders
+    """
+    if not keys and not ids:
+        raise typer.BadParameter("give at least one --key or --id", param_hint="--key")
+    options = run.source_options(stores)
+    with run.session("find") as spark:
+        from rmqcore.spark import find as find_messages
+
+        frame = find_messages(
+            spark, stores, keys=keys, ids=ids, topic=topics or None, useIndex=use_index, **options
+        )
+        if limit is not None:
+            frame = frame.limit(limit)
+        rows = plain_rows(frame, body)
+    rows.sort(key=lambda row: (str(row.get("broker")), row.get("phy_offset") or 0))
+    show_rows("messages", rows, [name for name in SHOWN if not rows or name in rows[0]], as_json=run.prints_json)  # fmt: skip
+    return OK

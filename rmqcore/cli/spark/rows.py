@@ -1,0 +1,99 @@
+"""Rows of a Spark job on stdout: a table on a terminal, JSON everywhere else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from rmqcore.cli.common.bodies import BodyMode
+from rmqcore.cli.common.output import print_json, printable, terminal_console
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def plain_rows(frame: DataFrame, body: BodyMode = BodyMode.text) -> list[dict[str, Any]]:
+    """Run a query and give its rows as JSON values: times in ISO 8601 and UTC, bytes as `body` says.
+
+    A time that Python's calendar lacks, before the year 1 or after 9999, is given in milliseconds since 1970.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+    times = {
+        field.name for field in frame.schema.fields if field.dataType.typeName() == "timestamp"
+    }
+    # As numbers: PySpark fails on a time that Python's calendar lacks, and gives other times in this process' zone.
+    plain = frame.select(
+        *(F.unix_micros(name).alias(name) if name in times else name for name in frame.columns)
+    )
+    return [plain_row(row.asDict(), body, times) for row in plain.collect()]
+
+
+def plain_row(
+    row: dict[str, Any], body: BodyMode = BodyMode.text, times: Collection[str] = ()
+) -> dict[str, Any]:
+    """Give a row as JSON values; the columns of `times` are microseconds since 1970."""
+    return {
+        name: _time(value) if name in times else _plain(value, body) for name, value in row.items()
+    }
+
+
+def _time(microseconds: int | None) -> str | int | None:
+    if microseconds is None:
+        return None
+    try:
+        return (EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return microseconds // 1000
+
+
+def _plain(value: Any, body: BodyMode) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return _body(bytes(value), body)
+    if isinstance(value, list):
+        return [_plain(item.asDict() if hasattr(item, "asDict") else item, body) for item in value]
+    return value
+
+
+def _body(data: bytes, mode: BodyMode) -> str | None:
+    if mode == BodyMode.none:
+        return None
+    if mode == BodyMode.base64:
+        return base64.b64encode(data).decode("ascii")
+    if mode == BodyMode.sha256:
+        return hashlib.sha256(data).hexdigest()
+    return data.decode("utf-8", "replace")
+
+
+def show_rows(
+    name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool
+) -> None:
+    """Print rows: all their values in one JSON object, under `name`, or some `columns` as a table."""
+    if as_json:
+        print_json({name: rows})
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        numbers = bool(rows) and isinstance(rows[0].get(column), int | float)
+        table.add_column(
+            column, justify="right" if numbers else "left", no_wrap=True, overflow="ellipsis"
+        )
+    for row in rows:
+        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
+    terminal_console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return printable(str(value))

@@ -1,0 +1,154 @@
+"""``rmqcore fsck``: every record, queue entry and index entry checked against the others."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.output import (
+    ReportFormat,
+    human_bytes,
+    print_json,
+    printable,
+    report_format,
+    terminal_console,
+)
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.offline.fsck import FsckReport
+from rmqcore.offline.fsck import fsck as check_store
+from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding
+
+SHOWN_A_KIND = 10
+"""How many findings of a kind a terminal shows; the JSON has more."""
+
+_STYLES = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
+
+
+def fsck(
+    store: arguments.Store,
+    max_findings: Annotated[
+        int,
+        typer.Option(
+            "--max-findings",
+            metavar="N",
+            parser=arguments.count_option,
+            help="Keep N findings of each kind; all are counted.",
+        ),
+    ] = 1000,
+    commitlog: arguments.CommitLog = None,
+    asked_format: arguments.ShortFormat = None,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Check every record, queue entry and index entry against each other; nothing is written.
+
+    Exit code 0: sound, also when the store is in use or a broker start would finish what an unclean
+    exit left. 2: damaged. Piped, each finding is a line of JSON, and the last line is the summary.
+
+    Example:
+      rmqcore fsck /data/store
+      rmqcore fsck /data/store --json > report.json
+    """
+    kind = report_format(asked_format, json)
+    with progress_bar("fsck", no_progress=no_progress) as progress:
+        report = check_store(
+            store, commitlog=commitlog, progress=progress, max_findings=max_findings
+        )
+    if kind is None:
+        print_json(report.as_dict())
+    elif kind == ReportFormat.jsonl:
+        _print_lines(report)
+    else:
+        _print_tables(report)
+    return report.exit_code
+
+
+def _print_lines(report: FsckReport) -> None:
+    summary = report.as_dict()
+    for finding in summary.pop("findings"):
+        print_json(finding, one_line=True)
+    print_json({"kind": "summary", **summary}, one_line=True)
+
+
+def _print_tables(report: FsckReport) -> None:
+    console = terminal_console()
+    console.print(_summary(report))
+    groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        groups[finding.severity, finding.kind].append(finding)
+    for severity in (ERROR, WARNING, INFO):
+        for kind, counts in report.totals.items():
+            if counts.get(severity):
+                _print_group(console, severity, kind, counts[severity], groups[severity, kind])
+    _print_loss(console, report)
+    console.print(_verdict(report))
+
+
+def _summary(report: FsckReport) -> Table:
+    counts = report.counts
+    rate = (
+        f" ({human_bytes(round(counts['record_bytes'] / report.seconds))}/s)"
+        if report.seconds
+        else ""
+    )
+    rows = {
+        "store": printable(report.path),
+        "records": f"{counts['records']:,} of {human_bytes(counts['record_bytes'])}",
+        "queue entries": f"{counts['cq_entries']:,}",
+        "index entries": f"{counts['index_entries']:,}",
+        "damaged ranges": f"{counts['damaged_ranges']:,} of {human_bytes(counts['damaged_bytes'])}",
+        "time": f"{report.seconds:.2f} s{rate}",
+    }
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, escape(value))
+    return table
+
+
+def _print_group(
+    console: Console, severity: str, kind: str, count: int, kept: list[Finding]
+) -> None:
+    style = _STYLES[severity]
+    console.print(f"\n[{style}]{severity}[/] [bold]{kind}[/] ({count}): {escape(KINDS[kind])}")
+    for finding in kept[:SHOWN_A_KIND]:
+        where = (
+            finding.path if finding.phy_offset is None else f"{finding.path}@{finding.phy_offset}"
+        )
+        console.print(f"  {escape(printable(f'{where}: {finding.message}'))}", soft_wrap=True)
+    if count > SHOWN_A_KIND:
+        console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
+
+
+def _print_loss(console: Console, report: FsckReport) -> None:
+    unreachable = report.would_be_lost["unreachable"]
+    cut = report.would_be_lost["broker_start"]
+    if unreachable["records"]:
+        size = human_bytes(unreachable["bytes"])
+        console.print(f"\nNo consumer can fetch {unreachable['records']:,} records of {size}.")
+    if cut["cut_bytes"]:
+        size = human_bytes(cut["cut_bytes"])
+        console.print(
+            f"\nA broker start would cut the log at {cut['cut_phy_offset']} and drop the {size} behind it, "
+            f"with {cut['cut_records']:,} sound records."
+        )
+
+
+def _verdict(report: FsckReport) -> str:
+    counts: Counter[str] = Counter()
+    for of_kind in report.totals.values():
+        counts.update(of_kind)
+    found = ", ".join(
+        f"{counts[severity]:,} {severity}"
+        for severity in (ERROR, WARNING, INFO)
+        if counts[severity]
+    )
+    word = "[bold red]damaged[/]" if report.exit_code else "[bold green]sound[/]"
+    return f"\n{word}: {found or 'nothing found'}"

@@ -1,0 +1,74 @@
+"""``rmqcore get``: messages of a queue by their offset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.answers import Answer
+from rmqcore.cli.common.errors import note
+from rmqcore.offline.reader import StoreReader
+
+
+def get(
+    store: arguments.Store,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    queue: Annotated[
+        int,
+        typer.Option(
+            "--queue", metavar="ID", parser=arguments.queue_id_option, help="The queue id."
+        ),
+    ],
+    offset: Annotated[
+        int,
+        typer.Option(
+            "--offset",
+            metavar="N",
+            parser=arguments.offset_option,
+            help="Queue offset to begin at.",
+        ),
+    ],
+    max_messages: Annotated[
+        int,
+        typer.Option(
+            "--max", metavar="N", parser=arguments.count_option, help="At most N messages."
+        ),
+    ] = 32,
+    tags: Annotated[
+        str | None,
+        typer.Option(
+            "--tags",
+            metavar="EXPR",
+            help="Only these tags: 'TagA || TagB', as a consumer subscribes.",
+        ),
+    ] = None,
+    body: arguments.Body = None,
+    decompress: arguments.Decompress = False,
+    commitlog: arguments.CommitLog = None,
+    asked_format: arguments.Format = None,
+    out: arguments.Out = None,
+    json: arguments.Json = False,
+) -> int:
+    """Print messages of a queue from an offset on, as a broker would answer a consumer.
+
+    The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the next offset go to stderr, or into the object of --json.
+
+    Example:
+      rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
+    """
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    found = StoreReader(store, commitlog=commitlog).get(
+        topic, queue, offset, max_messages, tags=tags
+    )
+    status = {
+        "status": found.status.name,
+        "next_begin_offset": found.next_begin_offset,
+        "min_offset": found.min_offset,
+        "max_offset": found.max_offset,
+    }
+    code = answer.show(found.messages, **status)
+    if not json:
+        note(", ".join(f"{name} {value}" for name, value in status.items()))
+    return code

@@ -1,0 +1,67 @@
+"""``rmqcore lookup``: one message by its id or CommitLog offset."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.answers import Answer
+from rmqcore.cli.common.errors import FAILED, say
+from rmqcore.offline.reader import StoreReader
+
+MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
+
+
+def lookup(
+    store: arguments.Store,
+    id_or_offset: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID_OR_OFFSET",
+            help="Offset message id (32 or 56 hex digits) or CommitLog offset.",
+        ),
+    ],
+    body: arguments.Body = None,
+    decompress: arguments.Decompress = False,
+    commitlog: arguments.CommitLog = None,
+    asked_format: arguments.Format = None,
+    out: arguments.Out = None,
+    json: arguments.Json = False,
+) -> int:
+    """Print the one message with this offset message id, or whose record starts at this CommitLog offset.
+
+    The exit code is 1 when there is no such message.
+
+    Example:
+      rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
+      rmqcore lookup /data/store 77628
+    """
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    by_id = MESSAGE_ID.fullmatch(id_or_offset)
+    reader = StoreReader(store, commitlog=commitlog)
+    view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
+    if view is not None:
+        return answer.show_one(view)
+    if by_id:
+        say(
+            f"no message with the offset message id {id_or_offset}",
+            f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
+        )
+    else:
+        say(
+            f"no record starts at CommitLog offset {id_or_offset}",
+            f"rmqcore cat {store} --from-phy {id_or_offset} --limit 1 shows the next one",
+        )
+    return FAILED
+
+
+def _offset(text: str) -> int:
+    if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) > arguments.MAX_OFFSET:
+        raise typer.BadParameter(
+            f"{text!r} is neither a message id (32 or 56 hex digits) nor a CommitLog offset",
+            param_hint="ID_OR_OFFSET",
+        )
+    return int(text)

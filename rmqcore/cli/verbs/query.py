@@ -1,0 +1,67 @@
+"""``rmqcore query``: messages by key, from the index."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.answers import Answer
+from rmqcore.cli.common.errors import note
+from rmqcore.offline.reader import StoreReader
+
+
+class IndexType(StrEnum):
+    """Values of ``--index-type``: what the index holds beside keys."""
+
+    tag = "T"
+
+
+def query(
+    store: arguments.Store,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key", metavar="KEY", help="A word of KEYS, or the client's message id (UNIQ_KEY)."
+        ),
+    ],
+    since: arguments.Since = None,
+    until: arguments.Until = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", metavar="N", parser=arguments.count_option, help="At most N messages."
+        ),
+    ] = 32,
+    index_type: Annotated[
+        IndexType | None,
+        typer.Option("--index-type", help="T: --key is a tag (indexed since 5.4.0)."),
+    ] = None,
+    body: arguments.Body = None,
+    decompress: arguments.Decompress = False,
+    commitlog: arguments.CommitLog = None,
+    asked_format: arguments.Format = None,
+    out: arguments.Out = None,
+    json: arguments.Json = False,
+) -> int:
+    """Print the newest messages with a key, as the index finds them.
+
+    When the index is missing or damaged, `rmqcore cat STORE --key KEY` finds the same by reading everything.
+
+    Example:
+      rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
+    """
+    arguments.conditions(None, None, None, None, since, until)
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    end_ms = None if until is None else max(0, until - 1)  # the index includes its end
+    kind = None if index_type is None else index_type.value
+    found = StoreReader(store, commitlog=commitlog).query(
+        topic, key, limit, since or 0, end_ms, index_type=kind
+    )
+    code = answer.show(found)
+    if not found and not json:
+        note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
+    return code
