@@ -1,4 +1,4 @@
-"""The preloaded shim (tests/faults/shim.c): compiled once, driven by ctypes inside a child process that a fault may kill."""
+"""The preloaded shim (shim/calls.c, shim/record.c): compiled once, driven by ctypes inside a child that a fault may kill."""
 
 from __future__ import annotations
 
@@ -15,38 +15,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-SOURCE = TESTS / "faults" / "shim.c"
+SOURCES = Path(__file__).parent / "shim"
 CALLS = (
-    "msync",
-    "fsync",
-    "pwrite",
-    "fallocate",
-    "ftruncate",
-    "mmap",
-    "madvise",
-    "open",
-    "rename",
-    "unlink",
-    "mkdir",
-)
+    "msync", "fsync", "pwrite", "write", "fallocate", "ftruncate", "mmap", "madvise", "open", "rename", "unlink", "mkdir",
+    "rmdir", "lock", "pread", "read", "stat", "opendir",
+)  # fmt: skip
+"""Kinds of calls that can be made to fail; "any" counts all of them."""
 EVER = 1 << 40
+
+
+def why_not() -> str | None:
+    """Why the shim cannot run here; None when it can."""
+    if sys.platform != "linux":
+        return "only Linux's ld.so preloads it"
+    if shutil.which("cc") is None:
+        return "there is no C compiler named cc"
+    return None
 
 
 @functools.cache
 def shim_path() -> Path:
-    """Compile the shim; the same source is compiled once for all test runs of a user."""
+    """Compile the shim; the same source is compiled once for all runs of a user.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        The compiler refuses it.
+    FileNotFoundError
+        There is no compiler.
+    """
     compiler = shutil.which("cc")
-    assert compiler, "the fault tests need a C compiler named cc"
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    if compiler is None:
+        raise FileNotFoundError(errno.ENOENT, "no C compiler of this name", "cc")
+    files = sorted(SOURCES.glob("*.[ch]"))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"rmqcore-shim-{os.getuid()}-{digest}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
             working = Path(folder) / "shim.so"
             flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
-            subprocess.run(
-                [compiler, *flags, SOURCE, "-o", working, "-ldl", "-lpthread"], check=True
-            )
+            sources = [file for file in files if file.suffix == ".c"]
+            command: list[str | Path] = [
+                compiler,
+                *flags,
+                *sources,
+                "-o",
+                working,
+                "-ldl",
+                "-lpthread",
+            ]
+            subprocess.run(command, check=True)
             fresh = path.with_name(f"{path.name}.{os.getpid()}")
             shutil.copyfile(working, fresh)
             fresh.replace(path)
@@ -54,12 +72,15 @@ def shim_path() -> Path:
 
 
 def run_child(
-    call: str, *, preload: bool = True, timeout: float = 300
+    call: str, *, preload: bool = True, timeout: float = 300, package: str = "rmqcore.testing"
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``module.function(...)`` of the tests folder in a process of its own, by default under the shim."""
+    """Run ``module.function(...)`` of a package in a process of its own, by default under the shim."""
     module = call.partition(".")[0]
-    program = f"import sys; sys.path.insert(0, {str(TESTS)!r}); import {module}; {call}"
-    env = dict(os.environ, PYTHONFAULTHANDLER="1")
+    program = f"from {package} import {module}; {call}"
+    paths = os.pathsep.join(
+        path for path in sys.path if path
+    )  # the child finds what this process finds
+    env = dict(os.environ, PYTHONFAULTHANDLER="1", PYTHONPATH=paths)
     if preload:
         env["LD_PRELOAD"] = str(shim_path())
     return subprocess.run(
@@ -89,9 +110,8 @@ class Shim:
         ]  # fmt: skip
         self._library.shim_calls.restype = ctypes.c_long
         self._library.shim_fired.restype = ctypes.c_long
-        self._library.shim_note.argtypes = [
-            ctypes.c_char, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t
-        ]  # fmt: skip
+        self._library.shim_fired_name.restype = ctypes.c_char_p
+        self._library.shim_note.argtypes = [ctypes.c_char, ctypes.c_char_p, ctypes.c_size_t]
 
     def watch(self, path: str | os.PathLike[str] | None) -> None:
         """Count calls on files whose path begins so, from now on and from 0; None: no longer."""
@@ -99,7 +119,7 @@ class Shim:
 
     def fail(self, call: str, number: int, *, error: int = errno.EIO, ever: bool = False) -> None:
         """Let the call of this number (from 1) fail, or all from it on."""
-        assert call in CALLS
+        assert call in (*CALLS, "any")
         last = EVER if ever else number
         self._library.shim_fail(call.encode(), number, last, error)
 
@@ -108,13 +128,19 @@ class Shim:
         """Calls that were made to fail."""
         return int(self._library.shim_fired())
 
+    @property
+    def fired_name(self) -> str:
+        """The kind of the last call that failed."""
+        name: bytes = self._library.shim_fired_name()
+        return name.decode()
+
     def calls(self, call: str) -> int:
         """Calls of a kind since `watch`."""
         return int(self._library.shim_calls(call.encode()))
 
     @contextmanager
     def recording(self, path: str | os.PathLike[str]) -> Iterator[None]:
-        """Record what reaches the disk."""
+        """Record everything that changes the watched files."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._library.shim_record(fd)
         try:
@@ -123,6 +149,6 @@ class Shim:
             self._library.shim_record(-1)
             os.close(fd)
 
-    def note(self, kind: str, data: bytes, inode: int = 0) -> None:
-        """Put a note of the test's among the recorded events."""
-        self._library.shim_note(kind.encode(), inode, data, len(data))
+    def note(self, kind: str, data: bytes) -> None:
+        """Put a note of the caller's among the recorded events."""
+        self._library.shim_note(kind.encode(), data, len(data))

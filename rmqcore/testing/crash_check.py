@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import rmqcore
-from rmqcore import Message
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.message import Message
 from rmqcore.offline.fsck import fsck
+from rmqcore.testing.verdict import broken, hold
 
 TINY: dict[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024,
@@ -34,13 +35,16 @@ class Acked:
 
     @property
     def body(self) -> bytes:
+        """Its body."""
         return body_of(self.number)
 
     @property
     def key(self) -> str:
+        """Its key."""
         return f"K{self.number}"
 
     def as_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
         return asdict(self)
 
 
@@ -71,13 +75,14 @@ def drain(store: MessageStore) -> None:
     """Dispatch all there is."""
     while store.dispatch_once():
         pass
-    assert store.dispatch_behind_bytes == 0, store.stats()
+    hold(store.dispatch_behind_bytes == 0, "dispatch stays behind:", store.stats())
 
 
 def check_directory(
     root: Path, acked: Iterable[Acked], config: Mapping[str, Any] = TINY, *, twice: bool = True
 ) -> dict[str, Any]:
     """Open it as after a crash and hold it against what was acknowledged; answer what the recovery did."""
+    acked = list(acked)
     store = rmqcore.open(root, services=False, **config)
     try:
         drain(store)
@@ -87,13 +92,13 @@ def check_directory(
     finally:
         store.close()
     if end:
-        found = fsck(root)
-        assert found.exit_code == 0, [str(finding) for finding in found.findings]
+        found = fsck(root, commitlog=config.get("store_path_commit_log"))
+        hold(found.exit_code == 0, "fsck after the recovery:", *map(str, found.findings[:5]))
     if twice:
-        again = rmqcore.open(root, services=False, **config)
-        with again:
-            assert again.recovery.cut_bytes == 0
-            assert again.max_phy_offset == end
+        with rmqcore.open(root, services=False, **config) as again:
+            cut = again.recovery.cut_bytes
+            hold(cut == 0, "the second open cuts", cut, "bytes")
+            hold(again.max_phy_offset == end, "the second open ends at", again.max_phy_offset, end)
             drain(again)
             check_store(again, acked)
     return report
@@ -103,23 +108,47 @@ def check_store(store: MessageStore, acked: Iterable[Acked]) -> None:
     """Hold an open and dispatched store against what was acknowledged."""
     seen: dict[int, tuple[str, int, int, int]] = {}
     for topic, queue_id in store.queues():
-        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
-        at = low
-        while at < high:
-            with store.get(topic, queue_id, at) as result:
-                assert result.status.name == "FOUND", (topic, queue_id, at, high, result.status)
-                for view in result.messages:
-                    assert view.queue_offset == at, (topic, queue_id, at, view.queue_offset)
-                    number = int(view.body.split(b":", 1)[0])
-                    assert view.body == body_of(number)
-                    assert number not in seen, "a message came twice"
-                    seen[number] = topic, queue_id, at, view.phy_offset
-                    at += 1
-                assert result.next_begin_offset == at
+        _walk(store, topic, queue_id, seen)
     for one in acked:
         place = one.topic, one.queue_id, one.queue_offset, one.phy_offset
-        assert seen.get(one.number) == place, f"acknowledged {one}, found {seen.get(one.number)}"
+        hold(seen.get(one.number) == place, "acknowledged:", one, "found:", seen.get(one.number))
         found = store.lookup(one.phy_offset)
-        assert found is not None and found.body == one.body
+        hold(found is not None and found.body == one.body, "lookup does not find", one)
         hits = store.query(one.topic, one.key, 64)
-        assert [hit.phy_offset for hit in hits.messages].count(one.phy_offset) == 1, one
+        times = [hit.phy_offset for hit in hits.messages].count(one.phy_offset)
+        hold(times == 1, "by its key", one, "is found", times, "times")
+
+
+def _walk(
+    store: MessageStore, topic: str, queue_id: int, seen: dict[int, tuple[str, int, int, int]]
+) -> None:
+    """Read a queue from its start to its end: no hole, every message at its place, with its own body, and once."""
+    at, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    while at < high:
+        with store.get(topic, queue_id, at) as result:
+            hold(result.status.name == "FOUND", topic, queue_id, at, "of", high, result.status.name)
+            for view in result.messages:
+                place = topic, queue_id, at, view.phy_offset
+                hold(
+                    view.queue_offset == at,
+                    "queue offset",
+                    view.queue_offset,
+                    "is served at",
+                    place,
+                )
+                number = number_of(view.body)
+                hold(view.body == body_of(number), "another body than was put, at", place)
+                hold(
+                    number not in seen, "message", number, "came twice, at", seen.get(number), place
+                )
+                seen[number] = place
+                at += 1
+            hold(result.next_begin_offset == at, topic, queue_id, at, result.next_begin_offset)
+
+
+def number_of(body: bytes) -> int:
+    """Tell which message has this body."""
+    number, colon, _ = body.partition(b":")
+    if not (colon and number.isdigit()):
+        broken("a body that was never put:", body[:40])
+    return int(number)

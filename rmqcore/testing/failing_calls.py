@@ -12,12 +12,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from crash_check import TINY, Acked, check_directory, drain, put
-from fault_shim import Shim, tell
-
 import rmqcore
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreError, StoreFailedError
+from rmqcore.offline.fsck import fsck
+from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, put
+from rmqcore.testing.fault_shim import Shim, tell
+from rmqcore.testing.verdict import broken, hold
 
 ALLOWED = (StoreError, OSError, ValueError)
 
@@ -32,8 +33,9 @@ def life(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
                     if one is not None:
                         acked.append(one)
                     elif not store.failed:
-                        raise AssertionError("neither stored nor failed")
+                        broken("a put that neither stored nor failed")
                 drain(store)
+                _ask(store, acked[-1])
                 store.flush()
                 store.flush_consume_queues(0)
                 store.write_checkpoint()
@@ -54,7 +56,34 @@ def threads(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
             store.flush()
 
 
-LIVES = {"life": life, "threads": threads}
+def _ask(store: MessageStore, one: Acked) -> None:
+    """Each kind of read; a call that fails is an error, never an answer that is wrong."""
+    view = store.lookup(one.phy_offset)
+    hold(view is not None and view.body == one.body, "lookup does not find", one)
+    with store.get(one.topic, one.queue_id, one.queue_offset, 1) as result:
+        hold([view.body for view in result.messages] == [one.body], "get does not find", one)
+    hold(len(store.query(one.topic, one.key).messages) == 1, "query does not find", one)
+    store.offset_by_time(one.topic, one.queue_id, 0)
+
+
+def look(root: Path, _config: dict[str, Any], acked: list[Acked]) -> None:
+    """What only reads: a store that is there is walked and checked."""
+    with rmqcore.read(root) as reader:
+        bodies = [view.body for view in reader.messages()]
+    report = fsck(root)
+    unreadable = [finding for finding in report.findings if finding.kind == "unreadable"]
+    hold(
+        unreadable or len(bodies) == len(acked),
+        "of",
+        len(acked),
+        "messages",
+        len(bodies),
+        "are read without an error",
+    )
+    hold(unreadable or report.exit_code == 0, "fsck finds", *map(str, report.findings[:3]))
+
+
+LIVES = {"life": life, "threads": threads, "look": look}
 
 
 def each_call(
@@ -65,15 +94,18 @@ def each_call(
     error: str = "EIO",
     ever: bool = False,
     stride: int = 1,
+    first: int = 1,
 ) -> None:
-    """Fail call number 1, 2, ... of a kind until the life goes through without."""
+    """Fail call number `first` of a kind ("any": of all) and every `stride`-th after it, until a life goes through without."""
     shim, base = Shim(), Path(folder)
     config = {**TINY, "flush_disk_type": mode}
-    number, fired = 1, 0
+    number, fired = first, 0
     while True:
         root = base / f"{call}-{number}"
         root.mkdir()
         acked: list[Acked] = []
+        if how == "look":
+            _fill(root, config, acked)
         shim.watch(root)
         shim.fail(call, number, error=getattr(errno, error), ever=ever)
         try:
@@ -81,19 +113,27 @@ def each_call(
             raised = None
         except ALLOWED as caught:
             raised = caught
-        now = shim.fired
+        now, name = shim.fired, shim.fired_name
         shim.watch(None)
         fired += now > 0
-        assert raised is None or now, (
-            f"{call} {number}: {raised!r} although nothing was made to fail"
-        )
-        tell(f"{call} {number}: fired {now}, acked {len(acked)}, {raised!r}")
+        what = f"{how} {mode} {error}: {call} {number} ({name})"
+        tell(f"{what}: fired {now}, acked {len(acked)}, {raised!r}")
+        hold(raised is None or now, what, repr(raised), "although nothing was made to fail")
         check_directory(root, acked)
         shutil.rmtree(root)
         if not now:
             break
         number += stride
     tell(f"done: {fired} failures")
+
+
+def _fill(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
+    with rmqcore.open(root, services=False, **config) as store:
+        for number in range(36):
+            one = put(store, number)
+            assert one is not None
+            acked.append(one)
+        drain(store)
 
 
 def after_failure(folder: str, call: str, mode: str) -> None:
@@ -118,30 +158,29 @@ def after_failure(folder: str, call: str, mode: str) -> None:
             store.flush()
     except StoreFailedError:
         pass
-    assert shim.fired == 1, "only one call failed; the next ones would succeed"
+    hold(shim.fired == 1, "only one call failed; the next ones would succeed")
     _refuses_writes(store)
     if call == "msync":
         try:
-            store._log.flush()  # as a flush that waited for the lock while the other one failed
+            store._log.flush()  # noqa: SLF001 - as a flush that waited for the lock while the other one failed
         except OSError:
             pass
         else:
-            raise AssertionError("a sync after a failed one was believed")
-        assert store.flushed_phy_offset == flushed
+            broken("a sync after a failed one was believed")
+        hold(store.flushed_phy_offset == flushed, "the flushed offset moved after a failed sync")
     _reads(store, acked[:10])
     before = _tree(root)
     store.close()
     after = _tree(root)
-    assert (root / "abort").exists(), "an exit after a failure is not clean"
-    assert after == before, "nothing is written after a failure"
+    hold((root / "abort").exists(), "an exit after a failure is not clean")
+    hold(after == before, "something is written after a failure")
     shim.watch(None)
     check_directory(root, acked)
     tell("done")
 
 
 def _refuses_writes(store: MessageStore) -> None:
-    assert store.failed
-    assert store.stats()["failed"]
+    hold(store.failed and store.stats()["failed"], "the store does not say that it has failed")
     for write in (
         lambda: put(store, 7),
         store.flush,
@@ -153,16 +192,12 @@ def _refuses_writes(store: MessageStore) -> None:
         except StoreFailedError:
             pass
         else:
-            raise AssertionError("a failed store took a write")
+            broken("a failed store took a write")
 
 
 def _reads(store: MessageStore, acked: list[Acked]) -> None:
     for one in acked:
-        view = store.lookup(one.phy_offset)
-        assert view is not None and view.body == one.body
-        assert store.query(one.topic, one.key).messages
-        with store.get(one.topic, one.queue_id, one.queue_offset, 1) as result:
-            assert result.messages[0].phy_offset == one.phy_offset
+        _ask(store, one)
 
 
 def _tree(root: Path) -> dict[str, tuple[int, bytes]]:
