@@ -13,9 +13,10 @@ from rmqcore.message import Message, MessageView
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
-    from rmqcore.engine.store import MessageStore
+    from rmqcore.engine.store.store import MessageStore
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.opening import open  # noqa: A004
+    from rmqcore.unused_settings import UnusedSettingWarning
 
 __all__ = [
     "Message",
@@ -23,6 +24,7 @@ __all__ = [
     "MessageStoreConfig",
     "MessageView",
     "StoreReader",
+    "UnusedSettingWarning",
     "codec",
     "open",
     "read",
@@ -31,9 +33,10 @@ __version__ = "0.1.0"
 
 # The codec alone must not pay for the rest at import.
 _LATER = {
-    "MessageStore": "rmqcore.engine.store",
+    "MessageStore": "rmqcore.engine.store.store",
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
+    "UnusedSettingWarning": "rmqcore.unused_settings",
     "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",
 }

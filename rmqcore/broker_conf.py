@@ -10,13 +10,15 @@ from pathlib import Path
 
 from rmqcore.broker_keys import IGNORED_KEYS
 
+MOST_BYTES = 1 << 20
+"""Of a configuration file. A larger file is another file, such as a CommitLog file by mistake."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# Up to the first unescaped '=', ':' or white space; then one '=' or ':' with white space around it.
+# The key goes up to the first unescaped '=', ':' or white space. One '=' or ':' with white space around it follows.
 _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)(?:[ \t\f]*[=:]|[ \t\f])?[ \t\f]*(.*)", re.DOTALL)
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Java names that snake_case does not tell.
+# Java names that cannot be made from the name in snake_case.
 _ACRONYMS = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "enabled_append_prop_crc": "enabledAppendPropCRC",
@@ -36,7 +38,7 @@ def java_name(name: str) -> str:
 
 
 def field_of(key: str, names: AbstractSet[str]) -> str | None:
-    """Give the one of our field names that a key means, also in its ``maped`` or ``mapped`` spelling."""
+    """Give the field that a key means, in its ``maped`` or its ``mapped`` spelling; None when it means no field."""
     for spelling in (
         key,
         re.sub("([Mm])aped", r"\1apped", key),
@@ -49,7 +51,7 @@ def field_of(key: str, names: AbstractSet[str]) -> str | None:
 
 
 def describe_unknown(key: str, names: AbstractSet[str]) -> str:
-    """Say that a key is unknown, and which known one is nearest."""
+    """Say that a key is unknown, and which known key is nearest to it."""
     known = {java_name(name) for name in names} | IGNORED_KEYS
     nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
     return f"no RocketMQ setting is called {key}" + (
@@ -63,7 +65,7 @@ def parse_value(name: str, kind: str, text: str) -> object:
     Raises
     ------
     ValueError
-        The text is none; the message names the field.
+        The text is no such value; the message names the field.
     """
     try:
         if kind == "bool":
@@ -72,6 +74,8 @@ def parse_value(name: str, kind: str, text: str) -> object:
             return int(text)
         if kind == "float":
             return float(text)
+        if kind == "str | None":
+            return text or None  # a key with nothing behind it, as templates of files have
     except (KeyError, ValueError):
         expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]
         raise ValueError(f"{name}: expected {expected}, got {text!r}") from None
@@ -83,16 +87,24 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises
     ------
+    ValueError
+        The file has NUL bytes or is very large: it is no text of settings.
     OSError
         The file cannot be read.
     """
-    return parse_properties(Path(path).read_bytes().decode("iso-8859-1"))
+    with Path(path).open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"no configuration file: it has more than {MOST_BYTES} bytes")
+    if b"\0" in data:
+        raise ValueError("no configuration file: it has NUL bytes")
+    return parse_properties(data.decode("iso-8859-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
     r"""Parse the text of a properties file: comments with # or !, ``\`` at a line's end, ``\uXXXX``.
 
-    Of a repeated key the last value counts. Source: java.util.Properties#load.
+    The last value of a repeated key counts. Source: java.util.Properties#load.
     """
     found = {}
     for line in _logical_lines(text):
@@ -125,6 +137,8 @@ def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         if match[1]:
             return chr(int(match[1], 16))
+        if match[2] == "u":
+            raise ValueError(f"four hex digits are missing behind \\u in {text!r}")
         return _CONTROL.get(match[2], match[2])
 
     return _ESCAPE.sub(replace, text)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqcore._native import codec as _codec
-from rmqcore._native import cq as _cq
-from rmqcore._native import scan as _scan
-from rmqcore._native.codec import MessageView
-from rmqcore._native.scan import Batch
+from rmqcore._native.format import codec as _codec
+from rmqcore._native.format import cq as _cq
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
+from rmqcore._native.scan import places as _places
+from rmqcore._native.scan import scan as _scan
+from rmqcore._native.scan.batch import Batch
 from rmqcore.errors import CorruptMessageError
 from rmqcore.message import Message, pack_host
 
@@ -69,10 +71,10 @@ def encode(
     Raises
     ------
     ValueError
-        A property name or value with a separator (0x01, 0x02) in it, text that is no valid Unicode, a topic, properties
-        or body with no room in their length fields.
+        A property name or value contains a separator (0x01, 0x02), a text is no valid Unicode, or the topic, properties or body
+        are too long for their length fields.
     OverflowError
-        A number with no room in its field.
+        A number does not fit its field.
 
     Notes
     -----
@@ -116,7 +118,7 @@ def decode(buf: Buffer, pos: int = 0) -> MessageView:
     Raises
     ------
     CorruptMessageError
-        No whole, well-formed record starts at `pos`; a BLANK record and zeros are none either.
+        No whole, well-formed record starts at `pos`; a BLANK record and zeros do not count as records here.
     ValueError
         `pos` lies outside `buf`.
 
@@ -177,7 +179,7 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     Raises
     ------
     ValueError
-        A name with 0x01 or 0x02 or a value with 0x02, which would read back as something else; text that is no valid Unicode.
+        A name contains 0x01 or 0x02 or a value 0x02, and would read back as something else; or a text is no valid Unicode.
 
     Notes
     -----
@@ -263,7 +265,7 @@ def scan(
     Parameters
     ----------
     buf : buffer
-        Below 2 GiB of records; a whole CommitLog file is one.
+        Less than 2 GiB of records, for example a whole CommitLog file.
     base_offset : int
         CommitLog offset of ``buf[0]``, for the offset that `ScanResult.error` names. The column ``phy_offset`` is the
         record's own PHYSICALOFFSET, and is not compared with it: records from anywhere can be scanned.
@@ -279,14 +281,14 @@ def scan(
 
     Notes
     -----
-    A scan stops at the first thing that is no record and says what; going on behind damage is the work of `rmqcore.read`,
-    which knows where each record has to lie.
+    A scan stops at the first bytes that are no record and says what is wrong with them. `rmqcore.read`, which knows where each
+    record has to lie, goes on behind damage.
     """
     view = memoryview(buf).cast("B")
-    # The smallest record has 91 bytes, so one batch takes them all.
-    rows = max(1, min(len(view) // 91 + 1, 1 << 24))
+    # The smallest record has 91 bytes, so a batch of this many rows takes all records.
+    rows = max(1, min(len(view) // REC_MIN_SIZE_V1 + 1, 1 << 24))
     sink = _scan.ColumnScan(columns, batch_rows=rows, batch_bytes=1 << 30)
-    end_pos, code, found, expected = sink.feed(
+    stop = sink.feed(
         view,
         len(view),
         0,
@@ -296,19 +298,18 @@ def scan(
         check_crc=verify_crc,
     )
     error = None
-    at_end = code in (_scan.SHORT_FILE, _scan.FULL, _scan.END) and end_pos == len(view)
-    if code == _scan.BLANKSIZE:
-        code = _scan.BLANK  # the buffer need not end where the file does
-    reason = "end" if at_end else {_scan.BLANK: "blank", _scan.ZERO: "zero"}.get(code, "error")
+    at_end = stop.code in (_places.SHORT_FILE, _scan.FULL, _scan.END) and stop.pos == len(view)
+    code = stop.code
+    if code == _places.BLANKSIZE:
+        code = _places.BLANK  # the buffer need not end where the file does
+    reason = "end" if at_end else {_places.BLANK: "blank", _places.ZERO: "zero"}.get(code, "error")
     if code == _scan.FULL and not at_end:
         raise ValueError(
             f"buf of {len(view)} bytes holds more records than one batch takes; scan it in parts"
         )
     if reason == "error":
-        error = CorruptMessageError(
-            "<buffer>", base_offset + end_pos, *_codec.describe(code, found, expected)
-        )
-    return ScanResult(sink.take(), end_pos, reason, error)
+        error = CorruptMessageError("<buffer>", base_offset + stop.pos, *stop.describe())
+    return ScanResult(sink.take(), stop.pos, reason, error)
 
 
 class CqEntry(NamedTuple):
@@ -323,14 +324,14 @@ class CqEntry(NamedTuple):
 
 
 def pack_cq(phy_offset: _cq.Column, msg_size: _cq.Column, tags_code: _cq.Column) -> bytes:
-    """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints give one entry, columns of equal length as many.
+    """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints give one entry, equal-length columns an entry a row.
 
     Raises
     ------
     OverflowError
-        A number with no room in its field.
+        A number does not fit its field.
     ValueError
-        Columns of different lengths.
+        The columns have different lengths.
 
     Notes
     -----
@@ -345,12 +346,12 @@ def unpack_cq(buf: Buffer, pos: int = 0) -> CqEntry:
     Raises
     ------
     ValueError
-        No 20 bytes are left there.
+        Fewer than 20 bytes are left at `pos`.
     """
     view = memoryview(buf).cast("B")
-    if not 0 <= pos <= len(view) - _cq.CQ_STORE_UNIT_SIZE:
+    if not 0 <= pos <= len(view) - CQ_STORE_UNIT_SIZE:
         raise ValueError(f"no whole entry at pos {pos} of a buffer of {len(view)} bytes")
-    entry = _cq.unpack_cq(view[pos : pos + _cq.CQ_STORE_UNIT_SIZE])[0]
+    entry = _cq.unpack_cq(view[pos : pos + CQ_STORE_UNIT_SIZE])[0]
     return CqEntry(int(entry["phy_offset"]), int(entry["msg_size"]), int(entry["tags_code"]))
 
 

@@ -1,4 +1,4 @@
-"""Plain bodies from stored ones. Source: RocketMQ 5.5.0 CompressorFactory and its three compressors."""
+"""Decompression of stored bodies. Source: RocketMQ 5.5.0 CompressorFactory and its three compressors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rmqcore import sysflag
 from rmqcore.errors import CompressionError
 
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
-"""Bytes. Java's clients refuse to send more than 4 MiB; this only stops a bomb."""
+"""In bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
 
 
 def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> bytes:
-    """Undo what SYSFLAG says was done to a body.
+    """Decompress a body in the way that SYSFLAG names.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
     sys_flag : int
         The record's SYSFLAG; without the COMPRESSED bit `body` comes back as it is.
     max_size : int
-        Most bytes the plain body may have.
+        The most bytes that the plain body may have.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def _unpack_zstd(body: bytes, max_size: int) -> tuple[bytes, bool]:
         plain: bytes = bounded.read(max_size + 1)
     if len(plain) > max_size:
         return plain, True
-    # The bounded reader does not say whether the frame ended; this one does, and its size is known to be fine now.
+    # The bounded reader does not say whether the frame ended; this reader does, and the size has been checked above.
     stream = zstandard.ZstdDecompressor().decompressobj()
     stream.decompress(body)
     return plain, stream.eof

@@ -2,63 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
-from rmqcore.broker_conf import describe_unknown, field_of, parse_value, read_properties
+from rmqcore._native.format.layout import (
+    CQ_STORE_UNIT_SIZE,
+    DEFAULT_ENTRIES,
+    DEFAULT_SLOTS,
+    index_file_size,
+)
+from rmqcore.broker_conf import (
+    describe_unknown,
+    field_of,
+    java_name,
+    parse_value,
+    read_properties,
+)
 from rmqcore.broker_keys import IGNORED_KEYS
-
-CHOICES = {
-    "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
-    "broker_role": ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-}
-DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# Java longs; every other number is a Java int.
-LONGS = frozenset({"flush_delay_offset_interval", "os_page_cache_busy_time_out_mills"})
-# Sizes and counts that nothing works with below these.
-AT_LEAST = {
-    "mapped_file_size_commit_log": 64,
-    "mapped_file_size_consume_queue": 1,
-    "mapper_file_size_batch_consume_queue": 46,
-    "mapped_file_size_consume_queue_ext": 64,
-    "max_hash_slot_num": 1,
-    "max_index_num": 2,
-    "max_message_size": 1,
-    "max_msgs_num_batch": 1,
-    "max_filter_message_size": 20,
-    "travel_cq_file_num_when_get_message": 1,
-    "commit_log_recover_max_num": 1,
-    "topic_queue_lock_num": 1,
-    "max_transfer_count_on_message_in_memory": 1,
-    "max_transfer_count_on_message_in_disk": 1,
-}
-
-
-def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Give the delays of the levels 1, 2, ... in milliseconds, from a text such as ``"1s 5s 1m 2h"``.
-
-    Raises
-    ------
-    ValueError
-        A word that is no whole number with s, m, h or d after it.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 ScheduleMessageService#parseDelayLevel.
-    """
-    delays = []
-    for word in text.split():
-        number, unit = word[:-1], word[-1]
-        if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
-            raise ValueError(
-                f"message_delay_level: {word!r} is no delay (a number and s, m, h or d)"
-            )
-        delays.append(int(number) * DELAY_UNITS_MS[unit])
-    return tuple(delays)
+from rmqcore.config_values import INT_MAX, PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.unused_settings import REFUSED, UNUSED, warn_unused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,25 +36,34 @@ class MessageStoreConfig:
     **Units.** As in Java: sizes in bytes, intervals and timeouts in milliseconds, ``file_reserved_time`` in
     hours, ``*_ratio`` in percent, ``*_least_pages`` in pages of 4096 bytes. Enum values are their Java names.
 
-    One default differs from Java: ``check_commit_log_offset_on_recover`` is on (docs/compat.md).
+    One default differs from Java: ``check_commit_log_offset_on_recover`` is on (docs/compat.md). docs/config.md says of each
+    field what it does here.
 
     Raises
     ------
     ValueError
-        A value of the wrong type, out of its range or not one of the names; the message names the field.
+        A value has the wrong type, is out of its range or is none of the names, or asks for what would make answers wrong; the
+        message names the field.
+    TypeError
+        There is no such field; the message has the nearest one.
+
+    Warns
+    -----
+    UnusedSettingWarning
+        A field has another value than its default, and this release does nothing with it; one warning a field.
 
     Notes
     -----
     Source: RocketMQ 5.5.0 MessageStoreConfig.
     """
 
-    # Paths; None: under the store's root
+    # Paths; None means the usual place under the store's root
     store_path_root_dir: str | None = None
     store_path_commit_log: str | None = None
     read_only_commit_log_store_paths: str | None = None
     # Files
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
-    mapped_file_size_consume_queue: int = 300_000 * 20
+    mapped_file_size_consume_queue: int = 300_000 * CQ_STORE_UNIT_SIZE
     mapper_file_size_batch_consume_queue: int = 300_000 * 46
     enable_consume_queue_ext: bool = False
     mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
@@ -94,8 +71,8 @@ class MessageStoreConfig:
     # Index
     message_index_enable: bool = True
     message_index_safe: bool = False
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
+    max_hash_slot_num: int = DEFAULT_SLOTS
+    max_index_num: int = DEFAULT_ENTRIES
     max_msgs_num_batch: int = 64
     default_query_max_num: int = 32
     index_file_write_enable: bool = True
@@ -116,8 +93,13 @@ class MessageStoreConfig:
     check_commit_log_offset_on_recover: bool = True
     commit_log_recover_max_num: int = 10
     recheck_reput_offset_from_cq: bool = False
-    # Not Java's: without a CommitLog file it deletes the queues and begins anew at offset 0.
+    # Not in Java, which always does so: without a CommitLog file delete the queues and begin anew at offset 0.
     recover_without_commit_log: bool = False
+    # Not in Java: after an unclean exit so many bytes of log, the newest, are compared with queues and index.
+    recover_check_bytes: int = 1024 * 1024 * 1024
+    # Not in Java: a thread that compares old log, queues and index with each other, so many bytes a second.
+    scrub_enable: bool = False
+    scrub_bytes_per_second: int = 16 * 1024 * 1024
     duplication_enable: bool = False
     # Flush and commit
     flush_disk_type: str = "ASYNC_FLUSH"
@@ -184,15 +166,68 @@ class MessageStoreConfig:
     min_in_sync_replicas: int = 1
     all_ack_in_sync_state_set: bool = False
     enable_auto_in_sync_replicas: bool = False
-    # What else a broker.conf held
+    # All other keys of a broker.conf
     extra: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False, hash=False)
 
+    def __new__(cls, **values: Any) -> Self:
+        """Refuse a name that is no field: the `__init__` of a dataclass would not say which one was meant."""
+        check_names(values)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
-        for f in fields(self):
-            if f.name != "extra":
-                _check(f.name, str(f.type), getattr(self, f.name))
-        parse_delay_levels(self.message_delay_level)
-        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
+        self._settle(("extra", *_NAMES))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give the fields as plain objects: a pickle cannot hold the read-only view in `extra`."""
+        return {**vars(self), "extra": dict(self.extra)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, extra=MappingProxyType(state["extra"]))
+
+    def changed(self, **values: Any) -> MessageStoreConfig:
+        """Give a copy with other values. Unlike `dataclasses.replace` it warns of these values alone.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As the constructor.
+        """
+        check_names(values)
+        changed = copy.copy(self)
+        for name, value in values.items():
+            object.__setattr__(changed, name, value)
+        changed._settle(values)  # noqa: SLF001
+        return changed
+
+    def _settle(self, names: Iterable[str]) -> None:
+        """Check fields, and warn of those that nothing is done with."""
+        for name in names:
+            value = getattr(self, name)
+            if name == "extra":
+                check_extra(value)
+                object.__setattr__(self, name, MappingProxyType(dict(value)))
+                continue
+            if name in PATHS and isinstance(value, os.PathLike):
+                value = os.fspath(value)
+                object.__setattr__(self, name, value)
+            check_value(name, _TYPES[name], value)
+            if value != _DEFAULTS[name]:
+                if name in REFUSED:
+                    raise ValueError(f"{name}: {value!r} cannot be set: {REFUSED[name]}")
+                if name in UNUSED:
+                    warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
+        for name, size in (
+            ("mapped_file_size_consume_queue", self.consume_queue_file_size),
+            ("max_hash_slot_num, max_index_num", self.index_file_size),
+        ):
+            if size > INT_MAX:
+                raise ValueError(f"{name}: a file of {size} bytes, Java maps at most {INT_MAX}")
+        most, room = self.max_message_size, self.mapped_file_size_commit_log
+        if "max_message_size" in names and room < most != _DEFAULTS["max_message_size"]:
+            warn_unused(
+                f"max_message_size: {most} is more than a CommitLog file of {room} bytes takes; a message that does not fit "
+                "is MESSAGE_ILLEGAL"
+            )
 
     @property
     def delay_levels_ms(self) -> tuple[int, ...]:
@@ -202,19 +237,19 @@ class MessageStoreConfig:
     @property
     def consume_queue_file_size(self) -> int:
         """Bytes of a ConsumeQueue file: the configured size rounded up to whole entries of 20 bytes."""
-        return -(-self.mapped_file_size_consume_queue // 20) * 20
+        return -(-self.mapped_file_size_consume_queue // CQ_STORE_UNIT_SIZE) * CQ_STORE_UNIT_SIZE
 
     @property
     def index_file_size(self) -> int:
         """Bytes of an IndexFile: header, slots, entries."""
-        return 40 + 4 * self.max_hash_slot_num + 20 * self.max_index_num
+        return index_file_size(self.max_hash_slot_num, self.max_index_num)
 
     @classmethod
     def from_broker_conf(cls, path: str | os.PathLike[str], **overrides: Any) -> MessageStoreConfig:
         """Read a broker's configuration file as it is.
 
-        Keys that a store has no use for are kept in `extra`. One that no part of RocketMQ knows is kept there
-        too, and a warning names the nearest known one. The old spelling ``maped...`` of the ``mapped...`` keys
+        Keys that a store has no use for are kept in `extra`. A key that no part of RocketMQ knows is kept there
+        too, and a warning names the known key nearest to it. The old spelling ``maped...`` of the ``mapped...`` keys
         is understood, and the other way round.
 
         Parameters
@@ -226,39 +261,50 @@ class MessageStoreConfig:
         Raises
         ------
         ValueError
-            A value that its field cannot take.
+            A field cannot take its value, or the file is no text of settings; the message names file and field.
+        TypeError
+            An override that is no field.
         OSError
             The file cannot be read.
         """
-        names = {f.name for f in fields(cls)} - {"extra"}
+        check_names(overrides)
+        names = set(_NAMES)
         values: dict[str, Any] = {}
         extra: dict[str, str] = {}
-        for key, text in read_properties(path).items():
-            name = field_of(key, names)
-            if name is not None:
-                values[name] = parse_value(name, str(cls.__annotations__[name]), text)
-                continue
-            extra[key] = text
-            if key not in IGNORED_KEYS:
-                warnings.warn(f"{os.fspath(path)}: {describe_unknown(key, names)}", stacklevel=2)
-        return cls(**{**values, "extra": extra, **overrides})
+        try:
+            for key, text in read_properties(path).items():
+                name = field_of(key, names)
+                if name is not None:
+                    values[name] = parse_value(name, _TYPES[name], text)
+                    continue
+                extra[key] = text
+                if key not in IGNORED_KEYS:
+                    unknown = describe_unknown(key, names)
+                    warnings.warn(f"{os.fspath(path)}: {unknown}", stacklevel=2)
+            return cls(**{**values, "extra": extra, **overrides})
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def _check(name: str, kind: str, value: object) -> None:
-    right = {
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, int | float) and not isinstance(value, bool),
-        "str": isinstance(value, str),
-        "str | None": value is None or isinstance(value, str),
-    }[kind]
-    if not right:
-        raise ValueError(f"{name}: expected {kind}, got {value!r}")
-    if kind == "int":
-        assert isinstance(value, int)
-        most = (1 << 63) - 1 if name in LONGS else (1 << 31) - 1
-        least = AT_LEAST.get(name, -most - 1)
-        if not least <= value <= most:
-            raise ValueError(f"{name}: expected {least} to {most}, got {value}")
-    if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")
+_FIELDS = [f for f in fields(MessageStoreConfig) if f.name != "extra"]
+_NAMES = tuple(f.name for f in _FIELDS)
+_TYPES = {f.name: str(f.type) for f in _FIELDS}
+_DEFAULTS = {f.name: f.default for f in _FIELDS}
+
+
+def check_names(values: Iterable[str]) -> None:
+    """Check that there are fields of these names.
+
+    Raises
+    ------
+    TypeError
+        There is no such field; the message has the nearest one.
+    """
+    for name in values:
+        if name in _TYPES or name == "extra":
+            continue
+        nearest = field_of(name, set(_NAMES)) or next(
+            iter(difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.7)), None
+        )
+        hint = f"; did you mean {nearest}?" if nearest else "; docs/config.md lists them"
+        raise TypeError(f"no setting is called {name}{hint}")

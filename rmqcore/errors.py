@@ -8,11 +8,16 @@ from __future__ import annotations
 
 
 class StoreError(Exception):
-    """Something is wrong with a store; above all errors of this package but bad arguments."""
+    """Something is wrong with a store. The base of all errors of this package but those of bad arguments."""
 
     code = "STORE"
     hint = ""
     exit_code = 1
+
+
+def is_of_the_system(error: OSError) -> bool:
+    """Whether an OSError comes from a system call, which gives its number; the TimeoutError of a signal handler has none."""
+    return error.errno is not None
 
 
 # ---- opening ----------------------------------------------------------------------------------------
@@ -59,7 +64,7 @@ class CorruptionError(StoreError):
     field : str
         The on-disk field that is wrong.
     expected, found : object
-        What the field should have held, and what it holds.
+        What the field should hold, and what it holds.
     """
 
     code = "CORRUPT"
@@ -101,7 +106,7 @@ class CorruptIndexError(CorruptionError):
 
 
 class SplitError(StoreError):
-    """Two tasks of one job do not agree on where the records of the one end and those of the other begin.
+    """Two tasks of one job do not agree on where the records of the earlier task end and those of the later one begin.
 
     Parameters
     ----------
@@ -110,9 +115,9 @@ class SplitError(StoreError):
     boundary : int
         CommitLog offset at which the file was cut.
     found : int
-        Where the later task begins, by the bytes before the boundary.
+        CommitLog offset at which the later task begins, by the bytes before the boundary.
     expected : str
-        Where the earlier task ends, which is right.
+        CommitLog offset at which the earlier task ends, which is the right one.
     """
 
     code = "SPLIT"
@@ -146,9 +151,9 @@ class DataLossError(StoreError):
     wanted : int
         CommitLog offset that was to be read, or an offset of `queue`.
     available : int or None
-        The first one from there on that there is, or the end of a log that ends before; None: there is nothing.
+        The first offset at or behind `wanted` that is there, or the end of a log that ends before; None when nothing is there.
     reason : str
-        What happened to it.
+        What happened to the part that is missing.
     queue : str
         ``TopicA/0`` when the offsets are queue offsets.
     """
@@ -224,7 +229,7 @@ class StoreFailedError(StoreError):
 
 
 class PutFailedError(StoreError):
-    """A put that `raise_for_status` was asked about did not end with PUT_OK.
+    """A put did not end with PUT_OK; raised by `raise_for_status`.
 
     Parameters
     ----------
@@ -259,7 +264,7 @@ class TargetNotEmptyError(StoreError):
 
 
 class SparkMissingError(StoreError):
-    """PySpark, or what it needs, is not installed."""
+    """PySpark, or a package that it needs, is not installed."""
 
     code = "SPARK_MISSING"
     hint = "pip install 'rmqcore[spark]'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcore._native.codec import MessageView
-from rmqcore._native.message import Message, pack_host
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.put.message import Message, pack_host
 
 __all__ = ["Message", "MessageView", "pack_host"]

@@ -1,18 +1,25 @@
-"""`rmqcore.open`: a store with its threads."""
+"""`rmqcore.open`: opens a store and starts its threads."""
 
 from __future__ import annotations
 
 import os
+import time
 import weakref
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.paths import StorePaths
-from rmqcore.engine.store import MessageStore
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.thoroughness import RecoverMode
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.errors import StoreLockedError
 from rmqcore.services import Services
 from rmqcore.services.exit import close_at_exit
+from rmqcore.services.service import any_step_runs
+from rmqcore.unused_settings import REFUSED_KEYS, warn_unused
+
+LONGEST_STEP = 2.0  # seconds that an open waits for the threads of a store that was dropped
 
 
 def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside the built-in one
@@ -22,23 +29,30 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     create: bool = True,
     clock: Callable[[], int] | None = None,
     services: bool = True,
+    recover: str = "normal",
+    progress: Callable[[int, int], object] | None = None,
     **overrides: Any,
 ) -> MessageStore:
-    """Open a store for writing and recover it; a new one is made where nothing is.
+    """Open a store for writing and recover it. A new store is made where there is none.
 
     Parameters
     ----------
     path : path-like
         The store's root: the directory of commitlog/, consumequeue/ and index/.
     config : MessageStoreConfig or path-like, optional
-        Or the path of a ``broker.conf``. Java's defaults without one.
+        Or the path of a ``broker.conf``. Without it Java's defaults hold.
     create : bool
         Make the directory when it is not there.
     clock : callable, optional
         Answers milliseconds since the epoch; called once a put inside the append lock.
     services : bool
-        Run the threads that flush, dispatch and allocate. False: the caller makes the steps, `MessageStore.dispatch_once`,
+        Run the threads that flush, dispatch and allocate. With False the caller makes their steps: `MessageStore.dispatch_once`,
         `flush` and so on.
+    recover : str
+        ``"deep"``: all queues and index files are compared with the whole log, and healed, which takes about as long as building
+        them. With ``"normal"`` they are after an unclean exit, as far as `recover_check_bytes` goes (docs/durability.md).
+    progress : callable, optional
+        Called with (bytes done, bytes in all) of each part of the recovery.
     **overrides
         Fields of MessageStoreConfig; they win over `config`.
 
@@ -56,30 +70,87 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     StoreFormatError
         Files of another size than configured.
     ValueError
-        A setting that its field cannot take.
+        A setting that its field cannot take, another `recover`, or a ``broker.conf`` of a broker whose store is of another kind
+        (DLedger, RocksDB).
+    TypeError
+        A setting that is no field, a `config` of another type, a `clock` or `progress` that cannot be called.
     OSError
-        The directory cannot be read or written.
+        The directory cannot be read or written, or the ``broker.conf`` cannot be read.
+
+    Warns
+    -----
+    UnusedSettingWarning
+        A setting that this release does nothing with (docs/config.md).
     """
+    for name, given in (("clock", clock), ("progress", progress)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}: expected a callable, got {type(given).__name__}")
+    mode = RecoverMode.named(recover, progress)
     settings = _settings(config, overrides)
-    paths = StorePaths(path, commitlog=settings.store_path_commit_log)
-    store = MessageStore(paths, settings, create=create, clock=clock)
-    close_at_exit(weakref.ref(store))
-    if services:
-        try:
+    paths = StorePaths.configured(
+        path, settings.store_path_commit_log, settings.read_only_commit_log_store_paths
+    )
+    _compare_root(paths, settings)
+    store = None
+    try:
+        store = _opened(
+            partial(MessageStore, paths, settings, create=create, clock=clock, mode=mode)
+        )
+        close_at_exit(weakref.ref(store))
+        if services:
             threads = Services(store)
             store.attach(threads)
             threads.start()
-        except BaseException:
+        return store  # noqa: TRY300  # an interrupt up to here closes the store again
+    except BaseException:
+        if store is not None:
             store.close()
-            raise
-    return store
+        raise
 
 
-def _settings(
-    config: MessageStoreConfig | str | os.PathLike[str] | None, overrides: dict[str, Any]
-) -> MessageStoreConfig:
+def _opened(make: Callable[[], MessageStore]) -> MessageStore:
+    """Make the store, for which a store that was dropped without a close may have to end first.
+
+    A thread that was in the middle of a step, a sync perhaps, holds the dropped store and its locks until that step ends.
+    """
+    give_up_at = time.monotonic() + LONGEST_STEP
+    while True:
+        wait = any_step_runs()  # asked before: the step may end while this open meets its lock
+        try:
+            return make()
+        except StoreLockedError:
+            if not wait or time.monotonic() > give_up_at:
+                raise
+        time.sleep(0.001)
+
+
+def _settings(config: object, overrides: dict[str, Any]) -> MessageStoreConfig:
+    """Give the settings of an open, and refuse those of a store that rmqcore must not write. Nothing is touched before."""
+    settings = _configured(config, overrides)
+    for key, (harmless, reason) in REFUSED_KEYS.items():
+        value = settings.extra.get(key, "")
+        if value.strip().lower() not in harmless:
+            raise ValueError(f"{key}={value}: {reason}")
+    return settings
+
+
+def _configured(config: object, overrides: dict[str, Any]) -> MessageStoreConfig:
     if config is None:
         return MessageStoreConfig(**overrides)
     if isinstance(config, MessageStoreConfig):
-        return replace(config, **overrides)
-    return MessageStoreConfig.from_broker_conf(config, **overrides)
+        return config.changed(**overrides)
+    if isinstance(config, str | os.PathLike):
+        return MessageStoreConfig.from_broker_conf(config, **overrides)
+    hint = "; give its items as keywords: **config" if isinstance(config, Mapping) else ""
+    raise TypeError(
+        f"config: expected a MessageStoreConfig or the path of a broker.conf, got {type(config).__name__}{hint}"
+    )
+
+
+def _compare_root(paths: StorePaths, settings: MessageStoreConfig) -> None:
+    """Say that the root of a configuration is another one than that of the store that is opened."""
+    root = settings.store_path_root_dir
+    if root is not None and os.path.realpath(root) != os.path.realpath(paths.root):
+        warn_unused(
+            f"store_path_root_dir (storePathRootDir) is {root}, and the store that is opened is {paths.root}"
+        )

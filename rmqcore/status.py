@@ -1,4 +1,4 @@
-"""What the store answers, with Java's names. Imports nothing of the package."""
+"""The statuses of puts and gets, with Java's names. Imports nothing of the package."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class GetMessageStatus(Enum):
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    """Entries were there, none passed the filter."""
+    """There were entries, but no entry passed the filter."""
     MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    """The entries' messages are not in the CommitLog (any more)."""
+    """The messages of the entries are not in the CommitLog (any more)."""
     OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
     """The queue's file for this offset is missing."""
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"

@@ -1,0 +1,154 @@
+"""What the fields of MessageStoreConfig can hold. Imports nothing of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CHOICES = {
+    "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
+    "broker_role": ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+}
+DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+NOT_IN_JAVA = frozenset(
+    {
+        "recover_check_bytes",
+        "recover_without_commit_log",
+        "scrub_bytes_per_second",
+        "scrub_enable",
+    }
+)
+"""Fields that RocketMQ does not have."""
+PATHS = ("store_path_root_dir", "store_path_commit_log", "read_only_commit_log_store_paths")
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+# Java longs; every other number is a Java int.
+LONGS = frozenset(
+    {"flush_delay_offset_interval", "os_page_cache_busy_time_out_mills", "recover_check_bytes"}
+)
+# The least value of a number is 0, of these sizes and counts it is more: nothing works with less.
+AT_LEAST = {
+    "mapped_file_size_commit_log": 64,
+    "mapped_file_size_consume_queue": 1,
+    "mapper_file_size_batch_consume_queue": 46,
+    "mapped_file_size_consume_queue_ext": 64,
+    "max_hash_slot_num": 1,
+    "max_index_num": 2,
+    "max_message_size": 1,
+    "max_msgs_num_batch": 1,
+    "max_topic_length": 1,
+    "max_filter_message_size": 20,
+    "travel_cq_file_num_when_get_message": 1,
+    "commit_log_recover_max_num": 1,
+    "scrub_bytes_per_second": 1,
+    "topic_queue_lock_num": 1,
+    "max_transfer_count_on_message_in_memory": 1,
+    "max_transfer_count_on_message_in_disk": 1,
+    "ha_transfer_batch_size": 1,
+    "replicas_per_disk_partition": 1,
+    "total_replicas": 1,
+}
+AT_MOST = {
+    "access_message_in_memory_max_ratio": 100,
+    "disk_max_used_space_ratio": 100,
+    "disk_space_warning_level_ratio": 100,
+    "disk_space_clean_forcibly_ratio": 100,
+    "logical_disk_space_clean_forcibly_threshold": 1,
+    "ha_listen_port": 65_535,
+}
+
+
+def check_value(name: str, kind: str, value: object) -> None:
+    """Check the value of a field; `kind` is the field's type as annotated.
+
+    Raises
+    ------
+    ValueError
+        It has another type, is out of its range or is none of the names; the message names the field.
+    """
+    right = {
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+        "str": isinstance(value, str),
+        "str | None": value is None or isinstance(value, str),
+    }[kind]
+    if not right:
+        raise ValueError(f"{name}: expected {kind}, got {value!r}")
+    if isinstance(value, int | float) and kind != "bool":
+        least = AT_LEAST.get(name, 0)
+        most = AT_MOST.get(name, LONG_MAX if name in LONGS else INT_MAX)
+        if not least <= value <= most:  # a NaN is not either
+            raise ValueError(f"{name}: expected {least} to {most}, got {value}")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")
+    if isinstance(value, str):
+        if name in _PARSERS:
+            _PARSERS[name](value)
+        elif name in PATHS and (not value or "\0" in value):
+            raise ValueError(f"{name}: expected a path, got {value!r}")
+
+
+def check_extra(extra: object) -> None:
+    """Check the other keys of a ``broker.conf``, with their texts.
+
+    Raises
+    ------
+    ValueError
+        It is no mapping of texts to texts.
+    """
+    right = isinstance(extra, Mapping) and all(
+        isinstance(text, str) for item in extra.items() for text in item
+    )
+    if not right:
+        raise ValueError(f"extra: expected keys and texts as in a file, got {extra!r}")
+
+
+def parse_delay_levels(text: str) -> tuple[int, ...]:
+    """Give the delays of the levels 1, 2, ... in milliseconds, from a text such as ``"1s 5s 1m 2h"``.
+
+    Raises
+    ------
+    ValueError
+        A word is no whole number with s, m, h or d after it, or so large that no clock gets there.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 ScheduleMessageService#parseDelayLevel.
+    """
+    delays = []
+    for word in text.split():
+        number, unit = word[:-1], word[-1]
+        if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
+            raise ValueError(
+                f"message_delay_level: {word!r} is no delay (a number and s, m, h or d)"
+            )
+        delay_ms = int(number[:20]) * DELAY_UNITS_MS[unit]
+        if len(number) > 20 or delay_ms > LONG_MAX:
+            raise ValueError(f"message_delay_level: {word!r} does not fit 64 bits of milliseconds")
+        delays.append(delay_ms)
+    return tuple(delays)
+
+
+def parse_hours(text: str) -> tuple[int, ...]:
+    """Give the hours of the day in a text such as ``"04"`` or ``"04;16"``.
+
+    Raises
+    ------
+    ValueError
+        A part is no hour; white space is none either, as in Java.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 UtilAll#isItTimeToDo.
+    """
+    hours = []
+    for hour in text.rstrip(";").split(";"):
+        if not (hour.isascii() and hour.isdigit() and len(hour) <= 2 and int(hour) <= 23):
+            raise ValueError(
+                f"delete_when: expected hours of the day such as '04' or '04;16', got {text!r}"
+            )
+        hours.append(int(hour))
+    return tuple(hours)
+
+
+_PARSERS = {"message_delay_level": parse_delay_levels, "delete_when": parse_hours}

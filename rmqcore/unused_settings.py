@@ -1,0 +1,147 @@
+"""Settings of RocketMQ that this release does nothing with: what Java does with each, and what happens here instead.
+
+docs/config.md shows these texts. Imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+
+
+class UnusedSettingWarning(RuntimeWarning):
+    """A setting has another value than its default, and this release of rmqcore does nothing with it."""
+
+
+def warn_unused(text: str) -> None:
+    """Warn in the name of the first caller outside of this package."""
+    level, frame = 1, sys._getframe()  # noqa: SLF001 Python 3.12 has skip_file_prefixes for that
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rmqcore."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UnusedSettingWarning, stacklevel=level)
+
+
+def _each(reason: str, fields: Mapping[str, str]) -> dict[str, str]:
+    return {name: f"{text}; {reason}" for name, text in fields.items()}
+
+
+UNUSED: Mapping[str, str] = MappingProxyType(
+    {
+        **_each(
+            "rmqcore writes no batch queues and no consumequeue_ext/",
+            {
+                "mapper_file_size_batch_consume_queue": "the size of Java's files in batchconsumequeue/",
+                "mapped_file_size_consume_queue_ext": "the size of Java's files in consumequeue_ext/",
+                "bit_map_length_consume_queue_ext": "the bits of Java's filters in consumequeue_ext/",
+            },
+        ),
+        "default_query_max_num": "how many messages Java's broker gives where a query names no number; here `query` has 32",
+        "auto_message_version_on_topic_len": (
+            "off, Java writes a topic of more than 127 bytes into a V1 record, whose length byte reads back negative; "
+            "rmqcore always writes a V2 record"
+        ),
+        "max_topic_length": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
+        "put_message_timeout": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
+        "flush_delay_offset_interval": (
+            "how often Java's broker saves how far delayed messages are delivered; rmqcore delivers none"
+        ),
+        "max_lmq_consume_queue_num": "Java's broker refuses puts beyond so many light queues; rmqcore has no limit",
+        "recheck_reput_offset_from_cq": (
+            "Java looks up again in the queues where dispatch begins; rmqcore's recovery always does"
+        ),
+        **_each(
+            "rmqcore has no such buffers: a message is stored to the mapped CommitLog file at once",
+            {
+                "transient_store_pool_enable": (
+                    "Java collects messages in buffers, which a killed process loses, and writes them to the CommitLog later"
+                ),
+                "transient_store_pool_size": "how many buffers Java has (transientStorePoolEnable)",
+                "fast_fail_if_no_buffer_in_store_pool": (
+                    "Java refuses puts while no buffer is free (transientStorePoolEnable)"
+                ),
+                "commit_interval_commit_log": "how often Java writes its buffers to the CommitLog",
+                "commit_commit_log_least_pages": "from how many pages on Java writes its buffers to the CommitLog",
+                "commit_commit_log_thorough_interval": "after how long Java writes its buffers in any case",
+                "read_un_committed": "Java dispatches messages that are still in its buffers",
+            },
+        ),
+        "flush_least_pages_when_warm_maped_file": (
+            "how often Java syncs a file while it touches its pages; rmqcore allocates and populates it without syncs"
+        ),
+        "write_without_mmap": (
+            "Java writes all files through descriptors; rmqcore maps CommitLog and index, and writes queues through descriptors"
+        ),
+        "put_consume_queue_data_by_file_channel": (
+            "off, Java stores queue entries through mappings; rmqcore always writes them through descriptors"
+        ),
+        "os_page_cache_busy_time_out_mills": (
+            "Java's broker refuses puts while one holds the append lock for longer; rmqcore refuses none for that"
+        ),
+        **_each(
+            "rmqcore has one append lock, in C, and dispatches in one thread",
+            {
+                "use_reentrant_lock_when_put_message": "which lock Java's puts take",
+                "use_abs_lock": "which lock Java's puts take",
+                "topic_queue_lock_num": "how many locks Java has for the offsets of queues",
+                "enable_build_consume_queue_concurrently": "Java dispatches in several threads",
+            },
+        ),
+        **_each(
+            "rmqcore does not clean up yet: nothing is deleted, and puts go on until the disk is full",
+            {
+                "delete_when": "at which hours Java deletes expired files",
+                "file_reserved_time": "after how many hours a CommitLog file of Java's is expired",
+                "clean_resource_interval": "how often Java looks for files to delete",
+                "delete_commit_log_files_interval": "how long Java pauses after each CommitLog file that it deletes",
+                "delete_consume_queue_files_interval": "how long Java pauses after each queue file that it deletes",
+                "delete_file_batch_max": "how many files Java deletes at a time",
+                "destroy_maped_file_interval_forcibly": "how long Java keeps a deleted file mapped for its readers",
+                "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
+                "disk_max_used_space_ratio": "how full a disk may be before Java deletes expired files at any hour",
+                "disk_space_warning_level_ratio": "how full a disk may be before Java refuses puts",
+                "clean_file_forcibly_enable": "whether Java deletes files that are not expired",
+                "replicas_per_disk_partition": "how many stores share the disk that Java looks at",
+                "logical_disk_space_clean_forcibly_threshold": (
+                    "how full a shared disk may be before Java deletes files that are not expired"
+                ),
+            },
+        ),
+        **_each(
+            "rmqcore does not replicate yet: no other machine gets a copy",
+            {
+                "ha_listen_port": "the port at which Java's master gives its log to followers",
+                "ha_send_heartbeat_interval": "how often Java's master and followers say that they live",
+                "ha_housekeeping_interval": "after how long Java's master gives up a silent follower",
+                "ha_transfer_batch_size": "how many bytes Java's master sends at once",
+                "ha_max_gap_not_in_sync": "how far behind a follower of Java's may be and still count",
+                "ha_master_address": "where Java's follower gets the log",
+                "total_replicas": "how many copies Java's broker group has",
+            },
+        ),
+    }
+)
+"""Fields that nobody reads. Another value than the default is taken, with a warning."""
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "enable_consume_queue_ext": (
+            "Java then keeps the tags of some queue entries in consumequeue_ext/, which rmqcore neither reads nor writes: "
+            "a get by tags would leave messages out"
+        ),
+    }
+)
+"""Fields whose other value would make answers wrong."""
+REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
+    {
+        "enableDLegerCommitLog": (
+            frozenset({"", "false"}),
+            "the log of this broker is in files of DLedger, which rmqcore does not know",
+        ),
+        "storeType": (
+            frozenset({"", "default"}),
+            "the queues of this broker are in RocksDB: rmqcore would number its messages from 0 again",
+        ),
+    }
+)
+"""Keys of a broker.conf by which a store is of a kind that rmqcore must not write: the harmless values in lower case, and why."""
