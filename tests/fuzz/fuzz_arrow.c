@@ -3,8 +3,8 @@
  * size that the array's length, its offset and (for strings) its last offset imply. What comes out is written as a record and
  * parsed again. Layout of the input: a stream of bytes, taken as they are needed; zeros behind its end.
  */
-#include "arrow_import.h"
-#include "crc32.h"
+#include "put/arrow_import.h"
+#include "crc32/crc32.h"
 #include "fuzz.h"
 
 enum { MOST_ROWS = 40, MOST_BLOCKS = 4096, MOST_DATA = 1 << 14 };
@@ -69,28 +69,31 @@ static struct ArrowArray *array(maker *m, int64_t rows, int64_t buffers, int64_t
 static const uint8_t WIDTHS[256] = {['c'] = 1, ['C'] = 1, ['s'] = 2, ['S'] = 2,
                                     ['i'] = 4, ['I'] = 4, ['l'] = 8, ['L'] = 8};
 
-/* `count` offsets that mostly grow; the last one is what the data is made for. */
-static int64_t offsets(maker *m, struct ArrowArray *a, int64_t count, int wide) {
+/* The offsets of `rows` elements, which mostly grow. Data (or items) end where the array's own length says that they end: a length
+ * below `rows` makes an offset before the last one the end, and the offsets behind it may be lower. */
+static int64_t offsets(maker *m, struct ArrowArray *a, int64_t rows, int wide) {
     const size_t width = wide ? 8 : 4;
-    uint8_t *out = block(m, (size_t)(a->offset + count) * width);
+    const int64_t end = a->offset + (a->length < 0 ? 0 : a->length);
+    uint8_t *out = block(m, (size_t)(a->offset + rows + 1) * width);
     a->buffers[1] = out;
-    int64_t last = 0;
-    for (int64_t i = 0; i < a->offset + count; i++) {
+    int64_t last = 0, data_end = 0;
+    for (int64_t i = 0; i <= a->offset + rows; i++) {
         const uint8_t step = take(m);
         last = step < 0xF0 ? last + step % 16 : step == 0xFF ? -(int64_t)take(m) : (int64_t)take(m) << (step - 0xF0);
-        if (i + 1 == a->offset + count && last > MOST_DATA) last = MOST_DATA;
+        if (i == end && last > MOST_DATA) last = MOST_DATA;
+        if (i == end) data_end = last;
         const int32_t narrow = (int32_t)last;
         if (wide) memcpy(out + (size_t)i * width, &last, 8);
         else memcpy(out + (size_t)i * width, &narrow, 4);
     }
-    return last < 0 ? 0 : last;
+    return data_end < 0 ? 0 : data_end;
 }
 
 static struct ArrowArray *plain_texts(maker *m, const char *format, int64_t rows) {
     if (format[0] == 'n') return array(m, rows, 0, 0);
     if (format[0] != 'v') {
         struct ArrowArray *a = array(m, rows, 3, 0);
-        const int64_t size = offsets(m, a, rows + 1, format[0] < 'a');
+        const int64_t size = offsets(m, a, rows, format[0] < 'a');
         a->buffers[2] = filled(m, (size_t)size);
         return a;
     }
@@ -100,7 +103,7 @@ static struct ArrowArray *plain_texts(maker *m, const char *format, int64_t rows
         lens[i] = take(m) % 64;
         a->buffers[2 + i] = filled(m, (size_t)lens[i]);
     }
-    /* The last buffer, however many there are said to be, is the one of the lengths: that too nobody could check. */
+    /* The last buffer, however many the array claims, holds the lengths: nobody could check that claim either. */
     if (a->n_buffers > 2) a->buffers[a->n_buffers - 1] = lens;
     uint8_t *views = block(m, 16 * (size_t)(a->offset + rows));
     a->buffers[1] = views;
@@ -149,7 +152,7 @@ static struct ArrowArray *lists(maker *m, int32_t column, int64_t rows, struct A
     const int wide = column == RMQ_IMP_KEYS && take(m) & 1;
     *type = schema(m, column == RMQ_IMP_PROPERTIES ? "+m" : wide ? "+L" : "+l", 1);
     struct ArrowArray *a = array(m, rows, 2, 1);
-    int64_t items = offsets(m, a, rows + 1, wide) % 4096;
+    int64_t items = offsets(m, a, rows, wide) % 4096;
     if (take(m) < 0xF0) items += 4; /* else perhaps too few */
     if (column == RMQ_IMP_KEYS) {
         a->children[0] = texts(m, 0, items % 256, &(*type)->children[0]);

@@ -1,5 +1,5 @@
 /* The checkpoint: six longs in, the same bytes out, whatever they are. */
-#include "checkpoint.h"
+#include "format/checkpoint.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

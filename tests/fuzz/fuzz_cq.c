@@ -1,5 +1,5 @@
 /* ConsumeQueue entries: prefixes end where an entry-by-entry look says, and packing gives the bytes back. */
-#include "cq_bulk.h"
+#include "format/cq_bulk.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,7 +1,7 @@
 /* IndexFile: header there and back; chains walked in windows end and give what a walk over the whole file gives; the check of
  * entries and slots counts the same in chunks of any size. Layout of the input: 12 control bytes, then an index file. */
 #include "fuzz.h"
-#include "index_file.h"
+#include "format/index_file.h"
 
 enum { MOST_HITS = 64 };
 

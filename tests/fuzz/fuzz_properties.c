@@ -1,8 +1,8 @@
 /* The properties parser against the description's own loop, wherever the string lies; words of KEYS; UTF-8 made well-formed. */
 #include "fuzz.h"
-#include "jhash.h"
-#include "properties.h"
-#include "utf8.h"
+#include "format/jhash.h"
+#include "format/properties.h"
+#include "format/utf8.h"
 
 static const uint8_t *find(const uint8_t *from, const uint8_t *end, uint8_t wanted) {
     while (from < end && *from != wanted) from++;

@@ -1,8 +1,8 @@
 /* rmq_record_parse and rmq_record_encode: what is accepted adds up, reads only itself, and encodes to the same bytes. */
-#include "crc32.h"
+#include "crc32/crc32.h"
 #include "fuzz.h"
-#include "text.h"
-#include "utf8.h"
+#include "format/text.h"
+#include "format/utf8.h"
 
 static void check_texts(const rmq_record *r) {
     static const int64_t delays[] = {1000, 5000};

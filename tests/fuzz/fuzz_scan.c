@@ -1,11 +1,11 @@
 /* Windows, resynchronisation, filters and columns over one input, several ways that must agree: step by step, in columns over
  * the whole, in columns over a window that grows as a reader's does. Layout of the input: 8 control bytes, then CommitLog bytes.
  */
-#include "columns.h"
-#include "crc32.h"
+#include "scan/columns.h"
+#include "crc32/crc32.h"
 #include "fuzz.h"
-#include "resync.h"
-#include "utf8.h"
+#include "scan/resync.h"
+#include "format/utf8.h"
 
 enum { FIX = 1, PLACE = 2, CRC = 4, TAGS = 8, KEYS = 16, FEW_COLUMNS = 32, TIMES = 64, TRUST = 128 };
 static const uint32_t ALL = (UINT32_C(1) << RMQ_COL_COUNT) - 1;
@@ -104,7 +104,7 @@ typedef struct outcome {
     int32_t code;
 } outcome;
 
-/* The first len bytes in a block of their own: a read behind the window is one behind the block. */
+/* The first len bytes in a block of their own: a read behind the window is a read behind the block. */
 static uint8_t *window_bytes(const rmq_window *whole, size_t len) {
     uint8_t *block = malloc(len ? len : 1);
     CHECK(block != NULL);

@@ -1,9 +1,9 @@
-/* Where a part of a CommitLog file begins: the rule against itself said slowly, and against the walk that it stands for.
+/* Where a part of a CommitLog file begins: the rule against a slow version of itself, and against the walk that it stands for.
  *
  * Layout of the input: 8 control bytes, then CommitLog bytes up to the file's end. */
-#include "crc32.h"
+#include "crc32/crc32.h"
 #include "fuzz.h"
-#include "split.h"
+#include "scan/split.h"
 
 enum { FIX = 1, ANCHORED = 2, PLACE_END = RMQ_REC_PHYSICALOFFSET + 8 };
 
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         CHECK(found == slow || (found == RMQ_SPLIT_ODD && work > RMQ_SPLIT_WORK * (uint64_t)size));
     }
 
-    /* Fewer bytes of the same file, in a block of their own: asks for more, or says the same. */
+    /* Of fewer bytes of the same file, in a block of their own, the rule asks for more, or says the same. */
     const size_t len = boundary + control[6] < size ? boundary + control[6] : size;
     uint8_t *less = malloc(len);
     CHECK(less != NULL);

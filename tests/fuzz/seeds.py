@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import oracle
-from oracle import Host, Record
+from support.oracle import records as oracle
+from support.oracle.records import Host, Record
 
 V4, V6 = Host(b"\x0a\0\0\1", 10911), Host(bytes(range(16)), 10911)
 PAIRS = {
@@ -75,7 +75,7 @@ def scans() -> list[bytes]:
 
 
 def splits() -> list[bytes]:
-    """Boundaries in a log, records in bodies: with both ends the same, and without."""
+    """Boundaries in a log, and records in bodies, some of which end where their outer record ends."""
     inner = oracle.encode_record(RECORDS[0])
     suffix = len(inner) - inner.index(b"hello") - 5
     outer = [
@@ -128,7 +128,7 @@ def indexes() -> list[bytes]:
 
 
 def index_puts() -> list[bytes]:
-    """The same files, and what is put into them: rows, keys of each, room, times, hashes."""
+    """The same index files, and what is put into them: rows, keys of each row, room, times, hashes."""
     puts = [
         bytes([24, 0b0110_1011, 200, 0, 101, 3, 7, 40, 2, 1, 3]),
         bytes([9, 0xFF, 3, 1, 90, 200, 0, 1, 0, 3, 0]),
@@ -163,7 +163,7 @@ SEEDS = {
     "properties": properties,
     "cq": queues,
     "index": indexes,
-    "index_put": index_puts,
+    "mapped_index": index_puts,
     "checkpoint": checkpoints,
     "arrow": arrows,
 }

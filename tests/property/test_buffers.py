@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Sample, samples
+from support.oracle import records as oracle
+from support.oracle.strategies import Sample, samples
 
 from rmqcore import codec
 from rmqcore.errors import CorruptMessageError

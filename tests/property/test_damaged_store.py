@@ -1,6 +1,6 @@
-"""Any bytes of a store changed, cut, moved or gone: every way to read it ends, with an answer or an error of the package.
+"""With any bytes of a store changed, cut, moved or missing every way to read it ends, with an answer or an error of this package.
 
-What is sound is delivered or lies in a damage range; nothing is delivered that was never written.
+Every sound record is delivered or lies in a damage range; nothing is delivered that was never written.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import ParamSpec
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_damage import Change, changes
-from store_maker import MadeStore, make_store, sample_records
+from support.oracle import records as oracle
+from support.stores.store_damage import Change, changes
+from support.stores.store_maker import MadeStore, make_store, sample_records
 
 import rmqcore
 from rmqcore.errors import StoreError
@@ -41,7 +41,7 @@ def _no_hang() -> Iterator[None]:
 
 
 def attempt(call: Callable[P, object], *args: P.args, **options: P.kwargs) -> object:
-    """The answer, or an error that may leave the package."""
+    """The answer of `call`, or its error if that is one that may leave the package."""
     try:
         return call(*args, **options)
     except ALLOWED as error:
@@ -182,7 +182,7 @@ def test_one_flipped_bit_costs_no_other_record(number: int, file: int, bit: int)
         delivered = {view.phy_offset for view in reader.messages()}
         expected = {record.phy_offset for record in made.records if record not in hit}
         assert expected - delivered == set()
-        # A record that is not delivered or fails its CRC is told.
+        # A record that is not delivered or fails its CRC is reported.
         if any(record.phy_offset not in delivered for record in hit):
             assert any(
                 r.start_phy_offset <= hit[0].phy_offset < r.end_phy_offset for r in reader.damage

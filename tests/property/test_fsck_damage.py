@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_damage import Change, changes
-from store_maker import MadeStore, make_store, sample_records
+from support.oracle import records as oracle
+from support.stores.store_damage import Change, changes
+from support.stores.store_maker import MadeStore, make_store, sample_records
 
 from rmqcore.errors import StoreError
-from rmqcore.offline.findings import KINDS
 from rmqcore.offline.fsck import FsckReport, fsck
+from rmqcore.offline.fsck.findings import KINDS
 
 STORES = [
     make_store(sample_records(45)),
@@ -94,7 +94,7 @@ def used_bits(made: MadeStore, part: str) -> list[tuple[str, int]]:
 
 
 def unproven(part: str, byte: int) -> bool:
-    """Bytes that say nothing about a message, so that fsck has nothing to compare them with."""
+    """Whether a byte says nothing about a message, so that fsck has nothing to compare it with."""
     if part == "consumequeue":
         return (
             byte % 20 == 12

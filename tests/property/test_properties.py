@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import property_names, property_values, text_without
+from support.oracle import records as oracle
+from support.oracle.strategies import property_names, property_values, text_without
 
 from rmqcore import codec
 

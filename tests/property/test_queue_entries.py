@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import int32, int64
+from support.oracle import records as oracle
+from support.oracle.strategies import int32, int64
 
 from rmqcore import codec
-from rmqcore._native import cq
-from rmqcore.engine.checkpoint import StoreCheckpoint
+from rmqcore._native.format import cq
+from rmqcore.disk.checkpoint import StoreCheckpoint
 
 entries = st.lists(st.tuples(int64, int32, int64) | st.just(oracle.CQ_FILLER), max_size=30)
 

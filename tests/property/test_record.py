@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Sample, damaged, host_text, samples
+from support.oracle import records as oracle
+from support.oracle.strategies import Sample, damaged, samples
+from support.oracle.views import fields_of
 
 from rmqcore import codec
-from rmqcore._native.codec import describe
+from rmqcore._native.format.codec import describe
 from rmqcore.errors import CorruptMessageError
 from rmqcore.message import MessageView, pack_host
 
@@ -32,29 +33,9 @@ def assert_same(view: MessageView, record: oracle.Record, raw: bytes) -> None:
         name: getattr(view, name)
         for name in dir(view)
         if not name.startswith("_") and not callable(getattr(view, name))
-    } == {
-        "phy_offset": record.phy_offset,
-        "msg_size": record.msg_size,
-        "magic": record.magic,
-        "body_crc": record.body_crc,
-        "queue_id": record.queue_id,
-        "flag": record.flag,
-        "queue_offset": record.queue_offset,
-        "sys_flag": record.sys_flag,
-        "born_timestamp_ms": record.born_timestamp_ms,
-        "born_host": host_text(record.born_host),
-        "store_timestamp_ms": record.store_timestamp_ms,
-        "store_host": host_text(record.store_host),
-        "reconsume_times": record.reconsume_times,
-        "prepared_transaction_offset": record.prepared_transaction_offset,
-        "body": record.body,
-        "topic": oracle.text_of(record.topic),
+    } == fields_of(record) | {
         "properties": properties,
-        "tags": properties.get("TAGS"),
         "keys": tuple(oracle.key_tokens(properties.get("KEYS", ""))),
-        "uniq_key": properties.get("UNIQ_KEY"),
-        "msg_id": record.msg_id,
-        "tags_code": record.tags_code,
         "raw": raw,
     }
     assert list(view.properties) == list(properties)

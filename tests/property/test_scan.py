@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import oracle
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Sample, damaged, host_text, log_of, samples
+from support.oracle import records as oracle
+from support.oracle.strategies import Sample, damaged, log_of, samples
+from support.oracle.views import fields_of
 
 from rmqcore import codec
-from rmqcore._native.codec import describe
-from rmqcore._native.scan import COLUMNS, PUBLIC_COLUMNS
+from rmqcore._native.format.codec import describe
+from rmqcore._native.scan.batch import COLUMNS, PUBLIC_COLUMNS
 
 REASONS = {oracle.Reason.ZERO: "zero", None: "end"}
-
-
-def row(record: oracle.Record) -> dict[str, Any]:
-    """The public columns of one record."""
-    properties = record.property_map
-    return {
-        "phy_offset": record.phy_offset,
-        "msg_size": record.msg_size,
-        "magic": record.magic,
-        "body_crc": record.body_crc,
-        "queue_id": record.queue_id,
-        "flag": record.flag,
-        "queue_offset": record.queue_offset,
-        "sys_flag": record.sys_flag,
-        "born_timestamp_ms": record.born_timestamp_ms,
-        "born_host": host_text(record.born_host),
-        "store_timestamp_ms": record.store_timestamp_ms,
-        "store_host": host_text(record.store_host),
-        "reconsume_times": record.reconsume_times,
-        "prepared_transaction_offset": record.prepared_transaction_offset,
-        "body": record.body,
-        "topic": oracle.text_of(record.topic),
-        "properties": list(properties.items()),
-        "tags": properties.get("TAGS"),
-        "keys": oracle.key_tokens(properties.get("KEYS", "")),
-        "uniq_key": properties.get("UNIQ_KEY"),
-        "msg_id": record.msg_id,
-        "tags_code": record.tags_code,
-    }
 
 
 def compare(data: bytes, base_offset: int, *, verify_crc: bool) -> None:
@@ -59,7 +29,7 @@ def compare(data: bytes, base_offset: int, *, verify_crc: bool) -> None:
         # Names that are different bytes and the same text after U+FFFD stay apart in the column, not in a map.
         pairs = dict(found_row["properties"])
         assert pairs == record.property_map
-        assert {**found_row, "properties": list(pairs.items())} == row(record)
+        assert {**found_row, "properties": list(pairs.items())} == fields_of(record)
     if isinstance(expected.stop, oracle.Blank):
         assert (found.stop_reason, found.error) == ("blank", None)
         return

@@ -7,15 +7,15 @@ import random
 import zlib
 from array import array
 
-import oracle
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from support.oracle import records as oracle
+from support.oracle import strategies
 
 from rmqcore import Message, codec
-from rmqcore._native import scan
-from rmqcore._native.value_columns import MAX_PROPERTIES_LEN, TRAILING, Values
+from rmqcore._native.scan import places
+from rmqcore._native.scan.value_columns import MAX_PROPERTIES_LEN, TRAILING, Values
 from rmqcore.errors import CorruptMessageError
 
 pa = pytest.importorskip("pyarrow")
@@ -63,7 +63,7 @@ def values_near_records(draw: st.DrawFn) -> bytes:
 
 
 def size_alone(value: bytes, *, check_crc: bool) -> int | None:
-    """Size of the record that the value is; None when it is none."""
+    """Size of the record in the value; None when the value is no record."""
     try:
         size = codec.check(value, check_crc=check_crc)
     except CorruptMessageError:
@@ -91,10 +91,10 @@ def test_each_way_to_be_no_record_has_its_code() -> None:
     assert out.tolist() == [
         len(raw),
         TRAILING,
-        scan.SHORT,
-        scan.SHORT,
-        scan.ZERO,
-        scan.BODYCRC,
+        places.SHORT,
+        places.SHORT,
+        places.ZERO,
+        places.BODYCRC,
     ]
     assert Values(*column(values)).check_records(out, check_crc=False) == 2
     assert out[-1] == len(raw)

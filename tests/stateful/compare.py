@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from oracle_store import Image, ModelStore, Put, read_image
+from support.oracle.store import Image, ModelStore, Put, read_image
 
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 
 
 def agree(what: str, got: Any, want: Any) -> None:
@@ -105,8 +105,8 @@ def same_files(model: ModelStore, root: Path) -> None:
         assert at < 0, f"{name} differs at {at}: {got[name][at : at + 40]!r} {data[at : at + 40]!r}"
 
 
-def first_difference(one: bytes, other: bytes) -> int:
-    if one == other:
+def first_difference(got: bytes, want: bytes) -> int:
+    if got == want:
         return -1
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(got, want, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(got), len(want)))

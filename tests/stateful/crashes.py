@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import oracle
 from hypothesis import strategies as st
-from oracle_store import Image
+from support.oracle import records as oracle
+from support.oracle.store import Image
 
 # Damage that a power cut can do to what was not flushed, and what people do to a directory.
 LOG_DAMAGE = ["torn", "flipped", "garbage_tail", "stale_tail", "zeros_between", "more_files"]
@@ -37,13 +37,19 @@ def paths(image: Image, folder: str) -> list[str]:
 
 
 class Damage:
-    """Changes an image. `flushed` and `end` are of the log: only what lies between may be lost in it."""
+    """Changes an image. `flushed` and `end` are offsets of the log: only bytes between them may be lost in it.
 
-    def __init__(self, image: Image, file_size: int, flushed: int, end: int) -> None:
+    `next_queue_offset` is the one that the next message of queue 0 of "T" gets.
+    """
+
+    def __init__(
+        self, image: Image, file_size: int, flushed: int, end: int, next_queue_offset: int
+    ) -> None:
         self.image = image
         self.file_size = file_size
         self.flushed = flushed
         self.end = end
+        self.next_queue_offset = next_queue_offset
 
     def do(self, kind: str, draw: Draw, old_checkpoint: bytes | None) -> None:
         if kind == "old_checkpoint":
@@ -87,10 +93,16 @@ class Damage:
         self._write(self.end, draw(st.binary(min_size=1, max_size=60)))
 
     def _stale_tail(self, draw: Draw) -> None:
-        """A sound record of another place behind the end; or one of this very place, which a crash of the writer left."""
+        """A sound record of another place behind the end; or a record of this very place, which a crash of the writer left."""
         there = draw(st.booleans())
         room = self.file_size - self.end % self.file_size
-        record = oracle.Record(b"T", b"stale", b"", phy_offset=self.end if there else 0)
+        record = oracle.Record(
+            b"T",
+            b"stale",
+            b"",
+            queue_offset=self.next_queue_offset if there else 0,
+            phy_offset=self.end if there else 0,
+        )
         raw = oracle.encode_record(record)
         if len(raw) + 8 <= room:
             self._write(self.end, raw)
@@ -177,5 +189,5 @@ class Damage:
         self.image["checkpoint"] = bytes(4096)
 
     def _no_abort(self, draw: Draw) -> None:
-        """Somebody deletes it: the next open takes the exit for a clean one."""
+        """Somebody deletes the abort file: the next open takes the exit for a clean one."""
         self.image.pop("abort", None)

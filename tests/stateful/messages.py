@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import oracle
 import pyarrow as pa
 from hypothesis import strategies as st
-from oracle_store import ModelConfig, ModelMessage
-from strategies import host_text
+from support.oracle import records as oracle
+from support.oracle.store import ModelConfig, ModelMessage
+from support.oracle.strategies import host_text
 
 from rmqcore import Message
 
@@ -98,7 +98,7 @@ def without_crc(given: ModelMessage) -> ModelMessage:
 
 
 def any_message(config: ModelConfig) -> st.SearchStrategy[ModelMessage]:
-    # A store that appends the property takes a caller's out; one that does not would keep it, and fsck complain.
+    # A store that appends the property takes a caller's out; a store that does not would keep it, and fsck complain.
     own = rich if config.enabled_append_prop_crc else rich.map(without_crc)
     return st.one_of(plain, plain, own, refused(config))
 

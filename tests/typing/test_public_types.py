@@ -1,7 +1,7 @@
 """What a type checker makes of the public interface: mypy --strict reads this file, pytest runs it.
 
-`assert_type` compares exactly, so an Any that creeps in fails as well; each `type: ignore` is an error that must stay
-one, since unused ignores are errors.
+`assert_type` compares exactly, so an Any that creeps in fails as well; each `type: ignore` marks an error that must stay
+an error, since unused ignores are errors.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageView, StoreReader, codec
-from rmqcore.engine.checkpoint import StoreCheckpoint
+from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.errors import CorruptionError, CorruptMessageError, StoreError
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.index_files import IndexFileInfo
+from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.lookup import OfflineGetResult
-from rmqcore.offline.queues import QueueInfo
-from rmqcore.offline.walk import Blank
+from rmqcore.offline.queues.queues import QueueInfo
 from rmqcore.status import GetMessageStatus
 
 

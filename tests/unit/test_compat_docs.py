@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import oracle
 import pytest
+from support.oracle import records as oracle
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig, codec
@@ -83,7 +83,7 @@ def test_malformed_text_is_what_java_makes_of_it() -> None:
 
 
 def colliding(key: str) -> str:
-    """Another text of the same hash: one less here is 31 more in the next place."""
+    """Another text of the same hash: a character lower by 1 is made up by 31 more in the next place."""
     other = chr(ord(key[0]) - 1) + chr(ord(key[1]) + 31) + key[2:]
     assert codec.java_hash(other) == codec.java_hash(key)
     return other

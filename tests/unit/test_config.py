@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from pathlib import Path
 
 import pytest
 
-from rmqcore._native.codec import DEFAULT_DELAY_LEVELS
+from rmqcore._native.format.codec import DEFAULT_DELAY_LEVELS
 from rmqcore.broker_conf import java_name, parse_properties, snake_case
 from rmqcore.broker_keys import IGNORED_KEYS
-from rmqcore.config import MessageStoreConfig, parse_delay_levels
+from rmqcore.config import MessageStoreConfig
+from rmqcore.config_values import parse_delay_levels
+from rmqcore.unused_settings import UnusedSettingWarning
 
 FIELDS = [f.name for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"]
 
@@ -68,10 +69,9 @@ def test_a_wrong_value_names_its_field(field: str, value: object) -> None:
 
 
 def test_longs_take_more_than_ints() -> None:
-    assert (
-        MessageStoreConfig(flush_delay_offset_interval=1 << 40).flush_delay_offset_interval
-        == 1 << 40
-    )
+    with pytest.warns(UnusedSettingWarning, match="rmqcore delivers none"):
+        config = MessageStoreConfig(flush_delay_offset_interval=1 << 40)
+    assert config.flush_delay_offset_interval == 1 << 40
 
 
 def test_delay_levels_in_all_units() -> None:
@@ -94,9 +94,13 @@ def test_broker_conf_as_it_is(tmp_path: Path) -> None:
         storePathRootDir=/data/store
         """,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(UnusedSettingWarning) as caught:
         config = MessageStoreConfig.from_broker_conf(path, max_index_num=100)
+    assert sorted(str(one.message).split(" ")[0] for one in caught) == [
+        "file_reserved_time",
+        "use_abs_lock",
+    ]
+    assert {one.filename for one in caught} == {__file__}, "the caller's line, not ours"
     assert config.file_reserved_time == 48
     assert config.flush_disk_type == "SYNC_FLUSH"
     assert config.check_crc_on_recover is False
@@ -106,6 +110,12 @@ def test_broker_conf_as_it_is(tmp_path: Path) -> None:
     assert config.store_path_root_dir == "/data/store"
     assert config.max_index_num == 100
     assert dict(config.extra) == {"brokerClusterName": "DefaultCluster", "brokerName": "broker-a"}
+
+
+def test_a_key_with_nothing_behind_it_is_not_set(tmp_path: Path) -> None:
+    path = conf(tmp_path, "readOnlyCommitLogStorePaths=\nhaMasterAddress =\nstorePathCommitLog:\n")
+    config = MessageStoreConfig.from_broker_conf(path)
+    assert config == MessageStoreConfig()
 
 
 def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> None:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
+from support.oracle import records as oracle
+from support.places import ROOT
 
 import rmqcore
-from rmqcore.offline.damage import DamageRange
-from rmqcore.offline.findings import KINDS
 from rmqcore.offline.fsck import fsck
+from rmqcore.offline.fsck.findings import KINDS
+from rmqcore.offline.log.damage import DamageRange
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading-damaged-stores.md"
+PAGE = ROOT / "docs" / "reading-damaged-stores.md"
 FILE_SIZE = 8192
 
 
@@ -200,7 +201,7 @@ def test_verify_crc_leaves_out_what_fails(log: Log) -> None:
 
 
 def test_a_forged_record_in_a_damaged_body_is_not_believed(log: Log) -> None:
-    """A body may hold a whole record that says the very place where it lies; only its own record's ends are tried."""
+    """A body may hold a whole record that says the very place where it lies; the walk tries only its outer record's ends."""
     inner = oracle.encode_record(oracle.Record(b"T", b"forged", b"", phy_offset=log.starts[5] + 88))
     log.write(log.starts[5] + 88, inner)
     log.write(log.starts[5], struct.pack(">i", 0x7FFFFFFF))

@@ -7,15 +7,14 @@ import importlib.util
 import inspect
 import pickle
 import pkgutil
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.places import ROOT
 
 import rmqcore
 from rmqcore import errors
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ERRORS = [value for value in vars(errors).values() if inspect.isclass(value)]
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.places import ROOT
 
 if TYPE_CHECKING:
     from conftest import StoreCopy
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
@@ -61,7 +61,7 @@ def test_damage_is_told(golden: Path) -> None:
 
 
 def readme_blocks() -> list[str]:
-    """Those of Spark are run by tests/spark."""
+    """The README's blocks of code, without the blocks about Spark: tests/spark runs them."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     return [block for block in blocks if "rmqcore.spark" not in block]
 

@@ -16,17 +16,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
+from support.oracle import records as oracle
+from support.places import ROOT
 
 from rmqcore import codec
-from rmqcore._native import index
-from rmqcore.engine.checkpoint import StoreCheckpoint
-from rmqcore.engine.paths import file_name, parse_file_name
+from rmqcore._native.index import index_reader
+from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.disk.paths import file_name, parse_file_name
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "format").glob("*.md"))
-LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "layout.h"
+LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "kernels" / "format" / "layout.h"
 
 
 # ---- layout.h ---------------------------------------------------------------------------------------
@@ -280,9 +280,15 @@ def test_index_files(example: Example) -> None:
         int(number): tuple(entry) for number, entry in expected["entries"].items()
     }
     assert file.encode() == example.data
-    assert index.decode_header(example.data)._asdict() == {name: expected[name] for name in header}
+    assert index_reader.decode_header(example.data)._asdict() == {
+        name: expected[name] for name in header
+    }
     for key, (key_hash, offsets) in expected["keys"].items():
-        assert index.key_hash(*key.split("#")) == oracle.index_key_hash(*key.split("#")) == key_hash
+        assert (
+            index_reader.key_hash(*key.split("#"))
+            == oracle.index_key_hash(*key.split("#"))
+            == key_hash
+        )
         assert file.find(key_hash, 0, 1 << 62, 64) == offsets
 
 

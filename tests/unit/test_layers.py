@@ -8,50 +8,52 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 NATIVE = ROOT / "src" / "rmqcore" / "_native"
+KERNELS = NATIVE / "kernels"
+ROOMS_BELOW = {
+    "crc32": (),
+    "format": ("crc32",),  # a record is checked and encoded with its CRC
+    "scan": ("format", "crc32"),
+    "put": ("format", "crc32"),
+    "queues": ("format",),
+    "index": ("format",),
+}
+"""Of each folder of kernels: which others it may include."""
+EXTENSIONS = [
+    path
+    for path in [*NATIVE.rglob("*.pyx"), *NATIVE.rglob("*.pxd")]
+    if path.name != "kernels.pxd"  # declarations of all kernels, in no room
+]
+EXTENSIONS_BELOW = {
+    "threads": (),
+    "format": (),
+    "scan": ("format",),
+    "put": ("format", "threads"),
+    "queues": ("format", "scan", "put"),
+    "index": ("format", "scan", "put"),
+}
+"""Of each room of extensions: the rooms that it may import."""
 ALLOWED_UP = {
-    ("codec", "rmqcore.errors"): "errors import nothing, so that native code may raise them",
-    ("mapped_file", "rmqcore.errors"): "likewise",
-    ("commitlog", "rmqcore.errors"): "likewise",
-    ("commitlog", "rmqcore.status"): "status imports nothing, so that native code may answer it",
-    ("get", "rmqcore.status"): "likewise",
+    ("format.codec", "rmqcore.errors"): "errors import nothing, so that native code may raise them",
+    ("put.mapped_file", "rmqcore.errors"): "likewise",
+    ("threads.mutex", "rmqcore.errors"): "likewise",
+    ("put.put_result", "rmqcore.errors"): "likewise",
     (
-        "codec",
+        "put.put_result",
+        "rmqcore.status",
+    ): "status imports nothing, so that native code may answer it",
+    ("put.appender", "rmqcore.status"): "likewise",
+    ("queues.get", "rmqcore.status"): "likewise",
+    (
+        "format.codec",
         "rmqcore.compression",
     ): "MessageView.decompress(), inside the call: ZLIB, LZ4 and ZSTD are Python's",
-}
-ALLOWED_BETWEEN = {
-    ("codec", "kernels"),
-    ("scan", "kernels"),
-    ("scan", "codec"),
-    ("commitlog", "codec"),
-    ("commitlog", "kernels"),
-    ("commitlog", "mapped_file"),
-    ("commitlog", "message"),
-    ("get", "codec"),
-    ("get", "kernels"),
-    ("get", "mapped_file"),
-    ("get", "queues"),
-    ("query", "codec"),
-    ("query", "commitlog"),
-    ("query", "mapped_file"),
-    ("query", "mapped_index"),
-    ("queues", "cq"),
-    ("queues", "kernels"),
-    ("queues", "scan"),
-    ("arrow_put", "commitlog"),
-    ("mapped_index", "kernels"),
-    ("mapped_index", "mapped_file"),
-    ("mapped_index", "scan"),
-    ("mapped_index", "index"),
-    ("value_columns", "codec"),
-    ("value_columns", "kernels"),
-    ("value_columns", "scan"),
 }
 STATEMENT = re.compile(
     r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))",
@@ -69,33 +71,40 @@ def names(source: str) -> set[str]:
 
 
 def ours(source: str) -> set[str]:
-    """Of these the package's own: a sibling by its name, everything else with the package."""
-    found = set()
-    for name in names(source):
-        if name.startswith((".", "rmqcore._native")):
-            found.add(name.removeprefix("rmqcore._native").removeprefix("."))
-        elif name.partition(".")[0] == "rmqcore":
-            found.add(name)
-    return found
+    """Of these the package's own modules: an extension as ``room.name``, every other module with the package's name."""
+    own = {name for name in names(source) if name.partition(".")[0] in ("rmqcore", "")}
+    assert not [name for name in own if name.startswith(".")], "extensions name each other in full"
+    return {name.removeprefix("rmqcore._native.") for name in own} - {"kernels"}
 
 
-@pytest.mark.parametrize("path", sorted(NATIVE.glob("*.p[yx][xd]")), ids=lambda path: path.name)
-def test_extensions_import_siblings_below_and_errors(path: Path) -> None:
+def place(path: Path) -> str:
+    """An extension as ``room.name``."""
+    return f"{path.parent.name}.{path.stem}"
+
+
+@pytest.mark.parametrize("path", EXTENSIONS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_extensions_import_the_rooms_below_them_and_errors(path: Path) -> None:
+    room = path.parent.name
     for name in ours(path.read_text(encoding="utf-8")):
         if name.startswith("rmqcore"):
-            assert (path.stem, name) in ALLOWED_UP
-        elif name != path.stem:
-            assert (path.stem, name) in ALLOWED_BETWEEN
+            assert (place(path), name) in ALLOWED_UP
+        else:
+            assert name.partition(".")[0] in (room, *EXTENSIONS_BELOW[room])
 
 
-def test_every_allowed_arrow_is_still_there() -> None:
-    up = {
-        (path.stem, name)
-        for path in NATIVE.glob("*.pyx")
+def test_extensions_of_a_room_have_no_circle() -> None:
+    arrows = {
+        place(path): ours(path.read_text(encoding="utf-8")) - {place(path)} for path in EXTENSIONS
+    }
+    TopologicalSorter(arrows).prepare()  # raises CycleError
+
+
+def test_every_allowed_arrow_up_is_still_there() -> None:
+    assert set(ALLOWED_UP) <= {
+        (place(path), name)
+        for path in EXTENSIONS
         for name in ours(path.read_text(encoding="utf-8"))
     }
-    assert set(ALLOWED_UP) <= up
-    assert up - set(ALLOWED_UP) == ALLOWED_BETWEEN
 
 
 def test_the_reader_of_imports_knows_every_form() -> None:
@@ -103,13 +112,29 @@ def test_the_reader_of_imports_knows_every_form() -> None:
     assert names(source) == {"a.b", ".c", "d", "e", "rmqcore._native.g", "."}
 
 
-@pytest.mark.parametrize("path", sorted(NATIVE.glob("*.[ch]")), ids=lambda path: path.name)
-def test_kernels_know_no_python(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    sorted(KERNELS.glob("*/*.[ch]")),
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
+def test_kernels_know_no_python_and_only_the_rooms_below_them(path: Path) -> None:
     included = re.findall(
-        r"^\s*#\s*include\s*[<\"]([^>\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\s*#\s*include\s*([<\"][^>\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE
     )
-    assert "Python.h" not in included
-    assert not [name for name in included if name.startswith("numpy")]
+    assert "<Python.h" not in included
+    assert not [name for name in included if name.startswith("<numpy")]
+    room = path.parent.name
+    own = {name.strip('"').partition("/")[0] for name in included if name.startswith('"')}
+    assert own <= {room, *ROOMS_BELOW[room]}
+
+
+def test_every_kernel_is_in_a_room() -> None:
+    assert {folder.name for folder in KERNELS.iterdir()} == set(ROOMS_BELOW)
+    assert not list(NATIVE.glob("*.[ch]")) + list(KERNELS.glob("*.[ch]"))
+
+
+def test_every_extension_is_in_a_room() -> None:
+    assert {path.parent.name for path in EXTENSIONS} == set(EXTENSIONS_BELOW)
 
 
 @pytest.mark.parametrize(

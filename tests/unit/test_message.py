@@ -1,4 +1,4 @@
-"""Message: what its properties are, whoever asks for them, and that a put stores the same whether anybody asked or not."""
+"""Message: what its properties are, and that a put stores the same whether anybody asked for them or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumeQueue entries: packing and unpacking at the edges of their fields, and where the valid ones end."""
+"""ConsumeQueue entries: packing and unpacking at the edges of their fields, and where the valid entries end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from rmqcore._native.cq import CQ_FILLER_SIZE, pack_cq, prefix_below, unpack_cq, valid_prefix
+from rmqcore._native.format.cq import pack_cq, prefix_below, unpack_cq, valid_prefix
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 
 LONGS = (0, 1, -1, (1 << 63) - 1, -(1 << 63))
 INTS = (0, 1, -1, CQ_FILLER_SIZE, -(1 << 31))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import oracle
 import pytest
+from support.oracle import records as oracle
 
-from rmqcore._native.index import (
+from rmqcore._native.index.index_reader import (
     ChainWalk,
     IndexCheck,
     IndexHeader,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-import oracle
 import pytest
+from support.oracle import records as oracle
 
-from rmqcore._native import scan
+from rmqcore._native.scan import places
 
 RECORDS = [
     oracle.Record(b"T", bytes([number]) * number, b"", phy_offset=number) for number in range(20)
@@ -24,27 +24,27 @@ def start_of(number: int) -> int:
 
 
 def test_records_with_the_area_are_counted() -> None:
-    assert scan.prop_crc_failures(WHOLE, 0, len(WHOLE), 10) == (15, 0, [])
-    assert scan.prop_crc_failures(WHOLE, 0, 0, 10) == (0, 0, [])
-    assert scan.prop_crc_failures(WHOLE, start_of(5), start_of(9), 10) == (3, 0, [])
+    assert places.prop_crc_failures(WHOLE, 0, len(WHOLE), 10) == (15, 0, [])
+    assert places.prop_crc_failures(WHOLE, 0, 0, 10) == (0, 0, [])
+    assert places.prop_crc_failures(WHOLE, start_of(5), start_of(9), 10) == (3, 0, [])
 
 
 def test_failures_have_their_place_and_values() -> None:
     damaged = bytearray(WHOLE)
-    for number in (1, 7, 8, 9):  # number 8 has none
+    for number in (1, 7, 8, 9):  # record 8 has no property CRC
         damaged[start_of(number) + 16] ^= 1
-    checked, failures, first = scan.prop_crc_failures(damaged, 0, len(damaged), 2)
+    checked, failures, first = places.prop_crc_failures(damaged, 0, len(damaged), 2)
     assert (checked, failures) == (15, 3)
     assert [pos for pos, _, _ in first] == [start_of(1), start_of(7)]
     own = bytes(damaged[start_of(1) : start_of(2)])
     assert first[0][1] == int(oracle.crc_area(own[:-20])[9:19][::-1])
     assert first[0][2] == int(own[-11:-1][::-1])
-    assert scan.prop_crc_failures(damaged, 0, len(damaged), 0) == (15, 3, [])
-    assert scan.prop_crc_failures(damaged, start_of(7), len(damaged), 9)[2][0][0] == start_of(7)
+    assert places.prop_crc_failures(damaged, 0, len(damaged), 0) == (15, 3, [])
+    assert places.prop_crc_failures(damaged, start_of(7), len(damaged), 9)[2][0][0] == start_of(7)
 
 
 def test_a_record_without_the_area_fails_where_it_is_required() -> None:
-    checked, failures, first = scan.prop_crc_failures(WHOLE, 0, len(WHOLE), 9, required=True)
+    checked, failures, first = places.prop_crc_failures(WHOLE, 0, len(WHOLE), 9, required=True)
     assert (checked, failures) == (15, 5)
     assert first == [(start_of(number), 0, -1) for number in range(0, 20, 4)]
 
@@ -52,9 +52,9 @@ def test_a_record_without_the_area_fails_where_it_is_required() -> None:
 @pytest.mark.parametrize(("begin", "end"), [(-1, 5), (5, 4), (0, len(WHOLE) + 1)])
 def test_places_outside_the_buffer(begin: int, end: int) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        scan.prop_crc_failures(WHOLE, begin, end, 1)
+        places.prop_crc_failures(WHOLE, begin, end, 1)
     with pytest.raises(ValueError, match="negative"):
-        scan.prop_crc_failures(WHOLE, 0, 0, -1)
+        places.prop_crc_failures(WHOLE, 0, 0, -1)
 
 
 def test_any_bytes() -> None:
@@ -65,6 +65,6 @@ def test_any_bytes() -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         begin = chance.randrange(len(data))
         end = chance.randrange(begin, len(data) + 1)
-        checked, failures, first = scan.prop_crc_failures(data, begin, end, 3)
+        checked, failures, first = places.prop_crc_failures(data, begin, end, 3)
         assert 0 <= failures <= checked <= 15
         assert len(first) == min(failures, 3)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-import oracle
 import pytest
-from split_logs import HEADER, MAGIC, SUFFIX, record
-from store_maker import sample_records
+from support.oracle import records as oracle
+from support.stores.split_logs import HEADER, MAGIC, SUFFIX, record
+from support.stores.store_maker import sample_records
 
-from rmqcore._native import scan
+from rmqcore._native.scan import places
 
 BASE = 3 << 30
 FILE = 1 << 20
@@ -18,7 +18,7 @@ MOST = 2000
 
 
 def log(*bodies: bytes, before: bytes = b"\0" * 50) -> tuple[bytearray, list[int]]:
-    """Records behind each other, and where they start; something that is no record first."""
+    """Bytes that are no record and then records behind each other, and where the records start."""
     data, starts = bytearray(before), []
     for body in bodies:
         starts.append(len(data))
@@ -36,7 +36,7 @@ def start(
     anchored: bool = False,
 ) -> int:
     length = len(data) if length is None else length
-    return scan.split_start(
+    return places.split_start(
         data, length, boundary, BASE, BASE + length + file_left, most, anchored=anchored
     )
 
@@ -61,7 +61,7 @@ def test_records_have_a_positive_int_for_size(most: int) -> None:
 
 @pytest.mark.parametrize("data", [bytes(500), MAGIC * 125, b""], ids=["zeros", "magic", "short"])
 def test_without_a_candidate_nothing_is_told(data: bytes) -> None:
-    assert start(data + bytes(100), 50) == scan.SPLIT_ODD
+    assert start(data + bytes(100), 50) == places.SPLIT_ODD
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,16 @@ def test_without_a_candidate_nothing_is_told(data: bytes) -> None:
     [(3, "TOTALSIZE"), (11, "BODYCRC"), (HEADER - 1, "BODYLENGTH"), (HEADER + 9, "TOPICLENGTH")],
 )
 def test_a_record_that_is_nearly_sound_is_odd(at: int, field: str) -> None:
-    """Left aside, it would hide that the walk arrives there and sees damage."""
+    """A kernel that passed over such a record would hide that the walk arrives there and sees damage."""
     data, starts = log(b"one", b"two", b"body nine", b"four", b"five")
     boundary = starts[3] + 1
     assert start(data, boundary) == starts[4]
     data[starts[2] + at] ^= 1
-    assert start(data, boundary) == scan.SPLIT_ODD, field
+    assert start(data, boundary) == places.SPLIT_ODD, field
 
 
 def test_a_record_elsewhere_is_none() -> None:
-    """MAGIC in its place and the PHYSICALOFFSET of another: a copy, as in the body of a retry."""
+    """MAGIC is in its place, PHYSICALOFFSET is that of another place: a copy, as in the body of a retry."""
     data, starts = log(b"one", bytes(record(b"copy", BASE + 1)), b"three", b"four")
     assert start(data, starts[2] + 1) == starts[3]
 
@@ -92,26 +92,26 @@ def test_two_stories_are_odd() -> None:
     data += record(forged(BASE + at + HEADER, padding=7), BASE + at)
     data += record(b"four", BASE + len(data))
     inside = at + HEADER + 20
-    assert start(data, inside) == scan.SPLIT_ODD
+    assert start(data, inside) == places.SPLIT_ODD
     # Once the forged chain has ended, it ends at no candidate.
-    assert start(data, at + HEADER + len(record(b"forged", 0)) + 3) == scan.SPLIT_ODD
+    assert start(data, at + HEADER + len(record(b"forged", 0)) + 3) == places.SPLIT_ODD
 
 
 def test_a_record_past_the_window_asks_for_more() -> None:
     data, starts = log(b"one", b"two", b"x" * 1000, b"four")
     boundary = starts[2] + 60
-    assert start(data, boundary, length=boundary + 100) == scan.SPLIT_MORE
+    assert start(data, boundary, length=boundary + 100) == places.SPLIT_MORE
     assert start(data, boundary, length=starts[3]) == starts[3]
-    # There is no more where the file ends, and nothing is asked for a record too long to be one.
-    assert start(data, boundary, length=boundary + 100, file_left=0) == scan.SPLIT_ODD
-    assert start(data, boundary, length=boundary + 100, most=900) == scan.SPLIT_ODD
+    # There are no more bytes where the file ends; for a record above the largest size no bytes are asked for.
+    assert start(data, boundary, length=boundary + 100, file_left=0) == places.SPLIT_ODD
+    assert start(data, boundary, length=boundary + 100, most=900) == places.SPLIT_ODD
 
 
 def test_a_record_longer_than_the_longest_is_odd() -> None:
     data, starts = log(b"one", b"x" * 1000, b"three", b"four")
     size = starts[2] - starts[1]
     assert start(data, starts[2] + 1, most=size) == starts[3]
-    assert start(data, starts[2] + 1, most=size - 1) == scan.SPLIT_ODD
+    assert start(data, starts[2] + 1, most=size - 1) == places.SPLIT_ODD
 
 
 def test_the_last_candidate_may_begin_one_byte_before_the_boundary() -> None:
@@ -119,8 +119,8 @@ def test_the_last_candidate_may_begin_one_byte_before_the_boundary() -> None:
     boundary = starts[1] + 1
     assert start(data, boundary) == starts[2]
     for length in range(boundary, starts[1] + 36):
-        assert start(data, boundary, length=length) == scan.SPLIT_MORE
-        assert start(data, boundary, length=length, file_left=0) == scan.SPLIT_ODD
+        assert start(data, boundary, length=length) == places.SPLIT_MORE
+        assert start(data, boundary, length=length, file_left=0) == places.SPLIT_ODD
 
 
 def test_a_magic_in_the_last_bytes_of_a_file_is_odd() -> None:
@@ -130,16 +130,16 @@ def test_a_magic_in_the_last_bytes_of_a_file_is_odd() -> None:
         MAGIC  # of a record that would begin 8 bytes before the file's end, without room for its place
     )
     assert start(data, len(data) - 8, file_left=0) == len(data)
-    assert start(data, len(data) - 7, file_left=0) == scan.SPLIT_ODD
+    assert start(data, len(data) - 7, file_left=0) == places.SPLIT_ODD
 
 
 def test_a_blank_that_ends_the_file_is_odd() -> None:
-    """The walk may have come to it and ended: what follows are records of an earlier life."""
+    """The walk may have come to the BLANK and ended: what follows are records of an earlier life."""
     data, starts = log(b"one", b"two", b"three", before=bytes(8))
     assert start(data, starts[1] + 1) == starts[2]
     file_size = len(data) + FILE
     data[:8] = oracle.blank(file_size)
-    assert start(data, starts[1] + 1) == scan.SPLIT_ODD
+    assert start(data, starts[1] + 1) == places.SPLIT_ODD
     data[:8] = oracle.blank(file_size - 1)
     assert start(data, starts[1] + 1) == starts[2]
 
@@ -156,7 +156,7 @@ def test_records_inside_each_other_are_not_checked_without_end() -> None:
     """Each of n such records is as long as the window: n CRCs over all of it would take hours at 4 MiB."""
     few, many = nested(4), nested(40)
     assert start(few, 3 * HEADER + 40, most=1 << 20) == len(few)
-    assert start(many, 39 * HEADER + 40, most=1 << 20) == scan.SPLIT_ODD
+    assert start(many, 39 * HEADER + 40, most=1 << 20) == places.SPLIT_ODD
 
 
 def test_the_first_byte_of_a_file_needs_no_unanimity() -> None:
@@ -167,9 +167,9 @@ def test_the_first_byte_of_a_file_needs_no_unanimity() -> None:
     assert start(forged, starts[1] + 1, anchored=True) == starts[2]
     assert start(forged, 1, anchored=True) == starts[1]
     data[10] ^= 1
-    assert start(data, starts[1] + 1, anchored=True) == scan.SPLIT_ODD
+    assert start(data, starts[1] + 1, anchored=True) == places.SPLIT_ODD
     long, at = log(b"x" * 1000, b"two", before=b"")
-    assert start(long, 1, length=500, anchored=True) == scan.SPLIT_MORE
+    assert start(long, 1, length=500, anchored=True) == places.SPLIT_MORE
     assert start(long, 1, anchored=True) == at[1]
 
 
@@ -178,12 +178,12 @@ def test_a_blank_is_no_record_to_begin_with() -> None:
     end = len(data)
     data += oracle.blank(FILE + 8 + 100) + bytes(100)
     assert start(data, end) == end
-    assert start(data, end + 1) == scan.SPLIT_ODD
+    assert start(data, end + 1) == places.SPLIT_ODD
     assert struct.unpack_from(">i", data, starts[1])[0] == end - starts[1]
 
 
 def test_records_of_every_form_are_candidates() -> None:
-    """Long topics (V2) and hosts of 16 bytes as well: left aside, each would look like damage between two others."""
+    """Long topics (V2) and hosts of 16 bytes too: a form passed over would look like damage between two other records."""
     data = bytearray(8)
     starts = []
     for sample in sample_records(60):

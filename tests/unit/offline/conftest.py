@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqcore import Message, codec
-from rmqcore.engine.paths import StorePaths, file_name
+from rmqcore.disk.paths import StorePaths, file_name
 
 LOG_FILE_SIZE = 4096
 ENTRIES_PER_FILE = 4

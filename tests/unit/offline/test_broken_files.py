@@ -11,9 +11,9 @@ import pytest
 
 import rmqcore
 from rmqcore.errors import StoreError
-from rmqcore.offline.index_files import find_index_files
+from rmqcore.offline.index.index_files import find_index_files
 from rmqcore.offline.lookup import StoreLookup
-from rmqcore.offline.queues import find_queues
+from rmqcore.offline.queues.queues import find_queues
 
 if TYPE_CHECKING:
     from conftest import StoreCopy

@@ -9,14 +9,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import oracle
 import pytest
-from store_maker import make_store, sample_records
+from support.oracle import records as oracle
+from support.stores.store_maker import make_store, sample_records
 
 import rmqcore
 from rmqcore import Message, codec
+from rmqcore.disk.log_window import WINDOW
 from rmqcore.errors import StoreError
-from rmqcore.offline.window import WINDOW
 
 FIRST = "commitlog/00000000000000000000"
 
@@ -57,7 +57,7 @@ for topic in ("TopicA", "%RETRY%group"):
 
 
 def look(path: Path) -> list[str]:
-    """What a reader says that may use two GiB of address space and a minute."""
+    """The lines that a reader prints which may use two GiB of address space and a minute."""
     done = subprocess.run(
         [sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=False
     )
@@ -74,7 +74,7 @@ def test_files_that_are_huge_and_hollow(tmp_path: Path, size: int) -> None:
     made = make_store(sample_records(30), log_file_size=1 << 16)
     made.write(tmp_path)
     for name in made.files:
-        # The number of slots is searched for in a whole index file of up to 4 GiB: a smaller one will do.
+        # The number of slots is searched for in a whole index file of up to 4 GiB: a smaller file will do.
         wanted = 1 << 24 if name.startswith("index") and size < 1 << 32 else size
         os.truncate(tmp_path / name, wanted)
     lines = look(tmp_path)
@@ -192,10 +192,10 @@ def test_a_part_that_is_of_another_kind(tmp_path: Path, part: str) -> None:
 
 @pytest.mark.parametrize("change", ["truncate", "empty", "unlink", "unlink next", "zeros"])
 def test_a_log_that_changes_while_it_is_read(tmp_path: Path, change: str) -> None:
-    """What was read stays good, the rest is damage or is gone.
+    """What was read stays good; every other message is in a damage range, or its file is gone.
 
-    It once was read too early: views of records below a mebibyte were gathered until there were 1024 of them, up to a
-    gibibyte, before the first was given out.
+    The log once was read too far ahead: views of records below a mebibyte were gathered until there were 1024 of them, up
+    to a gibibyte, before the first view was given out.
     """
     records = [replace(record, body=b"x" * 30_000) for record in sample_records(280)]
     made = make_store(records, log_file_size=2 * WINDOW)

@@ -6,16 +6,16 @@ import random
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
+from support.oracle import records as oracle
 
 import rmqcore
 from rmqcore.codec import java_hash
-from rmqcore.engine.paths import file_name
-from rmqcore.engine.tag_filter import TagFilter
-from rmqcore.engine.time_search import Boundary, offset_by_time
+from rmqcore.disk.paths import file_name
 from rmqcore.offline.lookup import StoreLookup
-from rmqcore.offline.queue_files import QueueFiles
+from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.queries.tag_filter import TagFilter
+from rmqcore.queries.time_search import Boundary, offset_by_time
 
 NAMES = ("status", "next_begin_offset", "min_offset", "max_offset")
 
@@ -197,7 +197,7 @@ def test_message_ids(small_store: Any) -> None:
         message = lookup.lookup_id(msg_id)
         assert message is not None
         assert message.phy_offset == where
-    # Another broker's id with the same offset, and offsets that are none.
+    # Another broker's id with the same offset, and numbers that are no offset.
     for other in ("0A00000200002A9F" + "0" * 16, v4[:16] + "F" * 16, v4[:16] + "7" + "F" * 15):
         assert lookup.lookup_id(other) is None
 

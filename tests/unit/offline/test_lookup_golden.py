@@ -7,21 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stores.golden_stores import CLEAN
 
 import rmqcore
 from rmqcore.offline.lookup import StoreLookup
 
-CLEAN = [
-    "basic",
-    "batch",
-    "compressed",
-    "delay",
-    "ipv6",
-    "lmq",
-    "longtopic",
-    "propcrc",
-    "transaction",
-]
 # Of the damaged stores after Java recovered them: the queues are as sound as the clean ones. Not here: flipped*, where
 # Java cut good records behind a bad one and the reader still gives them.
 RECOVERED = [
@@ -94,7 +84,7 @@ def test_query(golden: Path, case: str) -> None:
         arguments = q["topic"], q["key"], q["maxNum"], q["begin"], q["end"]
         answer = store.lookup.query_offsets(*arguments, index_type=q["indexType"])
         messages = store.lookup.query(*arguments, index_type=q["indexType"])
-        # The golden keys have no collisions: the messages are the same ones, each once.
+        # The golden keys have no collisions: the messages are the same, each once.
         assert [message.phy_offset for message in messages] == list(
             dict.fromkeys(answer.phy_offsets)
         )

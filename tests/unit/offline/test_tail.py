@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from live_log import LiveLog
+from support.stores.live_log import LiveLog
 
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import MAX_SKIPPED_POLLS, LogTail

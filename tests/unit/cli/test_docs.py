@@ -1,0 +1,98 @@
+"""docs/cli.md and the help texts say what the command line does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from support.cli.cli_runs import Run
+from support.places import ROOT
+
+from rmqcore.cli.app import VERBS
+from rmqcore.cli.mqadmin import verb_for
+from rmqcore.cli.spark.app import VERBS as SPARK_VERBS
+
+DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+NAMES = [verb.__name__ for verb in VERBS]
+SPARK_NAMES = list(SPARK_VERBS)
+SHARED = DOCS.partition("## info")[0]
+
+
+def section(verb: str) -> str:
+    return DOCS.partition(f"\n## {verb}\n")[2].partition("\n## ")[0]
+
+
+def examples(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("rmqcore ")]
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_every_option_is_documented(rmqcore: Run, verb: str) -> None:
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rmqcore(verb, "--help").out.decode())) - {
+        "--help"
+    }
+    assert len(options) > 1
+    for option in options:
+        assert re.search(rf"{option}(?![\w-])", section(verb) + SHARED), option
+
+
+def test_every_verb_is_documented() -> None:
+    assert re.findall(r"^\| \[`(\w+)`\]", DOCS, re.MULTILINE) == NAMES
+
+
+@pytest.mark.parametrize("verb", SPARK_NAMES)
+def test_every_verb_of_spark_is_documented(rmqcore: Run, verb: str) -> None:
+    text = section("spark")
+    assert f"| `{verb}` |" in text
+    options = set(
+        re.findall(r"(?<![\w-])--[a-z][a-z-]+", rmqcore("spark", verb, "--help").out.decode())
+    )
+    for option in options - {"--help"}:
+        assert re.search(rf"{option}(?![\w-])", text + SHARED), option
+
+
+def test_options_in_the_docs_exist(rmqcore: Run) -> None:
+    known = {"--install-completion", "--version", "--apply"}
+    known.add("--glob")  # of hadoop
+    for words in [*([verb] for verb in NAMES), *(["spark", verb] for verb in SPARK_NAMES)]:
+        known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(*words, "--help").out.decode()))
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS)) <= known
+
+
+def test_names_of_mqadmin() -> None:
+    table = DOCS.partition("| mqadmin | here |")[2]
+    for names, here in re.findall(r"^\| (`.*?) \| `(rmqcore \w+).*\|$", table, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            assert (verb_for(name) or "").startswith(here), name
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_examples_run(
+    rmqcore: Run, golden: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The examples of the docs and of --help run; `tail -f` is run in test_terminal.py."""
+    if verb in ("cat", "export"):
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    found = examples(section(verb))
+    assert found == examples(rmqcore(verb, "--help").out.decode())
+    for number, line in enumerate(found):
+        words = shlex.split(re.split(r" \| | > ", line)[0])
+        assert words[1] == verb
+        if "-f" in words:
+            continue
+        store = golden / "basic" / "store"
+        if "--apply" in words:
+            store = Path(shutil.copytree(store, tmp_path / f"store{number}"))
+        places = {"/data/store": str(store), "Orders": "TopicBasicA"}
+        places |= {"/data/parquet": f"out{number}", "/tmp/orders": f"out{number}"}
+        places |= {"/data/rebuilt": f"out{number}"}
+        places |= {
+            "7F00000100002A9F0000000000012F3C": "7F00000100002A9F000000000000032B",
+            "77628": "811",
+        }
+        done = rmqcore(*(places.get(word, word) for word in words[1:]))
+        assert done.code == 0, (line, done.err)

@@ -1,0 +1,138 @@
+"""``rmqcore recover``: a plan that changes nothing, and --apply that does what the plan says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import StoreCopy
+from support.cli.cli_runs import Run, in_terminal
+
+import rmqcore as package
+from rmqcore.disk.lock import StoreLock
+from rmqcore.offline.fsck import fsck
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "cut_bytes"),
+    [
+        ("crash_running_copy", 0, 0),
+        ("crash_flipped", 2, 7241),
+        ("crash_torn_clean_exit", 2, 139),
+        ("crash_garbage_tail", 2, 300),
+        ("crash_last_file_missing", 2, 0),
+        ("crash_no_cq_clean_exit", 0, 0),
+    ],
+)
+def test_a_plan_changes_nothing(
+    rmqcore: Run, store_copy: StoreCopy, case: str, code: int, cut_bytes: int
+) -> None:
+    store = store_copy(case, "input")
+    before = tree(store)
+    done = rmqcore("recover", store, "--json")
+    assert done.code == code
+    plan = done.object
+    assert (plan["applied"], plan["in_use"], plan["loses_something"]) == (False, False, code == 2)
+    assert plan["cut_bytes"] == cut_bytes
+    assert tree(store) == before
+    (line,) = rmqcore("recover", store).lines
+    assert line | {"seconds": 0} == plan | {"seconds": 0}
+
+
+@pytest.mark.parametrize("case", ["crash_flipped", "crash_running_copy", "crash_torn"])
+def test_apply_does_it_and_closes_cleanly(rmqcore: Run, store_copy: StoreCopy, case: str) -> None:
+    store = store_copy(case, "input")
+    plan = rmqcore("recover", store, "--json").object
+    done = rmqcore("recover", store, "--apply", "--json")
+    assert done.code == 0
+    report = done.object
+    assert report["applied"]
+    for field in ("end_phy_offset", "cut_bytes", "confirm_phy_offset", "min_phy_offset"):
+        assert report[field] == plan[field]
+    assert not (store / "abort").exists()
+    assert fsck(store).exit_code == 0
+    again = rmqcore("recover", store, "--json")
+    assert again.code == 0
+    assert again.object["clean_exit"]
+    assert again.object["cut_bytes"] == again.object["differing_entries"] == 0
+
+
+def test_what_is_cut_can_be_found(rmqcore: Run, store_copy: StoreCopy) -> None:
+    store = store_copy("crash_flipped", "input")
+    report = rmqcore("recover", store, "--apply", "--json").object
+    (kept,) = report["cut_files"]
+    assert Path(kept).parent == store / "cut"
+    assert Path(kept).stat().st_size == report["cut_bytes"] == 7241
+
+
+def test_a_store_in_use(rmqcore: Run, store_copy: StoreCopy) -> None:
+    store = store_copy("crash_running_copy", "input")
+    with StoreLock(store / "lock"):
+        done = rmqcore("recover", store)
+        assert done.code == 0
+        assert "is in use by process" in done.err
+        assert done.lines[0]["in_use"]
+        done = rmqcore("recover", store, "--apply")
+        assert (done.code, done.out) == (1, b"")
+        assert "Error: " in done.err and "open already in this process" in done.err
+
+
+def test_a_log_that_is_not_mounted(rmqcore: Run, store_copy: StoreCopy, tmp_path: Path) -> None:
+    store = store_copy("basic")
+    (store / "commitlog").rename(tmp_path / "elsewhere")
+    (store / "commitlog").mkdir()
+    for words in ([], ["--apply"]):
+        done = rmqcore("recover", store, *words)
+        assert done.code == 2
+        error, hint = done.err.splitlines()
+        assert "no CommitLog file" in error
+        assert "mounted" in hint
+    assert (store / "consumequeue").is_dir()
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"storePathCommitLog={tmp_path / 'elsewhere'}\n")
+    done = rmqcore("recover", store, "--config", conf, "--json")
+    assert (done.code, done.object["end_phy_offset"]) == (0, 848491)
+
+
+def test_a_brokers_file_as_it_is(rmqcore: Run, store_copy: StoreCopy, tmp_path: Path) -> None:
+    """What a running store would not do is not told: the verb runs none. A key that is none is, as a line and not as Python's."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("fileReservedTime=48\nstorePathRootDir=/elsewhere\nmaxIndexNun=5\n")
+    store = store_copy("crash_running_copy", "input")
+    for options in ((), ("--apply",)):
+        done = rmqcore("recover", store, "--config", conf, "--json", *options)
+        assert done.code == 0
+        assert done.err == (
+            f"Warning: {conf}: no RocketMQ setting is called maxIndexNun; did you mean maxIndexNum?\n"
+        )
+
+
+def test_for_people(store_copy: StoreCopy) -> None:
+    store = store_copy("crash_flipped", "input")
+    code, text, _ = in_terminal("recover", store)
+    assert code == 2
+    for word in ("not clean", "log ends at", "204236", "BODYCRC", "will cut", "something is lost"):
+        assert word in text
+    code, text, _ = in_terminal("recover", store, "--apply")
+    assert code == 0
+    assert "kept in" in text
+    code, text, _ = in_terminal("recover", store)
+    assert code == 0
+    assert "nothing is lost" in text
+
+
+def test_the_engine_is_not_loaded_by_the_others() -> None:
+    code = "import rmqcore.cli, sys; print('rmqcore.engine.store.store' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert package.__version__

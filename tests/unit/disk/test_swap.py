@@ -1,0 +1,93 @@
+"""Rebuilt folders take their places; a swap that is killed anywhere leaves the old folder or the new folder."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.swap import finish_swaps, swap_in
+
+PARTS = ("consumequeue", "index")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StorePaths:
+    for folder, text in ((tmp_path / "store", "old"), (tmp_path / "store" / "built", "new")):
+        for part in PARTS:
+            (folder / part / "T").mkdir(parents=True)
+            (folder / part / "T" / "file").write_text(text)
+    return StorePaths(tmp_path / "store")
+
+
+def text(store: StorePaths, part: str) -> str:
+    return (store.root / part / "T" / "file").read_text()
+
+
+def test_both(store: StorePaths) -> None:
+    swap_in(store, store.root / "built", PARTS)
+    assert [text(store, part) for part in PARTS] == ["new", "new"]
+    assert sorted(path.name for path in store.root.iterdir()) == ["built", *PARTS]
+    assert finish_swaps(store) == []
+
+
+def test_one_and_a_part_that_was_not_there(store: StorePaths) -> None:
+    (store.root / "index" / "T" / "file").unlink()
+    (store.root / "index" / "T").rmdir()
+    (store.root / "index").rmdir()
+    swap_in(store, store.root / "built", ["index"])
+    assert [text(store, part) for part in PARTS] == ["old", "new"]
+
+
+@pytest.mark.parametrize("steps", range(1, 10))
+def test_killed_between_any_two_steps(
+    store: StorePaths, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    left = steps
+
+    class Killed(BaseException):
+        pass
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+
+    rename, rmtree = Path.rename, shutil.rmtree
+
+    def renaming(self: Path, target: Path) -> Path:
+        count()
+        return rename(self, target)
+
+    def removing(folder: Path) -> None:
+        count()
+        rmtree(folder)
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(Path, "rename", renaming)
+        patch.setattr(shutil, "rmtree", removing)
+        swap_in(store, store.root / "built", PARTS)
+    before = {part: (store.root / part).exists() for part in PARTS}
+    back = finish_swaps(store)
+    assert back == [part for part in PARTS if not before[part]]
+    for part in PARTS:
+        assert text(store, part) == ("old" if part in back else text(store, part))
+        assert text(store, part) in ("old", "new")
+    assert {path.name for path in store.root.iterdir()} == {"built", *PARTS}
+    assert finish_swaps(store) == []
+    assert all(text(store, part) in ("old", "new") for part in PARTS)
+
+
+def test_what_has_a_successor_never_comes_back(store: StorePaths) -> None:
+    """Somebody deletes consumequeue/ to have it made anew: an old folder that a killed swap left must not take its place."""
+    (store.root / "consumequeue").rename(store.root / "consumequeue.old-000001")
+    (store.root / "built" / "consumequeue").rename(store.root / "consumequeue")
+    assert finish_swaps(store) == []
+    assert text(store, "consumequeue") == "new"
+    shutil.rmtree(store.root / "consumequeue")
+    assert finish_swaps(store) == []
+    assert not (store.root / "consumequeue").exists()

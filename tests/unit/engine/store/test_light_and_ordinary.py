@@ -1,0 +1,93 @@
+"""A queue that is light and ordinary at once: a topic named %LMQ%... gets messages of its own, and others name it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rmqcore
+from rmqcore import Message
+from rmqcore.engine.dispatch import dispatcher
+from rmqcore.offline.fsck import fsck
+
+SETTINGS: dict[str, Any] = {
+    "services": False,
+    "enable_lmq": True,
+    "enable_multi_dispatch": True,
+    "mapped_file_size_commit_log": 1 << 12,
+    "mapped_file_size_consume_queue": 100,
+}
+NAMED = {"INNER_MULTI_DISPATCH": "%LMQ%x"}
+
+
+def mixed(number: int) -> Message:
+    """Every second message goes to the topic itself; of the others every fourth names another queue too."""
+    body = b"%d" % number
+    if number % 2 == 0:
+        return Message("%LMQ%x", body, keys=f"k{number}")
+    names = {"INNER_MULTI_DISPATCH": "%LMQ%y,%LMQ%x"} if number % 4 == 3 else NAMED
+    return Message("t", body, properties=names)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8192])
+@pytest.mark.parametrize("each", [1, 7, 100])
+def test_every_message_has_its_place(
+    tmp_path: Path, each: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a batch the ordinary entries came first, with fillers between them; the light ones were repeats then, and lost."""
+    monkeypatch.setattr(dispatcher, "NEAR_ROWS", rows)
+    with rmqcore.open(tmp_path / "store", **SETTINGS) as store:
+        for number in range(100):
+            store.put(mixed(number)).raise_for_status()
+            if number % each == 0:
+                store.wait_dispatched()
+        store.wait_dispatched()
+        assert store.max_offset("%LMQ%x", 0) == 100
+        assert store._queues.gaps == 0
+        for number in range(100):
+            (view,) = store.get("%LMQ%x", 0, number, 1).messages
+            assert bytes(view.body) == b"%d" % number
+        assert [bytes(v.body) for v in store.query("%LMQ%x", "k8").messages] == [b"8"]
+        assert store.max_offset("%LMQ%y", 0) == 25
+    assert [one for one in fsck(tmp_path / "store").findings if one.severity != "info"] == []
+
+
+def test_a_message_that_names_its_own_queue(tmp_path: Path) -> None:
+    """It has one entry there, and moved the counter by two: every second place was a filler."""
+    with rmqcore.open(tmp_path / "store", **SETTINGS) as store:
+        for number in range(10):
+            result = store.put(Message("%LMQ%x", b"%d" % number, properties=NAMED))
+            assert result.queue_offset == number
+        # Of queue 1 the light queue is another one.
+        store.put(Message("%LMQ%x", b"other", 1, properties=NAMED)).raise_for_status()
+        store.wait_dispatched()
+        assert (store.max_offset("%LMQ%x", 0), store.max_offset("%LMQ%x", 1)) == (11, 1)
+        for number, body in enumerate([*b"0123456789", None]):
+            (view,) = store.get("%LMQ%x", 0, number, 1).messages
+            assert bytes(view.body) == (b"other" if body is None else bytes([body]))
+        assert store._queues.gaps == 0
+
+
+@pytest.mark.parametrize("count", [8, 9, 100])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_crash_keeps_every_place(tmp_path: Path, count: int, lost: bool) -> None:
+    """Recovery compared the own entries of a batch first: the light ones seemed to begin a second life, and had the places."""
+    root = tmp_path / "store"
+    with rmqcore.open(root, **SETTINGS) as store:
+        for number in range(count):
+            store.put(mixed(number)).raise_for_status()
+        store.wait_dispatched()
+    if lost:
+        shutil.rmtree(root / "consumequeue")
+    (root / "abort").write_text("1")
+    with rmqcore.open(root, **SETTINGS) as store:
+        store.wait_dispatched()
+        assert store.max_offset("%LMQ%x", 0) == count
+        for number in range(count):
+            (view,) = store.get("%LMQ%x", 0, number, 1).messages
+            assert bytes(view.body) == b"%d" % number
+        assert store.put(Message("%LMQ%x", b"next")).queue_offset == count
+    assert [one for one in fsck(root).findings if one.severity != "info"] == []

@@ -1,0 +1,105 @@
+"""How much of the CommitLog is allocated ahead of a real store's writer, and when."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import rmqcore
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.services.allocate import Allocate
+
+MIB = 1 << 20
+FILE_SIZE = 32 * MIB
+
+
+def allocated(root: Path) -> dict[str, int]:
+    """Bytes with blocks, of each CommitLog file."""
+    return {
+        path.name.lstrip("0") or "0": path.stat().st_blocks * 512
+        for path in sorted((root / "commitlog").iterdir())
+    }
+
+
+def at_rest(store: MessageStore) -> None:
+    """Do what the allocate thread does until it would sleep."""
+    thread = Allocate(store)
+    for _ in range(1000):
+        if thread.step(store) is None:
+            return
+    raise AssertionError("it never comes to rest")
+
+
+def write(store: MessageStore, count: int) -> None:
+    store.put_many([rmqcore.Message("T", bytes(MIB - 200))] * count)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_a_small_store_does_not_pay_for_a_whole_file(root: Path) -> None:
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
+        at_rest(store)
+        assert not list((root / "commitlog").iterdir())  # an open that writes nothing makes no file
+        store.put(rmqcore.Message("T", b"x"))
+        at_rest(store)
+        assert list(allocated(root)) == ["0"]
+        assert 4 * MIB <= allocated(root)["0"] <= 5 * MIB
+
+
+def test_what_is_kept_ahead_grows_with_what_was_written(root: Path) -> None:
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
+        write(store, 1)
+        ahead = []
+        for count in (1, 2, 4, 4):
+            write(store, count)
+            at_rest(store)
+            ahead.append(sum(allocated(root).values()) - store.max_phy_offset)
+        assert all(later >= before - MIB for before, later in pairwise(ahead))
+        assert ahead[-1] >= 10 * MIB
+        write(store, 8)  # 20 of 32 MiB: a file's worth ahead reaches into the next file
+        at_rest(store)
+        files = allocated(root)
+        assert list(files) == ["0", str(FILE_SIZE)]
+        assert files["0"] >= FILE_SIZE and files[str(FILE_SIZE)] >= 4 * MIB
+    assert list(allocated(root)) == ["0"], "a file that holds nothing does not stay after a close"
+
+
+def test_warm_files_are_prepared_as_a_whole(root: Path) -> None:
+    with rmqcore.open(
+        root, services=False, mapped_file_size_commit_log=FILE_SIZE, warm_maped_file_enable=True
+    ) as store:
+        store.put(rmqcore.Message("T", b"x"))
+        at_rest(store)
+        assert sum(allocated(root).values()) >= FILE_SIZE
+
+
+def test_a_put_never_makes_room_itself_while_the_thread_keeps_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rmqcore.open(root, mapped_file_size_commit_log=FILE_SIZE) as store:
+        store.put(rmqcore.Message("T", b"x"))
+        made: list[int] = []
+        space = store._log._space
+        make_room = space.make_room
+
+        def count(needed: int) -> None:
+            made.append(needed)
+            make_room(needed)
+
+        monkeypatch.setattr(space, "make_room", count)
+        ready = threading.Event()
+        for _ in range(200):  # 100 MiB, over four files
+            for _ in range(500):
+                parts = [part for part in (space._current, space._next) if part is not None]
+                if parts[-1].allocated > store.max_phy_offset + 2 * MIB:
+                    break
+                ready.wait(0.01)
+            store.put(rmqcore.Message("T", bytes(MIB // 2)))
+        assert made == []
+        assert len(allocated(root)) >= 4

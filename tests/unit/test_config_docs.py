@@ -1,0 +1,81 @@
+"""docs/config.md has a line for every setting, and each line is true: who reads the setting, or what is said of it."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from typing import NamedTuple
+
+import pytest
+from support.places import ROOT
+
+import rmqcore
+from rmqcore import MessageStoreConfig
+from rmqcore.broker_conf import java_name
+from rmqcore.config_values import NOT_IN_JAVA
+from rmqcore.unused_settings import REFUSED, REFUSED_KEYS, UNUSED
+
+PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+FIELDS = {f.name: f.default for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
+
+
+class Line(NamedTuple):
+    """One line of a table."""
+
+    java: str | None
+    default: str
+    does: str
+    since: str
+
+
+LINES = {
+    match[1]: Line(*match.groups()[1:])
+    for match in re.finditer(
+        r"^\| `(\w+)` \| (?:`(\w+)`)? ?\| `([^`]*)` \| (.+) \| (\S+) \|$", PAGE, re.MULTILINE
+    )
+}
+
+
+def readers() -> dict[str, list[str]]:
+    """Places of the package where an attribute with the name of a field is read."""
+    found: dict[str, list[str]] = {name: [] for name in FIELDS}
+    for path in sorted((ROOT / "rmqcore").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.get(node.attr, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    for path in sorted((ROOT / "src").rglob("*.pyx")):
+        for match in re.finditer(r"\bconfig\.(\w+)", path.read_text(encoding="utf-8")):
+            found.get(match[1], []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+READERS = readers()
+
+
+def test_every_field_has_a_line_and_every_line_a_field() -> None:
+    """A setting that is on no list is a setting of which nobody knows what it does."""
+    assert set(LINES) == set(FIELDS), "docs/config.md: a line for each field of MessageStoreConfig"
+    assert PAGE.count("\n| `") == len(FIELDS), "a line that this test cannot read"
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_line_is_true(name: str) -> None:
+    line = LINES[name]
+    assert line.default == str(FIELDS[name])
+    assert line.java == (None if name in NOT_IN_JAVA else java_name(name))
+    assert line.since <= rmqcore.__version__
+    if name in UNUSED:
+        assert line.does == f"**nothing** (warning): {UNUSED[name]}"
+        assert READERS[name] == [], "somebody reads it: take it out of rmqcore/unused_settings.py"
+    elif name in REFUSED:
+        assert line.does == f"**refused**: {REFUSED[name]}"
+    else:
+        assert not line.does.startswith("**")
+        assert READERS[name], "nobody reads it: implement it, warn or refuse"
+
+
+def test_what_is_said_of_no_field_is_not_there() -> None:
+    assert set(UNUSED) | set(REFUSED) <= set(FIELDS)
+    assert not set(UNUSED) & set(REFUSED)
+    assert all(f"`{key}" in PAGE for key in REFUSED_KEYS)
