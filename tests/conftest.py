@@ -1,10 +1,11 @@
-"""What many tests share: the golden stores, unpacked once a session, and copies of one that a test may break.
+"""What many tests share: the golden stores, unpacked once a session, and copies of them that a test may break.
 
 Hypothesis profiles: RMQCORE_HYPOTHESIS chooses between "fast" (default) and "ci".
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 _common: dict[str, Any] = {
     "deadline": None,
@@ -28,15 +30,16 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("RMQCORE_HYPOTHESIS", "fast"))
 
-# A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that: tests of
+# A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of
 # Ctrl-C failed there and nowhere else.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+ROOT = Path(__file__).parent.parent
 GOLDEN_ARCHIVE = Path(__file__).parent / "conformance" / "golden.tar.xz"
 
 
 class StoreCopy(Protocol):
-    """Copies a golden store; a case has the parts "store", or "input" and "recovered"."""
+    """Copies a golden store; a case has the part "store", or the parts "input" and "recovered"."""
 
     def __call__(self, case: str, part: str = "store") -> Path: ...
 
@@ -46,7 +49,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the golden set: `golden / CASE / "store"`. Only for reading: every test sees the same files."""
     folder = tmp_path_factory.mktemp("golden")
     with tarfile.open(GOLDEN_ARCHIVE) as archive:
-        # None where Python is too old to have it (Debian's 3.11.2): the archive is ours, see test_golden.py.
+        # The filter is None where Python is too old to have it (Debian's 3.11.2): the archive is ours, see test_golden.py.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)
     return folder / "golden"
@@ -62,3 +65,52 @@ def store_copy(golden: Path, tmp_path: Path) -> StoreCopy:
         return target
 
     return copy
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Gives one process all tests of a file, and one process all files that share what is expensive to start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """The file of a test, or ``spark`` for files that use the Spark session and ``java`` for those that use RocketMQ's JVM.
+
+    By the file's text, since xdist decides in a process that knows nothing but names. Not by xdist's groups: version 3.8 loses
+    them with pytest 9.2.
+    """
+    file = nodeid.partition("::")[0]
+    if file.startswith("tests/interop/"):
+        return "java"
+    return "spark" if _names_spark_session(file) else file
+
+
+@functools.cache
+def _names_spark_session(file: str) -> bool:
+    return "spark: SparkSession" in (ROOT / file).read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: brokers and killed programs are mostly waited for."""
+    return min(4, (os.cpu_count() or 1) + 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
+    if config.getoption("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, start with those that take long: one that began last would end alone."""
+    if not hasattr(config, "workerinput"):
+        return
+    strays = {i.path for i in items if "spark" in i.fixturenames and scope_of(i.nodeid) != "spark"}  # type: ignore[attr-defined]
+    assert not strays, f"a test takes `spark: SparkSession`, by this name: {strays}"
+    slow = {scope_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
+    ranks = {"spark": 0, **dict.fromkeys(slow, 1), "java": 2}
+    items.sort(key=lambda item: ranks.get(scope_of(item.nodeid), 3))

@@ -1,4 +1,4 @@
-"""The golden set is the one that Apache RocketMQ wrote: a lost or changed file is a failure, never regenerated."""
+"""The golden set is what Apache RocketMQ wrote: a file that is lost or changed fails here, and no test regenerates it."""
 
 from __future__ import annotations
 

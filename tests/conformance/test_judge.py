@@ -9,20 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.stores.golden_stores import CLEAN
 
 JUDGE = Path(__file__).parent / "judge" / "judge.py"
-CLEAN = [
-    "basic",
-    "ipv6",
-    "batch",
-    "transaction",
-    "longtopic",
-    "compressed",
-    "propcrc",
-    "delay",
-    "lmq",
-]
-# fsck is judged only where the format leaves no doubt (judge/part_fsck.py); the others are judged by their records.
+# fsck is judged only where the format leaves no doubt (judge/part_fsck.py); the other cases are judged by their records.
 CRASHED = [
     "crash_running_copy",
     "crash_old_checkpoint",

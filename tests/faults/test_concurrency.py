@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from crash_check import TINY, Acked, body_of, check_directory, make_message, put
 
 import rmqcore
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreClosedError
 from rmqcore.offline.fsck import fsck
 from rmqcore.status import PutMessageStatus
+from rmqcore.testing.crash_check import TINY, Acked, body_of, check_directory, make_message, put
 
 MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 
@@ -35,9 +35,9 @@ def test_writers_and_readers(folder: Path, mode: str) -> None:
         def write(first: int) -> None:
             for number in range(first, 4 * each, 4):
                 if number % 5:
-                    one = put(store, number)
-                    assert one is not None
-                    acked.append(one)
+                    answer = put(store, number)
+                    assert answer is not None
+                    acked.append(answer)
                 else:
                     result = store.put_many([make_message(number)])
                     assert result.statuses[0] is PutMessageStatus.PUT_OK
@@ -53,7 +53,7 @@ def test_writers_and_readers(folder: Path, mode: str) -> None:
                     )
 
         def read(topic: str, queue_id: int) -> int:
-            """A consumer: every offset in order, each message once, none before it is confirmed."""
+            """Read as a consumer: every offset in order, each message once, and no message before it is confirmed."""
             at = 0
             while not over.is_set() or at < store.max_offset(topic, queue_id):
                 with store.get(topic, queue_id, at) as result:
@@ -70,10 +70,10 @@ def test_writers_and_readers(folder: Path, mode: str) -> None:
         def look() -> int:
             found = 0
             while not over.is_set():
-                for one in acked[-3:]:
-                    view = store.lookup(one.phy_offset)
-                    assert view is not None and view.body == one.body
-                    found += len(store.query(one.topic, one.key).messages)
+                for answer in acked[-3:]:
+                    view = store.lookup(answer.phy_offset)
+                    assert view is not None and view.body == answer.body
+                    found += len(store.query(answer.topic, answer.key).messages)
                 store.stats()
                 over.wait(0.001)
             return found
@@ -97,7 +97,7 @@ def test_writers_and_readers(folder: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_close_under_load(folder: Path, mode: str) -> None:
-    """Every put is answered or refused, none is lost, none hangs."""
+    """Every put is answered or refused; no put is lost, and no put hangs."""
     acked: list[Acked] = []
     for round_ in range(5):
         store = rmqcore.open(folder / "store", **{**TINY, "flush_disk_type": mode})
@@ -108,11 +108,11 @@ def test_close_under_load(folder: Path, mode: str) -> None:
             begun.wait()
             while True:
                 try:
-                    one = put(store, number)
+                    answer = put(store, number)
                 except StoreClosedError:
                     return
-                assert one is not None
-                acked.append(one)
+                assert answer is not None
+                acked.append(answer)
                 number += 1
 
         threads = [
@@ -149,7 +149,7 @@ for store in stores:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_idle_store_uses_no_processor(tmp_path: Path, mode: str) -> None:
-    """Three stores, five seconds, less than 50 milliseconds together: no thread is turning."""
+    """Three stores together use less than 50 milliseconds of processor in five seconds: no thread runs in a loop."""
     done = subprocess.run(
         [sys.executable, "-c", IDLE, str(tmp_path), mode],
         capture_output=True,

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
 
 import pytest
-from fault_shim import run_child
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the shim is preloaded by ld.so")
+from rmqcore.testing.fault_shim import CALLS, run_child, why_not
 
-CALLS = (
-    "msync",
-    "fsync",
-    "pwrite",
-    "fallocate",
-    "ftruncate",
-    "mmap",
-    "madvise",
-    "open",
-    "rename",
-    "unlink",
-    "mkdir",
-)
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+NOT_MADE = {"write", "rmdir"}
+"""Calls that the life of a store makes rarely or never."""
+STRIDE = int(os.environ.get("RMQCORE_CALL_STRIDE", "23"))
 
 
 def child(call: str) -> str:
-    done = run_child(call)
+    done = run_child(call, timeout=3600)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     last = done.stdout.splitlines()[-1]
     assert last.startswith("done"), done.stdout
@@ -34,14 +25,34 @@ def child(call: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", sorted(set(CALLS) - NOT_MADE))
 def test_one_call_fails(folder: Path, call: str, mode: str) -> None:
-    # Those that one life makes often are tried in steps, a different one for each mode.
-    stride = {"open": 7, "fsync": 5, "pwrite": 5, "msync": 5}.get(call, 1) + (mode == "SYNC_FLUSH")
+    # Calls that a store's life makes often fail at every n-th place only, with a different n for each mode.
+    stride = {
+        "open": 7,
+        "stat": 7,
+        "pread": 7,
+        "opendir": 3,
+        "fsync": 5,
+        "pwrite": 5,
+        "msync": 5,
+    }.get(call, 1) + (mode == "SYNC_FLUSH")
     last = child(
         f"failing_calls.each_call({str(folder)!r}, {call!r}, 'life', {mode!r}, stride={stride})"
     )
     assert last != "done: 0 failures", "the call is never made"
+
+
+@pytest.mark.parametrize("how", ["life", "look"])
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "ENOMEM", "EMFILE", "EINTR"])
+def test_any_call_fails(folder: Path, error: str, how: str) -> None:
+    """RMQCORE_CALL_STRIDE=1: every call of the life of a store that is written, and of one that is read, with every error."""
+    first = 1 + sum(error.encode()) % STRIDE  # each error at other calls
+    for mode in ("ASYNC_FLUSH", "SYNC_FLUSH")[: 1 + (STRIDE == 1)]:
+        call = (
+            f"{str(folder)!r}, 'any', {how!r}, {mode!r}, {error!r}, stride={STRIDE}, first={first}"
+        )
+        assert child(f"failing_calls.each_call({call})") != "done: 0 failures"
 
 
 @pytest.mark.parametrize("call", ["fallocate", "pwrite", "ftruncate", "msync", "madvise"])

@@ -11,22 +11,23 @@ import threading
 from pathlib import Path
 
 import pytest
-from crash_check import TINY, Acked, check_directory
-from fault_shim import TESTS
+from support.places import TESTS
+
+from rmqcore.testing.crash_check import TINY, Acked, check_directory
 
 PROGRAM = """
 import sys; sys.path.insert(0, {tests!r})
 import json, os
-from crash_check import *
+from rmqcore.testing.crash_check import *
 config = {{**TINY, "flush_disk_type": sys.argv[2]}}
 number = int(sys.argv[3])
 os.write(1, b"{{}}\\n")
 while True:
     with rmqcore.open(sys.argv[1], **config) as store:
         for _ in range(200):
-            one = put(store, number)
+            answer = put(store, number)
             number += 1
-            os.write(1, json.dumps(one.as_dict()).encode() + b"\\n")
+            os.write(1, json.dumps(answer.as_dict()).encode() + b"\\n")
 """
 
 
@@ -61,5 +62,5 @@ def test_interrupted_anywhere(tmp_path: Path, rng: random.Random, mode: str) -> 
         assert child.returncode in (-signal.SIGINT, 1, 0), err.decode()
         assert b"KeyboardInterrupt" in err
         answers = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        acked += [Acked(**one) for one in answers if one]
+        acked += [Acked(**answer) for answer in answers if answer]
         check_directory(root, acked, {**TINY, "flush_disk_type": mode}, twice=False)

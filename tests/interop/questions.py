@@ -10,7 +10,7 @@ from typing import Any
 from interop.java_store import JavaStore
 
 from rmqcore.codec import MessageView
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 
 FOREVER = 2**63 - 1
 NO_LIMIT = 128 * 1024 * 1024

@@ -65,6 +65,7 @@ def check_both(broker: Broker, java_open: OpenJava, copy: Path) -> None:
         check_same_answers(java, store)
 
 
+@pytest.mark.slow
 def test_a_brokers_store(
     java: JavaProcess, broker: Broker, java_open: OpenJava, tmp_path: Path
 ) -> None:

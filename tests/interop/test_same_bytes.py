@@ -14,7 +14,7 @@ from interop.writers import Clock, put_java, put_ours
 
 import rmqcore
 from rmqcore import Message
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 
 PUTS = 700
 MANY = 60  # messages a call

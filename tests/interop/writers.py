@@ -9,7 +9,7 @@ from typing import Any
 from interop.java_store import JavaStore
 from interop.workload import Put
 
-from rmqcore.engine.store import MessageStore
+from rmqcore.engine.store.store import MessageStore
 
 FIELDS = ("phy_offset", "msg_size", "queue_offset", "msg_id", "count", "store_timestamp_ms")
 

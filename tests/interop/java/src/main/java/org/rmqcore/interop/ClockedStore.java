@@ -20,10 +20,10 @@ final class ClockedStore extends DefaultMessageStore {
     private final SettableClock clock = new SettableClock();
     private boolean started;
 
-    private ClockedStore(MessageStoreConfig config) throws IOException {
+    private ClockedStore(MessageStoreConfig config, BrokerConfig broker) throws IOException {
         super(config, new BrokerStatsManager(NAME, true),
             (topic, queueId, queueOffset, tagsCode, storeTime, bitMap, properties) -> { },
-            brokerConfig(), new ConcurrentHashMap<>());
+            broker, new ConcurrentHashMap<>());
     }
 
     /** Opens a directory: load and recovery, and unless {@code loadOnly} the services, until dispatch has caught up. */
@@ -37,7 +37,10 @@ final class ClockedStore extends DefaultMessageStore {
             properties.setProperty(setting.getKey(), String.valueOf(setting.getValue()));
         }
         MixAll.properties2Object(properties, config);
-        ClockedStore store = new ClockedStore(config);
+        BrokerConfig broker = new BrokerConfig();
+        MixAll.properties2Object(properties, broker);
+        broker.setBrokerName(NAME);
+        ClockedStore store = new ClockedStore(config, broker);
         if (!store.load()) {
             throw new IllegalStateException("load() of " + dir + " answered false");
         }
@@ -52,12 +55,6 @@ final class ClockedStore extends DefaultMessageStore {
     public void start() throws Exception {
         started = true;
         super.start();
-    }
-
-    private static BrokerConfig brokerConfig() {
-        BrokerConfig config = new BrokerConfig();
-        config.setBrokerName(NAME);
-        return config;
     }
 
     /** Sets the time that messages are stored at, in milliseconds; 0 lets it run. */

@@ -8,9 +8,12 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
 
 /**
  * RocketMQ's store behind a pipe: a JSON object a line on stdin, its answer a line on stdout. One JVM serves many
@@ -49,6 +52,19 @@ public final class Driver {
         }
     }
 
+    /** Every setting of a store with its default, as text. */
+    private static JSONObject defaults() throws IllegalAccessException {
+        MessageStoreConfig config = new MessageStoreConfig();
+        JSONObject found = new JSONObject();
+        for (Field field : MessageStoreConfig.class.getDeclaredFields()) {
+            if (!Modifier.isStatic(field.getModifiers())) {
+                field.setAccessible(true);
+                found.put(field.getName(), String.valueOf(field.get(config)));
+            }
+        }
+        return found;
+    }
+
     private Object call(JSONObject request) throws Exception {
         switch (request.getString("call")) {
             case "open":
@@ -56,6 +72,8 @@ public final class Driver {
                     request.getBooleanValue("loadOnly"));
                 stores.put(++opened, store);
                 return opened;
+            case "defaults":
+                return defaults();
             case "createTopic":
                 return clients.createTopic(request);
             case "send":

@@ -2,15 +2,18 @@ package org.rmqcore.interop;
 
 import org.apache.rocketmq.store.ha.DefaultHAService;
 
-/** A HA service that opens no port: the store's own would listen on every interface. */
+/**
+ * A HA service that opens no port: the store's own would listen on every interface. Puts that wait for followers are
+ * served, so they learn that no follower came.
+ */
 public final class SilentHaService extends DefaultHAService {
     @Override
     public void start() {
-        // Nothing listens.
+        groupTransferService.start();
     }
 
     @Override
     public void shutdown() {
-        // Nothing was started.
+        groupTransferService.shutdown();
     }
 }
