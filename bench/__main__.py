@@ -10,7 +10,7 @@ import sys
 from bench import build, report
 from bench.data import Data
 
-# name -> module, function, whether it needs the data. A module is imported when its bench runs: the native ones need
+# name -> module, function, whether it needs the data. A module is imported when its bench runs: the native benches need
 # neither the built package nor pyarrow.
 BENCHES = {
     "crc": ("native_benches", "crc", False),

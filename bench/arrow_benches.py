@@ -1,6 +1,6 @@
 """The Arrow stream of a store, as pyarrow takes it, against a memcpy of the same file.
 
-In wall time, since the reader reads ahead in a thread of its own; the CPU time of all threads is shown beside it.
+The rows compare wall time, since the reader reads ahead in a thread of its own; they show the CPU time of all threads too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bench.data import LOG_SETS, Data, LogSet, read_through
 from bench.report import Row
 
 ARROW_OVER_MEMCPY = 0.25
-# What the requirement was set for: the numbers of the header, topic, tags and the body. The eight columns that a consumer
-# can derive from these (texts of hosts and ids, the properties in three forms) are shown without one.
+# The columns that the requirement was set for: the numbers of the header, topic, tags and the body. The run with all columns has
+# no requirement: a consumer can derive the other eight from these (texts of hosts and ids, the properties in three forms).
 STORED_COLUMNS = (
     "phy_offset", "msg_size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp_ms",
     "store_timestamp_ms", "reconsume_times", "prepared_transaction_offset", "topic", "tags", "body",

@@ -1,4 +1,4 @@
-"""Compiles the native and the Java benches, once a source change."""
+"""Compiles the native and the Java benches, again after each change of their sources."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NATIVE = ROOT / "src" / "rmqcore" / "_native"
+KERNELS = ROOT / "src" / "rmqcore" / "_native" / "kernels"
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
-# As setup.py builds the extensions.
+# The flags with which setup.py builds the kernels.
 FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 
 
@@ -24,20 +24,20 @@ def program(name: str, *more: str) -> pathlib.Path:
     """Compile ``bench/native/NAME.c`` (and ``more``) with the product's kernels; answer the program."""
     out = BUILD / "bin" / name
     sources = [BENCH / "native" / f"{part}.c" for part in (name, *more)] + sorted(
-        NATIVE.glob("*.c")
+        KERNELS.glob("*/*.c")
     )
-    headers = [*NATIVE.glob("*.h"), *(BENCH / "native").glob("*.h")]
+    headers = [*KERNELS.glob("*/*.h"), *(BENCH / "native").glob("*.h")]
     if not out.exists() or out.stat().st_mtime < _newest([*sources, *headers]):
         out.parent.mkdir(parents=True, exist_ok=True)
         compiler = os.environ.get("CC", "cc")
         subprocess.run(
-            [compiler, *FLAGS, f"-I{NATIVE}", *sources, "-lz", "-lpthread", "-o", out], check=True
+            [compiler, *FLAGS, f"-I{KERNELS}", *sources, "-lz", "-lpthread", "-o", out], check=True
         )
     return out
 
 
 def output(command: list[str | pathlib.Path]) -> list[list[str]]:
-    """Run a bench program; its output's lines, split into words."""
+    """Run a bench program; give the lines of its output, split into words."""
     done = subprocess.run(
         [str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""The data that the benches share: made on first use, kept in a directory, the same bytes every time."""
+"""The data that the benches share: it is made on first use, kept in a directory, and has the same bytes every time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench.make_store import make_store
 class LogSet:
     """A CommitLog file: 250 topics of 4 queues at random, TAGS and KEYS.
 
-    Records of one size flatter: the processor's prefetcher learns the step. Mixed ones have
-    bodies of 0.5 to 1.5 times the nominal size.
+    Records of equal size flatter the scan: the processor's prefetcher learns the step. Mixed records
+    have bodies of 0.5 to 1.5 times the nominal size.
     """
 
     body: int
@@ -39,7 +39,7 @@ class Data:
         self, name: str, body: int, mixed: bool, *, log_only: bool, file_mib: int | None = None
     ) -> pathlib.Path:
         path = self.root / f"{name}-{body}-{'mixed' if mixed else 'equal'}-{self.mib}"
-        done = path.with_suffix(".done")  # written last: an interrupted maker leaves none
+        done = path.with_suffix(".done")  # written last: an interrupted maker leaves no such file
         if not done.exists():
             shutil.rmtree(path, ignore_errors=True)
             records = make_store(
@@ -53,7 +53,7 @@ class Data:
         return self._made("log", log_set.body, log_set.mixed, log_only=True)
 
     def log_file(self, log_set: LogSet) -> pathlib.Path:
-        """That CommitLog file."""
+        """The one CommitLog file of `log`."""
         return next((self.log(log_set) / "commitlog").iterdir())
 
     def store(self) -> pathlib.Path:

@@ -1,8 +1,8 @@
 """The engine against the real store, both with their default configuration, in one run.
 
-Both do the same steps in turn, several rounds of each; the rows have the medians. CPU seconds of the thread that does the work:
-the machine's other work, the garbage collectors, and the threads that flush and allocate do not count. Opening a store waits
-for the disk too, so there the clock on the wall counts.
+Both sides do the same steps in turn, several rounds of each; the rows show medians. They count CPU seconds of the thread that
+does the work, without the machine's other work, the garbage collectors, and the threads that flush and allocate. Opening a store
+waits for the disk too, so those rows count wall time.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rmqcore import open as open_store
 TOPIC = "BenchTopic"
 QUEUES = 4
 BODY = 128
-PART = 10_240  # messages that are made, and then put
+PART = 10_240  # messages that are made at a time and then put
 COUNT = 20 * PART
 KEYS = 50_000
 ROUNDS = 3
 WARM_UP = 2  # rounds that do not count: Java's compiler has two stages
 BATCH = 256
-# Of ours, of Java's (the best of them), what the ratio has to be.
+# Our step, Java's steps (the quickest of them counts), the ratio that is required.
 PAIRS: list[tuple[str, tuple[str, ...], float | None]] = [
     ("put", ("put",), 4.0),
     ("put_many", ("batch32", "batch256"), 8.0),
@@ -80,7 +80,7 @@ def opens(java: JavaEngine, ours: Engine) -> list[Row]:
 
 
 def both(java: JavaEngine, ours: Engine) -> None:
-    """All steps on both sides. Java dispatches as it puts, in a thread of its own; ours when it is told to."""
+    """Do all steps on both sides. Java dispatches while it puts, in a thread of its own; ours dispatches when told to."""
     java.step("open", 0)
     ours.open(services=True)
     for round_ in range(-WARM_UP, ROUNDS):
@@ -88,9 +88,8 @@ def both(java: JavaEngine, ours: Engine) -> None:
             java.step(step, (2 if step == "dispatched" else 1) * COUNT, round_)
         for name in ("put", "put_many", "put_batch of 256"):
             ours.put(name, round_)
-    for _ in range(
-        ROUNDS
-    ):  # as many messages as ours has from its dispatch step: chains of the index are as long, files as many
+    # Ours gets messages in its dispatch step too. Java gets as many: index chains as long, and as many files.
+    for _ in range(ROUNDS):
         java.step("batch256", COUNT)
     ours.open(services=False)
     for round_ in range(ROUNDS):
@@ -123,7 +122,7 @@ def both(java: JavaEngine, ours: Engine) -> None:
 
 
 class Side:
-    """Nanoseconds a message of every round, by step."""
+    """One of the two stores. Keeps the nanoseconds a message that each round of a step took."""
 
     def __init__(self) -> None:
         self.found: dict[str, list[float]] = {}
@@ -138,7 +137,7 @@ class Side:
 
 
 class JavaEngine(Side):
-    """EngineBench.java, told what to do."""
+    """Java's store: EngineBench.java in a process of its own, to which each step is a line."""
 
     def __init__(self, command: list[str | pathlib.Path], root: pathlib.Path) -> None:
         super().__init__()
@@ -149,7 +148,7 @@ class JavaEngine(Side):
         )
 
     def step(self, step: str, count: int, round_: int = -1, name: str = "") -> None:
-        """Do it and note how long it took, as `name`. The count is of messages or keys; 0 stands for all messages."""
+        """Do a step and note its time as `name`. `count` is a number of messages or keys; 0 stands for all messages."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{step} {count}\n")
@@ -165,7 +164,7 @@ class JavaEngine(Side):
 
 
 class Engine(Side):
-    """The same with ours."""
+    """Our store, which does the same steps in this process."""
 
     def __init__(self, root: pathlib.Path) -> None:
         super().__init__()
@@ -193,7 +192,7 @@ class Engine(Side):
         self.note(name, round_, time.thread_time() - before, count)
 
     def messages(self, *, batched: bool) -> list[Message]:
-        """Messages that were made just now, as a user's are."""
+        """Make new messages: a user's messages have not been put before either."""
         first = self.made
         self.made += PART
         queue_ids = [(i // BATCH if batched else i) % QUEUES for i in range(PART)]
@@ -243,19 +242,19 @@ class Engine(Side):
         self.note(name, round_, time.thread_time() - before, count)
 
     def query(self, name: str, prefix: str, round_: int) -> None:
-        step = 7919  # a prime: all over the store, and the same keys every time
+        step = 7919  # a prime, so that the keys lie all over the store, and are the same every time
         keys = [f"{prefix}{i * step % self.made}" for i in range(KEYS)]
         store = self.opened
 
         def work() -> None:
-            # An answer is let go of before the next query, as in Java: 50,000 that are kept measure the garbage collector.
+            # No answer is kept, as in Java: with 50,000 answers kept this would measure the garbage collector.
             for key in keys:
                 store.query(TOPIC, key)
 
         self.timed(name, round_, KEYS, work)
 
     def reopen(self, name: str, round_: int) -> None:
-        """Until everything can be asked for."""
+        """Open the store until all messages can be asked for."""
         before = time.perf_counter()
         self.open(services=False)
         dispatch(self.opened)

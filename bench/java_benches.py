@@ -1,4 +1,4 @@
-"""Decoding to all columns against Java's MessageDecoder.decode, the same file in the same run."""
+"""Decoding a file to columns against Java's MessageDecoder.decode over the same file in the same run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from bench import build, native_benches
 from bench.data import LOG_SETS, Data
 from bench.report import Row
 
-# Neither side checks the CRC, but in "columns+crc" ours does. MessageDecoder copies the body and fills a map of
-# properties, as "columns+crc" does; the requirement was set for the fields of fixed width and 128-byte bodies, where the
-# prototype of this scan had it.
+# Neither side checks the CRC, except ours in "columns+crc". MessageDecoder copies the body and fills a map of properties,
+# as "columns+crc" does. The requirement was set for fields of fixed width and 128-byte bodies, where the prototype of this
+# scan reached it.
 REQUIRED = {"numbers": 8.0, "columns+crc": None}
 ROUNDS = 3
 

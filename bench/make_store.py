@@ -38,9 +38,9 @@ def make_store(
     mixed : bool
         Bodies of 0.5 to 1.5 times `body`, evenly.
     log_only : bool
-        Only ``commitlog/``.
+        Write ``commitlog/`` and nothing else.
     file_mib : int, optional
-        Size of a CommitLog file; by default 1 GiB, or all in one file when it is less.
+        MiB of a CommitLog file; by default 1024, or `mib` when that is less.
     """
     root.mkdir(parents=True, exist_ok=True)
     file_size = (file_mib or min(mib, 1024)) * MIB

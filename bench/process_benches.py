@@ -1,4 +1,4 @@
-"""Whole commands on a whole store: peak memory of cat, fsck and export, and the time of fsck on one core."""
+"""Whole commands over a whole store: the peak memory of cat, fsck and export, and the time of fsck on one core."""
 
 from __future__ import annotations
 

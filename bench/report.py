@@ -1,4 +1,4 @@
-"""What a run measured: one row a thing, with the ratio and what it has to be."""
+"""What a run measured: a row for each measurement, with its ratio and the ratio that is required."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import time
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One measurement. `required` is the least (or, with `at_most`, the highest) value of `ratio`.
+    """One measurement. `required` is the least value that `ratio` may have, or with `at_most` the value it must stay below.
 
-    One that could not be made has `failed` set, and its requirement does not hold.
+    A measurement that could not be made has `failed` set, and its requirement does not hold.
     """
 
     group: str
@@ -43,7 +43,7 @@ class Row:
 
 
 def machine() -> dict[str, str]:
-    """CPU, kernel and Python: what a number is worth nothing without."""
+    """CPU, kernel, Python and load of this machine: without them a number says nothing."""
     cpu = platform.processor() or platform.machine()
     info = pathlib.Path("/proc/cpuinfo")
     if info.exists():
@@ -63,7 +63,7 @@ def machine() -> dict[str, str]:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as text, one column a field."""
+    """The rows as text, with a column for each field."""
     lines = [
         ("group", "name", "measured", "ratio", "required", "holds"),
         *(row.cells() for row in rows),

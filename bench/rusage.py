@@ -1,7 +1,7 @@
 """Runs a command and prints its time and peak memory as JSON: ``python -m bench.rusage [--one-core] COMMAND ...``.
 
-A process of its own, because the kernel counts the memory of the process that starts a command as
-the command's: a bench that holds a gigabyte would report a gigabyte for anything it starts.
+It is a process of its own because the kernel counts the memory of the process that starts a command as
+memory of the command: a bench that holds a gigabyte would report a gigabyte for every command.
 """
 
 from __future__ import annotations

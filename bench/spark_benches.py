@@ -1,7 +1,7 @@
-"""Whole stores through PySpark at local[2]: jobs against each other in one session, and what an empty task costs.
+"""Whole stores through PySpark at local[2]: jobs against each other in one session, and the cost of an empty task.
 
-Each Spark session is a process of its own, `bench.spark_run`. Wall time, since a job is done by a JVM and several Python
-workers; their CPU seconds are shown beside it.
+Each Spark session is a process of its own, `bench.spark_run`. The rows compare wall time, since a JVM and several Python workers
+share a job; they show the CPU seconds of both too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EMPTY_TASK = 0.5
 WORKER_RSS_MIB = 512.0
 GROUP = "spark local[2]"
 QUARTERS = ("tuples", "spark_parquet")
-"""Jobs over a quarter of the store; they are compared by rows a second."""
+"""Jobs that read only a quarter of the store; they are compared with the others by rows a second."""
 
 
 def _run(*arguments: str) -> dict[str, Any]:

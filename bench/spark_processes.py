@@ -12,7 +12,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclasses.dataclass(frozen=True)
 class CpuSeconds:
-    """Of the JVM, and of the Python processes under it."""
+    """CPU seconds of the JVM, and of the Python processes under it."""
 
     jvm: float
     python: float
@@ -44,17 +44,17 @@ class Processes:
         return found
 
     def cpu(self) -> CpuSeconds:
-        """CPU seconds so far; of a worker that has ended, what it had when it was last looked at."""
+        """CPU seconds so far; a worker that has ended counts with the seconds of the last look at it."""
         self._look()
         return CpuSeconds(_cpu_seconds(self._jvm), sum(self._python.values()))
 
     def peak_rss_mib(self) -> float:
-        """The most memory that one Python worker ever had."""
+        """The most memory that any Python worker ever had, in MiB."""
         self._look()
         return max(self._peaks.values(), default=0.0)
 
     def _look(self) -> None:
-        # Spark ends workers that had nothing to do for a minute: their numbers are kept.
+        # Spark ends a worker that had nothing to do for a minute: its numbers of the last look are kept.
         for pid in self.workers():
             self._python[pid] = max(self._python.get(pid, 0.0), _cpu_seconds(pid))
             self._peaks[pid] = max(self._peaks.get(pid, 0.0), _peak_rss_mib(pid))
@@ -65,7 +65,7 @@ def _children(pid: int) -> list[int]:
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found += [int(child) for child in task.read_text().split()]
-        except FileNotFoundError:  # the thread is over
+        except FileNotFoundError:  # the thread has ended
             continue
     return found
 

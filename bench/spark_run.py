@@ -1,6 +1,6 @@
 """One Spark session of the bench, in a process of its own: ``python -m bench.spark_run jobs STORE OUT`` and ``... empty KIND``.
 
-Prints one JSON object. A session's settings hold for a whole JVM, so each kind of session is a process.
+Prints one JSON object. A session's settings hold for a whole JVM, so each kind of session needs a process of its own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Measured = dict[str, float]
 
 
 def noop(frame: Any) -> None:
-    """Run a query for all of its rows, and drop them in the JVM."""
+    """Run a query for all of its rows, and let the JVM drop them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def measure(processes: Processes, job: Callable[[], object], rounds: int) -> Measured:
-    """The quickest of some rounds: wall seconds, and CPU seconds of the JVM and of the Python workers."""
+    """Run a job several times; give the quickest round's wall seconds, and its CPU seconds of JVM and Python workers."""
     best: Measured = {}
     for _ in range(rounds):
         cpu, begin = processes.cpu(), time.perf_counter()
@@ -42,9 +42,9 @@ def measure(processes: Processes, job: Callable[[], object], rounds: int) -> Mea
 
 
 def jobs(store: str, out: str) -> dict[str, Any]:
-    """Every job over a store, one after the other in one session."""
+    """Run every job over a store, one after the other in one session."""
     import rmqcore.spark
-    from rmqcore.spark.datasource import RmqStoreDataSource
+    from rmqcore.spark.source.datasource import RmqStoreDataSource
 
     spark = rmqcore.spark.session(MASTER)
     spark.dataSource.register(tuple_source(RmqStoreDataSource))
@@ -102,7 +102,7 @@ def jobs(store: str, out: str) -> dict[str, Any]:
 
 
 def empty(kind: str) -> dict[str, Any]:
-    """Seconds that a task costs which does nothing: with our session, or with PySpark's defaults."""
+    """Measure the seconds of a task that does nothing, in a session of ours or in one with PySpark's defaults."""
     if kind == "ours":
         import rmqcore.spark
 
@@ -121,9 +121,9 @@ def empty(kind: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    from rmqcore.spark.java import set_java_home
+    from rmqcore.spark.runtime.java import set_java_home
 
-    set_java_home()  # session() does so too, PySpark's own session does not
+    set_java_home()  # rmqcore.spark.session() does this itself, PySpark's own session does not
     result = jobs(*arguments[1:]) if arguments[0] == "jobs" else empty(*arguments[1:])
     print(json.dumps(result))
     return 0

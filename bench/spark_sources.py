@@ -7,9 +7,9 @@ from typing import Any
 
 
 def tuple_source(source: type[Any]) -> type[Any]:
-    """A data source that gives what another gives, a tuple a row.
+    """Make a data source that gives the rows of another data source, each as a tuple.
 
-    Defined in here, so that workers get it by value: they cannot import `bench`.
+    Its classes are defined inside this function, so that workers get them by value: workers cannot import `bench`.
     """
     from pyspark.sql.datasource import DataSourceReader
 
@@ -40,7 +40,7 @@ def tuple_source(source: type[Any]) -> type[Any]:
 
 
 def empty_source(tasks: int, *, freeze: bool) -> type[Any]:
-    """A data source of tasks that give no row; with `freeze` they begin as ours do."""
+    """Make a data source whose tasks give no row; with `freeze` they freeze the worker's heap first, as our tasks do."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class EmptyReader(DataSourceReader):
@@ -48,12 +48,12 @@ def empty_source(tasks: int, *, freeze: bool) -> type[Any]:
             return [InputPartition(number) for number in range(tasks)]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002
-            import pandas as pd  # loaded as in any task with Arrow
+            import pandas as pd  # every task with Arrow loads it
             import pyarrow as pa
 
             del pd
             if freeze:
-                from rmqcore.spark.workers import freeze_worker_heap
+                from rmqcore.spark.runtime.workers import freeze_worker_heap
 
                 freeze_worker_heap()
             yield from pa.Table.from_pylist([], pa.schema([("x", pa.int64())])).to_batches()

@@ -1,6 +1,6 @@
-"""What `make demo` shows: a store of RocketMQ 5.5.0 looked at, checked and queried; one of our own written, and Spark over it.
+"""What `make demo` shows: a store of RocketMQ 5.5.0 is read, checked and queried; a new store is written, and read by Spark.
 
-Exit code 0 only if every step did what it should.
+The exit code is 0 only if every step did what it should.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TOPICS = """
     from store group by topic order by topic
 """
 MESSAGES, SINGLE, LISTED = 1_000_000, 50_000, 150_000
-# Java's files have 1 GiB; smaller ones let Spark read several at once.
+# Java's CommitLog files have 1 GiB. With smaller files Spark reads several at once.
 FILE_SIZE = 64 << 20
-# Bodies of 128 bytes, eight topics of four queues, a tag and a key each.
+# Messages with bodies of 128 bytes, in eight topics of four queues, each with a tag and a key.
 ROWS = """
     select 'Orders' || n % 8 as topic, encode(repeat(md5(n::varchar), 4)) as body, (n // 8 % 4)::int as queue_id,
            ['created', 'paid', 'sent'][1 + n % 3] as tags, ['ORDER_' || n] as keys
@@ -44,7 +44,7 @@ DAYS = "select topic, count(*) as messages from read_parquet(?) group by topic o
 
 
 def main() -> None:
-    """All steps, one heading each."""
+    """Run all steps, each under its heading."""
     unpack()
     store = OUT / CLEAN
     heading("The store, as rmqcore sees it")
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def unpack() -> None:
-    """Both stores of the demo, fresh."""
+    """Unpack both stores of the demo afresh."""
     shutil.rmtree(OUT, ignore_errors=True)
     with tarfile.open(ARCHIVE) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
@@ -95,7 +95,7 @@ def unpack() -> None:
 
 
 def heading(text: str) -> None:
-    """A line that stands out between the outputs of programs."""
+    """Print a line that stands out between the outputs of programs."""
     print(f"\n== {text}", flush=True)
 
 
@@ -119,12 +119,12 @@ def query(reader: rmqcore.StoreReader) -> list[tuple[str, int]]:
 
 
 def write(root: Path) -> None:
-    """A new store: messages by each kind of put, their queues and index, answers from both."""
+    """Write a new store: messages by each kind of put, their queues and index; then ask both for the messages."""
     with duckdb.connect() as connection:
         rows = connection.sql(ROWS.format(0, SINGLE + LISTED)).fetchall()
         columns = connection.sql(ROWS.format(SINGLE + LISTED, MESSAGES)).to_arrow_table()
     messages = [rmqcore.Message(*row) for row in rows]
-    # Without services there are no threads: each step is timed alone. A program leaves that out and calls put and get.
+    # Without services no threads run, and each step is timed alone. A program leaves the argument out and calls put and get.
     with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
         with rate("put, one by one", SINGLE):
             for message in messages[:SINGLE]:
@@ -149,7 +149,7 @@ def write(root: Path) -> None:
 
 
 def reopen(root: Path) -> None:
-    """With services: what is put is dispatched by itself."""
+    """Open the store again, with services: its threads dispatch what is put."""
     began = time.perf_counter()
     with rmqcore.open(root, mapped_file_size_commit_log=FILE_SIZE) as store:
         seconds = time.perf_counter() - began
@@ -166,12 +166,12 @@ def reopen(root: Path) -> None:
 
 
 def spark(root: Path) -> None:
-    """Two jobs of `rmqcore.spark` in a local session; only what they find leaves the workers."""
+    """Run two jobs of `rmqcore.spark` in a local session; only their results leave the workers."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     began = time.perf_counter()
     conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
     session = rmqcore.spark.session("local[2]", conf=conf)
-    # The first job starts Python workers and compiles Spark's code: not what the rates are to tell.
+    # The first jobs start Python workers and compile Spark's code, which the rates below shall not count.
     rmqcore.spark.run_audit(session, OUT / CLEAN)
     rmqcore.spark.topic_stats(session, OUT / CLEAN).collect()
     seconds = time.perf_counter() - began
@@ -193,7 +193,7 @@ def spark(root: Path) -> None:
     messages, size = sum(row.messages for row in rows), sum(row.bytes for row in rows)
     print(f"topic_stats: {throughput(messages, size, seconds)}")
     session.stop()
-    written = MESSAGES + 1  # and the one put after the store was opened again
+    written = MESSAGES + 1  # with the message that was put after the store was opened again
     if audit.damage or audit.records != written or messages != written:
         sys.exit(f"demo: Spark saw {audit.records} and {messages} messages of {written}")
 
@@ -215,7 +215,7 @@ def everything(store: rmqcore.MessageStore) -> Iterator[rmqcore.MessageView]:
 
 @contextmanager
 def rate(what: str, count: int) -> Iterator[None]:
-    """Print how long a step took and how many messages a second that are."""
+    """Print how long a step took, and its messages a second."""
     began = time.perf_counter()
     yield
     seconds = time.perf_counter() - began

@@ -3,8 +3,8 @@
     pip install rmqcore duckdb
     python duckdb_over_store.py /data/store
 
-DuckDB pulls batch after batch, so a store of any size passes through a few megabytes. Only the columns named in
-`batches` are built. Each query over the registered name reads the store anew: `create table ... as` keeps the rows.
+DuckDB pulls batch after batch, so a store of any size needs a few megabytes of memory. Only the columns named in
+`batches` are built. Each query over the registered name reads the store anew; `create table ... as` keeps the rows.
 """
 
 from __future__ import annotations

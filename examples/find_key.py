@@ -1,9 +1,9 @@
-"""Find messages by key: by the index, and by the log itself when the index is lost or does not know.
+"""Find messages by key: in the index, and in the log itself when the index is lost or does not have the key.
 
     pip install rmqcore
     python find_key.py /data/store TOPIC ORDER_1
 
-The index answers at once. The log answers always: it is read from end to end, and needs neither
+The index answers at once. The log always has the answer, but is read from end to end; it needs neither
 `index/` nor `consumequeue/`.
 """
 
@@ -15,7 +15,7 @@ import rmqcore
 
 
 def main(path: str, topic: str, key: str) -> int:
-    """Print what is found; 1 when nothing is."""
+    """Print the messages that are found; answer 1 when there are none."""
     reader = rmqcore.read(path)
     found = reader.query(topic, key)
     how = "index"

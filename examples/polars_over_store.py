@@ -3,7 +3,7 @@
     pip install rmqcore polars
     python polars_over_store.py /data/store
 
-Filters given to `batches` run in C, before a row exists; use them first, and Polars for the rest.
+Filters given to `batches` run in C, before a row is built; use them first, and Polars for the rest.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
  * The real store, with its default configuration, doing what bench/engine_benches.py has ours do, step by step.
  *
  * <p>Arguments: DIR BODY. Each line of stdin is a step, "NAME COUNT"; each is answered by a line "SECONDS COUNT". Seconds are CPU
- * time of the thread that does the work, so that others on the machine, and the garbage collector, do not count; for load,
- * which waits for the disk too, the clock on the wall.
+ * time of the thread that does the work, so that other work on the machine and the garbage collector do not count; for load,
+ * which waits for the disk too, they are wall time.
  */
 public final class EngineBench {
     private static final String TOPIC = "BenchTopic";
@@ -84,7 +84,7 @@ public final class EngineBench {
                 return putBatches(count, 32);
             case "batch256":
                 return putBatches(count, 256);
-            case "dispatched": // what the thread that dispatches did since it was asked last
+            case "dispatched": // CPU time of the dispatching thread since the last step of this name
                 caughtUp();
                 long before = reputNanos;
                 reputNanos = reputNanos();
@@ -163,7 +163,7 @@ public final class EngineBench {
         return message;
     }
 
-    /** Lists of messages, encoded and put: what a producer and a broker do for each of them. */
+    /** Encodes and puts lists of messages, as a producer and a broker together do. */
     private long putBatches(int count, int size) {
         long nanos = 0;
         for (int done = 0; done < count; done += PART) {
