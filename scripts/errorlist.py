@@ -10,13 +10,13 @@ from rmqcore import errors
 
 
 def error_classes() -> list[type[errors.StoreError]]:
-    """Every error of the package, in the order of the file."""
+    """The classes of all errors of the package, in the order of `rmqcore/errors.py`."""
     classes = [value for value in vars(errors).values() if inspect.isclass(value)]
     return [value for value in classes if issubclass(value, errors.StoreError)]
 
 
 def shared_codes() -> list[str]:
-    """Codes that more than one class bears."""
+    """Codes that two or more classes have."""
     return [
         code
         for code, count in Counter(error.code for error in error_classes()).items()

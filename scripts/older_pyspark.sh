@@ -10,5 +10,5 @@ for version; do
     "${pip[@]}" install --upgrade 'pip>=25.1'
     "${pip[@]}" install --group test --group notebook --group jre "pyspark==$version" '.[all]'
     # Python 3.12 and later warn about what the older ones call; what is asked here is whether the answers are right.
-    "$venv/bin/python" -P -m pytest -q -W default tests/spark
+    "$venv/bin/python" -P -m pytest -q -W default -n logical --maxprocesses 4 --dist loadfile tests/spark
 done

@@ -21,4 +21,5 @@ PYTHON
 cat "$venv/bounds.txt"
 "${pip[@]}" install --group test -r "$venv/bounds.txt" '.[all]'
 # The Pythons of these old versions warn about each other; what is asked here is whether the answers are right.
-"$venv/bin/python" -P -m pytest -q -W default tests/unit tests/conformance tests/cli
+"$venv/bin/python" -P -m pytest -q -W default -n logical --maxprocesses 4 --dist loadfile \
+    --ignore=tests/unit/cli tests/unit tests/conformance

@@ -3,9 +3,9 @@
 # runs them under qemu. Needs Debian's gcc-aarch64-linux-gnu, gcc-s390x-linux-gnu and qemu-user.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-native=src/rmqcore/_native
+native=src/rmqcore/_native/kernels
 out=build/processors
-kernels=("$native"/crc32*.c "$native"/{record,properties,utf8,text,jhash}.c)
+kernels=("$native"/crc32/*.c "$native"/format/{record,properties,utf8,text,jhash}.c)
 warnings=(-std=c11 -Wall -Wextra -Wconversion -Wsign-compare -Werror)
 mkdir -p "$out"
 
@@ -14,7 +14,7 @@ for processor in aarch64 s390x; do
         program=$out/$name-$processor
         # NO_ZLIB: the other processor's zlib is not at hand; the test has a CRC bit by bit instead.
         "$processor-linux-gnu-gcc" "${warnings[@]}" -O2 -static -DNO_ZLIB "-I$native" \
-            "${kernels[@]}" "tests/native/test_$name.c" -o "$program"
+            "${kernels[@]}" "tests/native_c/test_$name.c" -o "$program"
         "qemu-$processor" "$program" >"$program.log" || { cat "$program.log"; exit 1; }
         echo "$processor: $name: $(tail -n 1 "$program.log")"
     done

@@ -14,7 +14,7 @@ for name in libasan.so libubsan.so; do
     preload+="$path "
 done
 
-RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --build-base build/sanitize --build-lib "$library"
+RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --parallel 2 --build-base build/sanitize --build-lib "$library"
 
 # malloc instead of Python's own allocator: every object is a block of its own, with red zones around it.
 # No leak check: the interpreter leaves much behind on purpose.
@@ -22,6 +22,7 @@ RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --build-base build/sanitize 
 export LD_PRELOAD=$preload PYTHONMALLOC=malloc PYTHONPATH=$library
 export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 # -P: the checkout must not get in front of the sanitized build.
-loaded=$("$python" -P -c 'import rmqcore._native.codec as codec; print(codec.__file__)')
+loaded=$("$python" -P -c 'import rmqcore._native.format.codec as codec; print(codec.__file__)')
 [[ $loaded == "$library"/* ]] || { echo "sanitize: $loaded was imported, not a module of $library" >&2; exit 1; }
-"$python" -P -m pytest tests/property tests/unit tests/native tests/engine "$@"
+"$python" -P -m pytest -n logical --maxprocesses 4 --dist loadfile \
+    --ignore=tests/unit/cli --ignore=tests/unit/services tests/property tests/unit tests/native_c "$@"

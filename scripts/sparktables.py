@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rmqcore.spark.option_table import OPTIONS, TABLES, Option
-from rmqcore.spark.table_columns import TABLE_COLUMNS
+from rmqcore.spark.options.table import OPTIONS, TABLES, Option
+from rmqcore.spark.rows.columns import TABLE_COLUMNS
 
 
 def markdown(text: str) -> str:
-    """A docstring's marks as Markdown's, in a cell."""
+    """A docstring's text as the text of a Markdown cell."""
     return text.replace("``", "`").replace("|", "\\|")
 
 
@@ -22,7 +22,7 @@ def options() -> str:
 
 
 def option_row(option: Option) -> str:
-    """One line of it."""
+    """The row of one option in that table."""
     tables = "all" if option.tables == TABLES else ", ".join(option.tables)
     names = ", also ".join(f"`{name}`" for name in (option.name, *option.aliases))
     default = f"`{option.default}`" if option.default else ""
