@@ -7,12 +7,14 @@ journal, as after a cut. Needs root, Linux, loop devices, mkfs.ext4 and mkfs.xfs
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -39,7 +41,19 @@ def why_not() -> str | None:
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         return f"there is no {', '.join(missing)}"
-    return None if Path("/dev/loop-control").exists() else "there are no loop devices"
+    return _refused()
+
+
+@functools.cache
+def _refused() -> str | None:
+    """What a mount of a small image says; None once it is mounted: root in a container may not, with all the tools there."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _make(Path(folder, "image"), "ext4", 4)
+            with mounted(Path(folder, "image"), Path(folder, "place"), "ext4"):
+                return None
+        except OSError as error:
+            return f"no disk image can be mounted: {error}"
 
 
 def _run(*command: str | Path) -> None:
@@ -59,12 +73,14 @@ def _make(path: Path, file_system: str, megabytes: int) -> None:
 def mounted(image: Path, place: Path, file_system: str) -> Iterator[Path]:
     """Mount an image as long as it is needed."""
     place.mkdir()
-    options = "loop,nouuid" if file_system == "xfs" else "loop"
-    _run("mount", "-t", file_system, "-o", options, image, place)
     try:
-        yield place
+        options = "loop,nouuid" if file_system == "xfs" else "loop"
+        _run("mount", "-t", file_system, "-o", options, image, place)
+        try:
+            yield place
+        finally:
+            _run("umount", place)
     finally:
-        _run("umount", place)
         place.rmdir()
 
 
