@@ -34,10 +34,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Broker:
 
 
 def consume(java: JavaProcess, broker: Broker, count: int) -> list[dict[str, Any]]:
+    """Each entry of the topic's queues, once; so many different messages are among them.
+
+    The test counted what came, and found 332 instead of 330 on a slow machine: a producer sends again what was not answered in
+    time, and a consumer may be given a message twice.
+    """
     got: list[dict[str, Any]] = java.call(
         "consume", nameServer=broker.name_server, topic=TOPIC, wanted=count, timeoutMs=30_000
     )
-    return got
+    assert len({m["uniq_key"] for m in got}) == count
+    return list({place(m): m for m in got}.values())
+
+
+def place(message: dict[str, Any]) -> tuple[int, int]:
+    return message["queue_id"], message["queue_offset"]
 
 
 def create_topic(java: JavaProcess, broker: Broker) -> None:
@@ -74,7 +84,6 @@ def test_a_brokers_store(
         sent = java.call("send", nameServer=broker.name_server, topic=TOPIC, count=SENT)
         assert {s["status"] for s in sent} == {"SEND_OK"}
         first = consume(java, broker, VISIBLE)
-    assert len(first) == VISIBLE
     check_both(broker, java_open, tmp_path / "first")
     check_contents(broker.store, first)
 
@@ -98,12 +107,11 @@ def test_a_brokers_store(
         assert min(s["queue_offset"] for s in sent if s["kind"] == "plain") >= min(ends.values())
         last = consume(java, broker, 2 * VISIBLE + ADDED)
         server.kill()
-    assert len(again) == VISIBLE + ADDED
     mine = [m for m in again if m["keys"].startswith("o")]
     assert {base64.b64decode(m["body"]).decode() for m in mine} == {
         f"ours {i} é世" for i in range(ADDED)
     }
-    assert len(last) == 2 * VISIBLE + ADDED
+    assert {place(m) for m in last} >= {place(m) for m in again}
     assert (broker.store / "abort").exists()
     check_recovery(broker.store, java_open, CONFIG)
 
@@ -111,6 +119,8 @@ def test_a_brokers_store(
 def check_contents(root: Path, consumed: list[dict[str, Any]]) -> None:
     """Every message that a consumer got is one that we read, with the same plain body; internal topics are there too."""
     messages = {message.phy_offset: message for message in rmqcore.read(root).messages()}
+    stored = [(m.queue_id, m.queue_offset) for m in messages.values() if m.topic == TOPIC]
+    assert sorted(map(place, consumed)) == sorted(stored)
     for got in consumed:
         message = messages[got["phy_offset"]]
         zipped = message.sys_flag & sysflag.COMPRESSED

@@ -7,7 +7,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
@@ -157,7 +159,10 @@ final class Clients {
             "msg_id", result.getOffsetMsgId(), "queue_offset", result.getQueueOffset()));
     }
 
-    /** Everything that a consumer gets from the topic, until nothing more came for a while. */
+    /**
+     * Everything that a consumer gets from the topic, until nothing more came for a while and so many messages as are wanted
+     * were among it. A message can be there twice: a producer that waits too long sends it again, and a pull can be repeated.
+     */
     JSONArray consume(JSONObject request) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("interopConsumer" + ++groups);
         consumer.setNamesrvAddr(request.getString("nameServer"));
@@ -170,13 +175,16 @@ final class Clients {
                 consumer.seekToBegin(queue);
             }
             JSONArray got = new JSONArray();
+            Set<String> distinct = new HashSet<>();
             int wanted = request.getIntValue("wanted");
             long deadline = System.currentTimeMillis() + request.getLongValue("timeoutMs");
-            for (int idle = 0; (idle < 2 || got.size() < wanted) && System.currentTimeMillis() < deadline;) {
+            for (int idle = 0; (idle < 2 || distinct.size() < wanted) && System.currentTimeMillis() < deadline;) {
                 List<MessageExt> messages = consumer.poll(POLL_MS);
                 idle = messages.isEmpty() ? idle + 1 : 0;
                 for (MessageExt message : messages) {
+                    distinct.add(message.getMsgId());
                     got.add(Json.object("phy_offset", message.getCommitLogOffset(), "keys", message.getKeys(),
+                        "uniq_key", message.getMsgId(),
                         "body", Base64.getEncoder().encodeToString(message.getBody()),
                         "queue_id", message.getQueueId(), "queue_offset", message.getQueueOffset()));
                 }
