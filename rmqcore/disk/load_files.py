@@ -14,7 +14,7 @@ from rmqcore.errors import StoreFormatError
 
 
 def load_files(
-    directory: str | Path | Sequence[Path], file_size: int, short: Collection[str] = ()
+    directory: str | Path | Sequence[Path], file_size: int, odd: Collection[str] = ()
 ) -> tuple[list[tuple[int, str]], list[str]]:
     """List the files of a CommitLog or of a queue that is going to be written, by the offsets in their names.
 
@@ -27,8 +27,8 @@ def load_files(
         Where the files lie; several directories can hold one CommitLog. They may be missing.
     file_size : int
         Bytes of each file, as configured.
-    short : collection of str
-        Paths of files that are listed although they have fewer bytes.
+    odd : collection of str
+        Paths of files that are listed although they have another size.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def load_files(
         size = status.st_size
         if size == 0 and place == len(numbered) - 1:
             empty.append(entry.path)
-        elif size != file_size and entry.path not in short:
+        elif size != file_size and entry.path not in odd:
             raise StoreFormatError(
                 f"{entry.path}: file size is {size}, expected {file_size} as configured"
             )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,52 +73,104 @@ def batch_topics(paths: StorePaths) -> frozenset[str]:
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
 
 
-def short_files(paths: StorePaths, file_size: int) -> frozenset[str]:
-    """List the queue files that lost their ends: they are shorter than configured, and the others show that the setting is right.
+@dataclass(frozen=True, slots=True)
+class OddFiles:
+    """Queue files that are not as the setting makes them, and that damage made so.
+
+    Attributes
+    ----------
+    lengths : frozenset of str
+        Paths of files that are shorter or longer than configured. They get their length once their entries are there.
+    strays : frozenset of str
+        Paths of files whose names no file of the configured size can have. What they held comes from the log, and they go.
+    """
+
+    lengths: frozenset[str] = frozenset()
+    strays: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """All of them."""
+        return self.lengths | self.strays
+
+
+NOT_ODD = OddFiles()
+
+
+class _Found(NamedTuple):
+    path: str
+    start: int
+    size: int
+
+    def may_be_set(self) -> bool:
+        """Whether a setting can have made the file so long."""
+        return self.size > 0 and self.size % CQ_STORE_UNIT_SIZE == 0
+
+    def ends_in_room(self) -> bool:
+        """Whether zeros lie behind its entries, as in a file that was made at its full length."""
+        data = read_range(self.path, 0, self.size)
+        return any(data) and not any(data[-CQ_STORE_UNIT_SIZE:])
+
+
+def odd_files(paths: StorePaths, file_size: int, *, clean_exit: bool) -> OddFiles:
+    """List the queue files whose length or name damage made, where the others show that the setting is right.
 
     A power cut can leave a file's name without its length, an interrupted copy a part of it. What is missing comes from the log.
-    The setting is another store's, and nothing is listed, where a file is larger or starts at a byte where no file of this size
-    can, or where files of whole entries are shorter, all of one size, and no file has the configured one.
+    Nothing is listed, so that `load_queue_files` refuses the store, where the files are those of another setting:
+
+    * No file has the configured size, and those of whole entries are shorter, all of one size. After an unclean exit a single
+      file of this kind is short all the same, unless it has room behind its entries, as a file made at its full length has.
+    * A file is longer, or starts at a byte where no file of this size can. After an unclean exit only where its size explains the
+      files better than the configured one: it counts the files that have it, and the names that it allows.
     """
-    short: list[str] = []
-    whole = False
-    sizes: set[int] = set()  # that another setting may have made
-    for _, _, directory in queue_directories(paths):
-        for entry in entries_of(directory):
-            start = parse_file_name(entry.name)
-            if start is None or not entry.is_file():
-                continue
-            size = entry.stat().st_size
-            if size > file_size or start % file_size:
-                return frozenset()
-            if size == file_size:
-                whole = True
-                continue
-            short.append(entry.path)
-            if size > 0 and size % CQ_STORE_UNIT_SIZE == 0:
-                sizes.add(size)
-    return frozenset(short) if whole or len(sizes) != 1 else frozenset()
+    found = [
+        _Found(entry.path, start, entry.stat().st_size)
+        for _, _, directory in queue_directories(paths)
+        for entry in entries_of(directory)
+        if (start := parse_file_name(entry.name)) is not None and entry.is_file()
+    ]
+    strays = [file for file in found if file.start % file_size]
+    odd = [file for file in found if file.size != file_size and not file.start % file_size]
+    contrary = strays + [file for file in odd if file.size > file_size]
+    if contrary:
+        known = _fitting(found, file_size)
+        sizes = {file.size for file in contrary if file.may_be_set()}
+        if clean_exit or any(_fitting(found, size) > known for size in sizes):
+            return NOT_ODD
+    if all(file.size != file_size for file in found):
+        others = [file for file in odd if file.may_be_set()]
+        one_size = len({file.size for file in others}) == 1
+        if one_size and (clean_exit or len(others) > 1 or others[0].ends_in_room()):
+            return NOT_ODD
+    return OddFiles(frozenset(file.path for file in odd), frozenset(file.path for file in strays))
+
+
+def _fitting(found: list[_Found], size: int) -> int:
+    """How well files of a size explain those that were found."""
+    return sum((file.size == size) + (file.start % size == 0) for file in found)
 
 
 def load_queue_files(
-    directory: str | Path, file_size: int, short: Collection[str] = ()
+    directory: str | Path, file_size: int, odd: OddFiles = NOT_ODD
 ) -> tuple[list[QueueFile], list[str]]:
     """List the files of a queue that will be written, as `load_files` does, and its empty files, which may be deleted.
 
     Raises
     ------
     StoreFormatError
-        A file that is not one of `short` has another size than configured, or one starts at a byte at which no file of this
+        A file that is not one of `odd` has another size than configured, or one starts at a byte at which no file of this
         size can start.
     """
-    found, empty = load_files(directory, file_size, short)
+    found, empty = load_files(directory, file_size, odd.paths)
+    entry_count = file_size // CQ_STORE_UNIT_SIZE
+    files = []
     for start, path in found:
+        if path in odd.strays:
+            continue
         if start % file_size:
             raise StoreFormatError(
                 f"{path}: file starts at byte {start}, expected a multiple of {file_size}"
             )
-    entry_count = file_size // CQ_STORE_UNIT_SIZE
-    return [
-        QueueFile(path, start, os.stat(path).st_size if path in short else file_size, entry_count)
-        for start, path in found
-    ], empty
+        size = min(os.stat(path).st_size, file_size) if path in odd.lengths else file_size
+        files.append(QueueFile(path, start, size, entry_count))
+    return files, empty

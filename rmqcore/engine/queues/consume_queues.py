@@ -27,8 +27,8 @@ from rmqcore.disk.queue_files import (
     QueueFile,
     batch_topics,
     load_queue_files,
+    odd_files,
     queue_directories,
-    short_files,
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
@@ -83,18 +83,19 @@ class ConsumeQueues:
 
     # ---- opening ------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """List all files; nothing is read yet. Files that lost their ends get them back from `sync_places`.
+    def load(self, *, clean_exit: bool = True) -> None:
+        """List all files; nothing is changed yet. Files of a wrong length or name are mended by `sync_places`, see `odd_files`.
 
         Raises
         ------
         StoreFormatError
-            A file has another size than configured.
+            Files are those of another size than configured.
         """
         with self._writing():
-            self._places.short = short_files(self._paths, self._file_size)
+            odd = odd_files(self._paths, self._file_size, clean_exit=clean_exit)
+            self._places.odd = odd
             for topic, queue_id, directory in queue_directories(self._paths):
-                files, empty = load_queue_files(directory, self._file_size, self._places.short)
+                files, empty = load_queue_files(directory, self._file_size, odd)
                 queue = self._table.find_or_add(topic, queue_id)
                 self._queues[topic, queue_id] = queue
                 self._loaded.append((queue, files))
@@ -229,7 +230,7 @@ class ConsumeQueues:
         return cut, filled
 
     def sync_places(self) -> None:
-        """Bring to disk what `write_places` and `settle` wrote, then give files their length that were short."""
+        """Bring to disk what `write_places` and `settle` wrote, then mend files of a wrong length or name."""
         self._flush_lock.run(self._places.sync)
 
     def truncate(self, phy_offset: int) -> int:

@@ -23,7 +23,7 @@ from rmqcore.disk.queue_ends import (
     recovered_end,
     truncated_end,
 )
-from rmqcore.disk.queue_files import Entries, QueueFile, load_queue_files
+from rmqcore.disk.queue_files import NOT_ODD, Entries, OddFiles, QueueFile, load_queue_files
 from rmqcore.disk.queue_shape import judge, runs
 from rmqcore.disk.read_range import opened, read_range
 from rmqcore.engine.queues.stale_bytes import StaleBytes
@@ -44,8 +44,8 @@ class QueuePlaces:
 
     Attributes
     ----------
-    short : frozenset of str
-        Files that get their length back with the next `sync`, once they have their entries: before that they show the loss.
+    odd : OddFiles
+        Files that get their length with the next `sync`, or go, once the entries are on disk: before that they show the loss.
     """
 
     def __init__(self, paths: StorePaths, table: QueueTable, stale: StaleBytes) -> None:
@@ -54,7 +54,7 @@ class QueuePlaces:
         self._table = table
         self._stale = stale
         self._written: set[Path] = set()
-        self.short: frozenset[str] = frozenset()
+        self.odd: OddFiles = NOT_ODD
 
     def comparer(self) -> QueueCompare:
         """A new comparison of records with their entries."""
@@ -105,14 +105,18 @@ class QueuePlaces:
         for folder in sorted(folders, reverse=True):
             sync_directory(folder)
         self._written.clear()
-        self._restore_lengths()
+        self._mend_odd_files()
 
-    def _restore_lengths(self) -> None:
-        for path in sorted(self.short):
+    def _mend_odd_files(self) -> None:
+        for path in sorted(self.odd.lengths):
             with suppress(FileNotFoundError), opened(path, os.O_RDWR) as fd:
                 os.ftruncate(fd, self._table.file_size)
                 os.fsync(fd)
-        self.short = frozenset()
+        for path in sorted(self.odd.strays):
+            Path(path).unlink(missing_ok=True)
+        for folder in sorted({Path(path).parent for path in self.odd.strays}):
+            sync_directory(folder)
+        self.odd = NOT_ODD
 
     # ---- ends ---------------------------------------------------------------------------------------
 
@@ -206,7 +210,7 @@ class QueuePlaces:
     def load(self, queue: ConsumeQueue) -> tuple[list[QueueFile], list[str]]:
         """List a queue's files."""
         directory = self.directory(queue.topic, queue.queue_id)
-        return load_queue_files(directory, self._table.file_size, self.short)
+        return load_queue_files(directory, self._table.file_size, self.odd)
 
     def _fill(
         self,

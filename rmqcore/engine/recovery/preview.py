@@ -43,7 +43,7 @@ def preview_recovery(
     queues = ConsumeQueues(paths, config)
     index = IndexService(paths, config, on_full=lambda _: None)
     try:
-        queues.load()
+        queues.load(clean_exit=trusted)
         queues.recover()
         plan = plan_recovery(
             commitlog, queues, checkpoint, settings, clean_exit=trusted, progress=mode.progress

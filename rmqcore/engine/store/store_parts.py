@@ -112,10 +112,10 @@ class StoreParts:
             self.checkpoint.values,
             self.config,
         )
-        self.queues.load()
+        settings, trusted = mode.queues(self.config, clean_exit=clean_exit)
+        self.queues.load(clean_exit=trusted)
         self.index.check()
         self.queues.recover(synced=clean_exit)
-        settings, trusted = mode.queues(self.config, clean_exit=clean_exit)
         self.recovery = recover(
             self.paths,
             settings,
