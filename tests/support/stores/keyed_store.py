@@ -201,7 +201,8 @@ def _short(path: Path, rng: random.Random) -> None:
 
 
 def _long(path: Path, rng: random.Random) -> None:
-    path.write_bytes(path.read_bytes() + rng.randbytes(rng.randint(1, 100)))
+    more = rng.choice([rng.randint(1, 100), 20, 40])
+    path.write_bytes(path.read_bytes() + rng.randbytes(more))
 
 
 def _gone(path: Path, rng: random.Random) -> None:

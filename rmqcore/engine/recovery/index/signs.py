@@ -75,7 +75,8 @@ def find_signs(
     most_bytes : int
         How much of the log is searched for a message with a key before the first file, between two files and behind the last one.
     behind : bool
-        Search behind the last file.
+        Search behind the last file. Else its keys are put again in any case, after an unclean exit or as the caller asks; then a
+        last file that has a size of its own is not believed.
 
     Raises
     ------
@@ -84,7 +85,9 @@ def find_signs(
     """
     indexed, complete, believed = log.min_offset, -1, 0
     for number, file in enumerate(files):
-        reason = _header_sign(file, complete if number else None)
+        reason = _size_sign(files, number, config, sure=not behind)
+        if reason is None:
+            reason = _header_sign(file, complete if number else None)
         if reason is None and file.found.index_count > 1:
             reason = _end_sign(file, log, proven=places_proven(config))
             begin = file.found.begin_phy_offset
@@ -113,6 +116,28 @@ def places_proven(config: MessageStoreConfig) -> bool:
 
 def _missing(keyed: int) -> str:
     return f"index: no file has the keys of the message at {keyed}"
+
+
+def _size_sign(
+    files: Sequence[IndexFile], number: int, config: MessageStoreConfig, *, sure: bool
+) -> str | None:
+    """What is wrong with a file of another size than configured, which would be sound with another ``max_index_num``.
+
+    Files from before that was changed have such sizes. Damage made one that is full by the configured number and goes on; and one
+    that is the last and the only one of its size, if it follows a file of the configured size, or `sure` is asked for.
+    """
+    file, most = files[number], config.max_index_num
+    usual = index_file_size(config.max_hash_slot_num, most)
+    if file.file_size == usual or file.found.index_count > most:
+        return None
+    sizes = [other.file_size for other in files]
+    last = number == len(files) - 1 and sizes.count(file.file_size) == 1
+    alone = last and (sure or usual in sizes[-2:])
+    same_slots = file.native.slot_count == config.max_hash_slot_num
+    grew = same_slots and file.found.index_count == most < file.native.capacity
+    if alone or grew:
+        return f"file size is {file.file_size}, expected {usual}"
+    return None
 
 
 def _header_sign(file: IndexFile, end_before: int | None) -> str | None:

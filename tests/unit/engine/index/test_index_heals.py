@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.stores.index_batches import quick_folder
 from support.stores.keyed_store import (
+    CAPACITY,
     ENTRIES_POS,
     INDEX_FILE_SIZE,
     SETTINGS,
@@ -74,6 +75,17 @@ def lengthen(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"junk" * 3)
 
 
+def lengthen_by_entries(path: Path) -> None:
+    """Then it looks like a file of another ``max_index_num``."""
+    path.write_bytes(path.read_bytes() + bytes(60))
+
+
+def cut_behind_the_entries(path: Path) -> None:
+    """Then it looks like a full file of a smaller ``max_index_num``, if it was not full."""
+    count = int.from_bytes(path.read_bytes()[36:40], "big")
+    path.write_bytes(path.read_bytes()[: ENTRIES_POS + 20 * count])
+
+
 def number_at(pos: int, size: int, value: int) -> Damage:
     return lambda path: overwrite(path, pos, value.to_bytes(size, "big", signed=True))
 
@@ -91,6 +103,8 @@ SHAPES: dict[str, Damage] = {
             "only a header": lambda path: path.write_bytes(path.read_bytes()[:40]),
             "without bytes": lambda path: path.write_bytes(b""),
             "long": lengthen,
+            "long by entries": lengthen_by_entries,
+            "without room": cut_behind_the_entries,
             "twice": double,
             "all zeros": lambda path: path.write_bytes(bytes(INDEX_FILE_SIZE)),
             "garbage": lambda path: path.write_bytes(random.Random(5).randbytes(INDEX_FILE_SIZE)),
@@ -229,3 +243,41 @@ def test_with_the_index_switched_off_nothing_is_compared(
     with rmqcore.open(root, services=False, message_index_enable=False, **SETTINGS) as store:
         assert store.recovery.index.damage is None
     assert index_files(root) == before
+
+
+@pytest.mark.parametrize("damage", [lengthen_by_entries, cut_behind_the_entries])
+def test_the_only_file(tmp_path: Path, damage: Damage) -> None:
+    """A file that had grown by whole entries was taken for one of another ``max_index_num`` by every open, also by a deep one."""
+    made = KeyedStore(tmp_path, count=9)
+    root = made.copy("copy")
+    (file,) = index_files(root)
+    damage(file)
+    made.check(root, recover="deep")
+    (file,) = index_files(root)
+    assert file.stat().st_size == INDEX_FILE_SIZE
+
+
+@pytest.mark.parametrize("recover", ["normal", "deep"])
+@pytest.mark.parametrize("capacity", [CAPACITY - 7, CAPACITY + 7])
+def test_files_of_another_setting_stay(
+    closed: KeyedStore, tmp_path: Path, capacity: int, recover: str
+) -> None:
+    """What was written before the setting changed is no damage: neither the full files, nor the one that was not full."""
+    root = shutil.copytree(closed.folder / "image", tmp_path / "store")
+    config = {**SETTINGS, "max_index_num": capacity}
+    for number in range(2):
+        with rmqcore.open(root, services=False, **config) as store:
+            assert store.recovery.index.damage is None
+            for count in range(30):
+                key = f"new{number}-{count}"
+                store.put(Message("T", key.encode(), keys=[key]))
+            store.wait_dispatched()
+    before = {path.name: path.read_bytes() for path in index_files(root)}
+    assert {len(data) for data in before.values()} == {
+        INDEX_FILE_SIZE,
+        INDEX_FILE_SIZE + 20 * (capacity - CAPACITY),
+    }
+    with rmqcore.open(root, services=False, recover=recover, **config) as store:
+        assert store.recovery.index.damage is None
+        closed.ask(store)
+    assert {path.name: path.read_bytes() for path in index_files(root)} == before
