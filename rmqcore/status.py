@@ -41,7 +41,7 @@ class PutMessageStatus(Enum):
     """Stored; too few replicas have answered in time."""
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
-    """Not stored: the store does not take writes (a slave)."""
+    """Not stored: the store does not take writes: a slave, or one that was closed before a `put_many` came to this message."""
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
     """Not stored: no room for it could be made, for instance on a full disk. The store is failed from now on."""
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"

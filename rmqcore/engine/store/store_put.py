@@ -17,6 +17,7 @@ from rmqcore.engine.store.put_many_result import PutManyResult
 from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors import StoreError
 from rmqcore.status import PutMessageStatus
 
 Result = TypeVar("Result", PutResult, PutManyResult)
@@ -79,13 +80,13 @@ class StorePut:
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""
-        every = messages if isinstance(messages, list) else list(messages)
+        every = messages if type(messages) is list else list(messages)
         if self._refused is not None:
             return PutManyResult.of_results([_refuse(self._state, self._refused)] * len(every))
         if self._is_plain:
             result = PutManyResult.of_codes(*self._appender.put_many(every))
         else:
-            result = PutManyResult.of_results([self._append(message) for message in every])
+            result = PutManyResult.of_results(self._put_each(every))
         return self._wait_many(result)
 
     def put_arrow(self, data: object) -> PutManyResult:
@@ -99,6 +100,25 @@ class StorePut:
         return self._wait_many(result)
 
     # ---- how
+
+    def _put_each(self, messages: list[Message]) -> list[PutResult]:
+        """Append one by one, with the answers that the native `put_many` gives."""
+        for place, message in enumerate(messages):
+            if not isinstance(message, Message):
+                kind = type(message).__name__
+                raise TypeError(f"put_many: message {place} is a {kind}, expected a Message")
+        results: list[PutResult] = []
+        for message in messages:
+            try:
+                results.append(self._append(message))
+            except (BufferError, OverflowError, TypeError, ValueError):
+                results.append(refused_result(PutMessageStatus.MESSAGE_ILLEGAL))
+            except StoreError:
+                if not any(result.stored for result in results):
+                    raise
+                rest = len(messages) - len(results)
+                return results + [refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)] * rest
+        return results
 
     def _wait_many(self, result: PutManyResult) -> PutManyResult:
         return self._wait(result, result.end_offset) if result.count else result

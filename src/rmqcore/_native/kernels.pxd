@@ -213,7 +213,7 @@ cdef extern from "scan/arrow_export.h" nogil:
 cdef extern from "put/append.h" nogil:
     enum:
         RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
-        RMQ_PUT_CREATE_MAPPED_FILE_FAILED
+        RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE
         RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED
         RMQ_NO_CLOCK
     ctypedef struct rmq_put:

@@ -455,7 +455,7 @@ cdef class Appender:
         cdef int64_t[::1] timestamp_of = timestamps
         check_types(messages)
         cdef PutChunk chunk = self.take_chunk()
-        while at < count:
+        while at < count and at < len(messages):
             place = at
             at = chunk.add_from(messages, at, count)
             settled = 0
@@ -469,9 +469,13 @@ cdef class Appender:
                     queue_offset_of[place + i] = chunk.puts[i].msg.queue_offset
                     timestamp_of[place + i] = chunk.puts[i].msg.store_timestamp
                     end_offset = chunk.puts[i].msg.phy_offset + chunk.puts[i].msg_size
-            if settled < <size_t> chunk.count or at >= len(messages):
+            if settled < <size_t> chunk.count:
+                if code == RMQ_A_STOPPED:
+                    codes[place + <Py_ssize_t> settled:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
                 break
             chunk.clear()
+        else:
+            codes[at:] = RMQ_PUT_MESSAGE_ILLEGAL  # somebody has taken them out of the list
         self.give_chunk(chunk)
         return codes, phy_offsets, queue_offsets, timestamps, end_offset
 

@@ -12,7 +12,9 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport strlen
 
 from rmqcore._native.put.appender cimport Appender
-from rmqcore._native.kernels cimport RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, rmq_log, rmq_put
+from rmqcore._native.kernels cimport (
+    RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE, rmq_log, rmq_put,
+)
 
 import numpy as np
 
@@ -323,7 +325,7 @@ cdef class _Run:
         cdef rmq_import_fault fault
         cdef int64_t at = 0, n = 0, i
         cdef size_t settled = 0
-        cdef int code
+        cdef int code = 0
         if rmq_import_bind(state, &array.it, &batch, &fault) < 0:
             raise ValueError(describe_fault(&fault, self.rows))
         if self.ready < min(batch.rows, RMQ_IMP_CHUNK):
@@ -354,6 +356,8 @@ cdef class _Run:
                     queue_offset_of[at + i] = puts[i].msg.queue_offset
                     timestamp_of[at + i] = puts[i].msg.store_timestamp
             at += settled
+        if at < batch.rows and code == RMQ_A_STOPPED:
+            codes[at:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
         if state.refusal.code != 0 and self.refusal is None:
             self.refusal = describe_refusal(&state.refusal, self.rows + state.refusal.row)
             state.refusal.row = -1  # no row of a later batch comes before it

@@ -23,6 +23,7 @@ STATUSES = (
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
     PutMessageStatus.UNKNOWN_ERROR,
     PutMessageStatus.CREATE_MAPPED_FILE_FAILED,
+    PutMessageStatus.SERVICE_NOT_AVAILABLE,
 )
 cdef object PUT_OK = PutMessageStatus.PUT_OK
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,6 +296,45 @@ def test_a_stopped_appender_appends_nothing_and_says_why(tmp_path: Path) -> None
         with pytest.raises(GoneError):
             put(Message("t", b""))
     assert log.appender.max_phy_offset == end
+
+
+def test_many_messages_that_a_close_cuts_off_say_so(tmp_path: Path) -> None:
+    """`put_many` during a close said CREATE_MAPPED_FILE_FAILED of the rest: as if the disk was full."""
+    log = Log(tmp_path)
+    roomy = log.make_room
+    no_refusal: Any = None
+
+    def make_room(needed: int) -> bool:
+        if log.files:
+            log.appender.stop(no_refusal)  # as a close by another thread
+        return roomy(needed)
+
+    log.appender = Appender(
+        file_size=FILE_SIZE, max_message_size=4096, append_prop_crc=False, make_room=make_room
+    )
+    codes, phy_offsets, *_ = log.appender.put_many([Message("t", bytes(1000))] * 2000)
+    stored = int((phy_offsets >= 0).sum())
+    assert 0 < stored < 10
+    told = [STATUSES[code] for code in codes]
+    assert told == [Status.PUT_OK] * stored + [Status.SERVICE_NOT_AVAILABLE] * (2000 - stored)
+
+
+def test_messages_that_leave_the_list_during_the_put_are_illegal(tmp_path: Path) -> None:
+    """They were CREATE_MAPPED_FILE_FAILED, as if the disk was full."""
+    log = Log(tmp_path)
+    messages = [Message("t", bytes(100))] * 2000
+    roomy = log.make_room
+
+    def make_room(needed: int) -> bool:
+        del messages[600:]
+        return roomy(needed)
+
+    log.appender = Appender(
+        file_size=FILE_SIZE, max_message_size=4096, append_prop_crc=False, make_room=make_room
+    )
+    codes, *_ = log.appender.put_many(messages)
+    told = [STATUSES[code] for code in codes]
+    assert told == [Status.PUT_OK] * 600 + [Status.MESSAGE_ILLEGAL] * 1400
 
 
 def test_hooks_ring_once_and_in_time(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 import rmqcore
 from rmqcore import Message
 from rmqcore.engine.dispatch import dispatcher
+from rmqcore.errors import StoreClosedError
 from rmqcore.offline.fsck import fsck
+from rmqcore.status import PutMessageStatus as Status
 
 SETTINGS: dict[str, Any] = {
     "services": False,
@@ -53,6 +55,36 @@ def test_every_message_has_its_place(
         assert [bytes(v.body) for v in store.query("%LMQ%x", "k8").messages] == [b"8"]
         assert store.max_offset("%LMQ%y", 0) == 25
     assert [one for one in fsck(tmp_path / "store").findings if one.severity != "info"] == []
+
+
+def test_put_many_answers_as_in_other_stores(tmp_path: Path) -> None:
+    """With light queues a message that cannot be stored raised in the middle, and nobody learned what was stored before it."""
+    with rmqcore.open(tmp_path / "store", **SETTINGS) as store:
+        wrong: list[Any] = [Message("t", b""), "no message"]
+        with pytest.raises(TypeError, match="message 1 is a str, expected a Message"):
+            store.put_many(wrong)
+        assert store.max_phy_offset == 0
+        text: Any = "text"
+        for bad in (
+            Message("t", text),
+            Message("t", b"", flag=1 << 40),
+            Message("t", b"", properties={"a\1": ""}),
+        ):
+            result = store.put_many([mixed(0), bad, mixed(1)])
+            assert list(result.statuses) == [Status.PUT_OK, Status.MESSAGE_ILLEGAL, Status.PUT_OK]
+
+        put, calls = store._puts._append, iter(range(4))
+
+        def put_until_closed(message: Message) -> Any:
+            if next(calls) == 2:
+                store.close()
+            return put(message)
+
+        store._puts._append = put_until_closed
+        result = store.put_many([mixed(number) for number in range(4)])
+        assert list(result.statuses) == [Status.PUT_OK] * 2 + [Status.SERVICE_NOT_AVAILABLE] * 2
+        with pytest.raises(StoreClosedError):
+            store.put_many([mixed(0)])
 
 
 def test_a_message_that_names_its_own_queue(tmp_path: Path) -> None:

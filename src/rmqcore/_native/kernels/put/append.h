@@ -16,6 +16,7 @@ enum {
     RMQ_PUT_PROPERTIES_SIZE_EXCEEDED = 3,
     RMQ_PUT_UNKNOWN_ERROR = 4, /* no memory for the queue's counter */
     RMQ_PUT_CREATE_MAPPED_FILE_FAILED = 5,
+    RMQ_PUT_SERVICE_NOT_AVAILABLE = 6, /* the log was stopped before it came to this message */
 };
 
 /* Why an append returned. */
