@@ -32,6 +32,14 @@ from rmqcore.engine.recovery.start_file import Start, choose_start
 from rmqcore.errors import CommitLogMissingError
 
 
+class Log(heal.Log, Protocol):
+    """What a plan needs of a CommitLog that is loaded."""
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """Its directories."""
+
+
 class Queues(ComparedQueues, Protocol):
     """What a plan needs of ConsumeQueues that are loaded and recovered."""
 
@@ -111,7 +119,7 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    commitlog: heal.Log,
+    commitlog: Log,
     queues: Queues,
     checkpoint: StoreCheckpoint,
     config: MessageStoreConfig,
@@ -144,7 +152,7 @@ def plan_recovery(
     files, file_size = commitlog.files.files, commitlog.file_size
     dispatch_from = queues.max_phy_offset
     if not files:
-        return _plan_without_log(queues, dispatch_from, config, clean_exit, began)
+        return _plan_without_log(commitlog, queues, config, clean_exit, began)
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
     comparer = Comparer(commitlog, queues, config)
     rows = ColumnScan(
@@ -176,13 +184,13 @@ def plan_recovery(
 
 
 def _plan_without_log(
-    queues: Queues, dispatch_from: int, config: MessageStoreConfig, clean_exit: bool, began: float
+    commitlog: Log, queues: Queues, config: MessageStoreConfig, clean_exit: bool, began: float
 ) -> RecoveryPlan:
-    known = tuple(queues.queues())
+    dispatch_from, known = queues.max_phy_offset, tuple(queues.queues())
     if dispatch_from > 0 and not config.recover_without_commit_log:
         raise CommitLogMissingError(
-            f"there is no CommitLog file, but {len(known)} consume queues know messages up to CommitLog offset "
-            f"{dispatch_from}"
+            f"{', '.join(map(str, commitlog.folders))}: there is no CommitLog file, but {len(known)} consume queues know "
+            f"messages up to CommitLog offset {dispatch_from}"
         )
     nothing = LogCut(None, (), ())
     return RecoveryPlan(

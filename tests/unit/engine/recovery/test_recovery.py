@@ -283,6 +283,7 @@ def test_no_log_but_queues_is_refused(tmp_path: Path) -> None:
             (tmp_path / "commitlog").mkdir()
         with pytest.raises(CommitLogMissingError, match="no CommitLog file") as caught:
             Opened(tmp_path).recover()
+        assert str(caught.value).startswith(f"{tmp_path / 'commitlog'}: ")
         assert "recover_without_commit_log" in caught.value.hint
         assert tree(tmp_path) == before
     config = replace(CONFIG, recover_without_commit_log=True)
