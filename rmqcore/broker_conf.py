@@ -13,6 +13,10 @@ from rmqcore.broker_keys import IGNORED_KEYS
 MOST_BYTES = 1 << 20
 """Of a configuration file. A larger file is another file, such as a CommitLog file by mistake."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+# Python itself would also take 1_000, nan, and digits of other scripts.
+_INT = re.compile(r"[+-]?[0-9]{1,1000}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors begin a file of UTF-8 with it
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # The key goes up to the first unescaped '=', ':' or white space. One '=' or ':' with white space around it follows.
 _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)(?:[ \t\f]*[=:]|[ \t\f])?[ \t\f]*(.*)", re.DOTALL)
@@ -67,23 +71,23 @@ def parse_value(name: str, kind: str, text: str) -> object:
     ValueError
         The text is no such value; the message names the field.
     """
-    try:
-        if kind == "bool":
-            return {"true": True, "false": False}[text.lower()]
-        if kind == "int":
-            return int(text)
-        if kind == "float":
-            return float(text)
-        if kind == "str | None":
-            return text or None  # a key with nothing behind it, as templates of files have
-    except (KeyError, ValueError):
+    value: object = text
+    if kind == "bool":
+        value = {"true": True, "false": False}.get(text.lower())
+    elif kind == "int":
+        value = int(text) if _INT.fullmatch(text) else None
+    elif kind == "float":
+        value = float(text) if _FLOAT.fullmatch(text) else None
+    elif kind == "str | None":
+        return text or None  # a key with nothing behind it, as templates of files have
+    if value is None:
         expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]
-        raise ValueError(f"{name}: expected {expected}, got {text!r}") from None
-    return text
+        raise ValueError(f"{name}: expected {expected}, got {text!r}")
+    return value
 
 
 def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read a properties file as Java does (ISO 8859-1); white space around a value is dropped.
+    """Read a properties file as Java does (ISO 8859-1); white space around a value is dropped, and a byte order mark before all.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
         raise ValueError(f"no configuration file: it has more than {MOST_BYTES} bytes")
     if b"\0" in data:
         raise ValueError("no configuration file: it has NUL bytes")
-    return parse_properties(data.decode("iso-8859-1"))
+    return parse_properties(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:

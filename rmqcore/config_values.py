@@ -78,7 +78,11 @@ def check_value(name: str, kind: str, value: object) -> None:
         least = AT_LEAST.get(name, 0)
         most = AT_MOST.get(name, LONG_MAX if name in LONGS else INT_MAX)
         if not least <= value <= most:  # a NaN is not either
-            raise ValueError(f"{name}: expected {least} to {most}, got {value}")
+            long = (
+                isinstance(value, int) and value.bit_length() > 1000
+            )  # Python refuses to print it
+            shown = "a number of hundreds of digits" if long else value
+            raise ValueError(f"{name}: expected {least} to {most}, got {shown}")
     if name in CHOICES and value not in CHOICES[name]:
         raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")
     if isinstance(value, str):

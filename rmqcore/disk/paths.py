@@ -127,7 +127,7 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
     TypeError
         No str and no path-like of str.
     ValueError
-        The path is empty or has a NUL in it.
+        The path is empty, or has a NUL or half of a surrogate pair in it.
     FileNotFoundError
         The path is relative, and the working directory is gone.
     """
@@ -138,6 +138,12 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
         raise ValueError(f"{what} is empty, expected a directory")
     if "\0" in text:
         raise ValueError(f"{what} {text!r} has a NUL in it")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} {text!r} has a letter in it that no name of a file can have"
+        ) from None
     try:
         found = Path(text).absolute()
     except FileNotFoundError:

@@ -118,6 +118,15 @@ def test_a_key_with_nothing_behind_it_is_not_set(tmp_path: Path) -> None:
     assert config == MessageStoreConfig()
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    """An editor wrote one, and SYNC_FLUSH in the first line was an unknown key: puts did not wait for the disk."""
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"\xef\xbb\xbfflushDiskType=SYNC_FLUSH\r\nbrokerName=\xef\xbb\xbf\r\n")
+    config = MessageStoreConfig.from_broker_conf(path)
+    assert config.flush_disk_type == "SYNC_FLUSH"
+    assert dict(config.extra) == {"brokerName": "ï»¿"}
+
+
 def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> None:
     path = conf(tmp_path, "fileReservdTime=48\n")
     with pytest.warns(UserWarning, match=r"fileReservdTime; did you mean fileReservedTime\?"):
@@ -134,6 +143,9 @@ def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> 
         ("flushDiskType=FAST", "flush_disk_type"),
         ("logicalDiskSpaceCleanForciblyThreshold=x", "logical_disk_space_clean_forcibly_threshold"),
         ("maxIndexNum=0", "max_index_num"),
+        ("maxMessageSize=1_000", "max_message_size"),
+        ("diskMaxUsedSpaceRatio=٧٥", "disk_max_used_space_ratio"),
+        ("logicalDiskSpaceCleanForciblyThreshold=0.7_5", "logical_disk_space"),
     ],
 )
 def test_a_wrong_value_in_a_file_names_its_field(tmp_path: Path, line: str, field: str) -> None:
