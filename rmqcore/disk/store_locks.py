@@ -41,7 +41,7 @@ class StoreLocks:
     StoreLockedError
         From `acquire`: another store has one of the directories, or a broker writes the CommitLog.
     ValueError
-        Two of the directories are one.
+        Two of the directories are one, or the root or a log lies among the queues or index files of a store.
     StoreFormatError
         The ``lock`` file, the checkpoint or the abort file is a FIFO or a device.
     OSError
@@ -86,6 +86,7 @@ class StoreLocks:
     def _acquire(self, create: bool) -> None:
         paths = self._paths
         parts = (paths.consumequeue, paths.index)
+        _check_places(paths)
         _check_kinds((paths.root, *paths.commitlogs, *parts))
         for file in (paths.lock, paths.checkpoint, paths.abort):
             check_is_file(file)
@@ -175,6 +176,27 @@ class StoreLocks:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _check_places(paths: StorePaths) -> None:
+    """Check that root and log lie in no directory that this store or another one keeps for queues or index files.
+
+    Queue files bear the names of log files: the log of one store would take the queues of the other for its own files.
+    """
+    root = Path(os.path.realpath(paths.root))
+    own = {paths.consumequeue.name, paths.index.name}
+    for directory in (paths.root, *paths.commitlogs):
+        real = Path(os.path.realpath(directory))
+        for part in (real, *real.parents):
+            above = part.parent
+            if part.name in own and (
+                above == root
+                or (above / paths.lock.name).is_file()
+                or (above / paths.checkpoint.name).is_file()
+            ):
+                raise ValueError(
+                    f"{directory} lies in {part}, which the store {above} has for its {part.name}"
+                )
 
 
 def _check_kinds(directories: tuple[Path, ...]) -> None:

@@ -25,6 +25,7 @@ from rmqcore.disk.directory_lock import DirectoryLock
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.errors import StoreLockedError
+from rmqcore.offline.fsck import fsck
 from rmqcore.testing.crash_check import TINY, check_directory, drain, put
 
 STEPS: dict[str, Any] = {**TINY, "services": False}
@@ -145,6 +146,24 @@ def test_one_directory_for_two_parts_of_a_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="are one directory"):
         rmqcore.open(tmp_path / "store", **STEPS, store_path_commit_log=str(tmp_path / "store"))
     assert os.listdir(tmp_path / "store") == []
+
+
+@pytest.mark.parametrize("part", ["consumequeue", "index", "consumequeue/t/0"])
+def test_a_log_or_a_root_among_the_queues_of_a_store(tmp_path: Path, part: str) -> None:
+    """A new store with its log in its own queues opened once and never again; in those of another it emptied files."""
+    with pytest.raises(ValueError, match=f"new/{part} lies in .*, which the store .*/new has"):
+        rmqcore.open(tmp_path / "new", store_path_commit_log=str(tmp_path / "new" / part))
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "old" / part)
+    with rmqcore.open(tmp_path / "old", **STEPS) as store:
+        put(store, 3)
+        store.wait_dispatched()
+        for place in (tmp_path / "old" / part, tmp_path / "link"):
+            for root, log in ((place, None), (tmp_path / "other", str(place))):
+                with pytest.raises(ValueError, match=r"which the store .*/old has for its"):
+                    rmqcore.open(root, **STEPS, store_path_commit_log=log)
+    assert sorted(os.listdir(tmp_path)) == ["link", "old"]
+    assert [one for one in fsck(tmp_path / "old").findings if one.severity == "error"] == []
 
 
 def test_a_lock_file_that_is_replaced_lets_nobody_in(tmp_path: Path) -> None:
