@@ -18,6 +18,6 @@ class Wakeups:
 
     def arm(self, store: StoreSteps, service: Service) -> None:
         """Wake `service` after the next append. An append before this returns may not ring: the caller has to look once more."""
-        self._bells.add(service.bell)
+        self._bells.add(service.bell.ring)
         # Called by the append itself, in the thread that appended, with no line of Python between: no interrupt loses a ring.
         store.on_append(self._bells.ring)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import final
 
 @final
@@ -8,5 +9,5 @@ class Bell:
 
 @final
 class Bells:
-    def add(self, bell: Bell) -> None: ...
+    def add(self, ring: Callable[[], object]) -> None: ...
     def ring(self) -> None: ...

@@ -9,6 +9,7 @@ from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.log_views import store_time, view_at
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Calls, Mutex
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
@@ -53,7 +54,7 @@ class CommitLog:
         calls: Calls | None = None,
         check_in_place: Callable[[], None] = lambda: None,
     ) -> None:
-        self._folders = paths.commitlogs
+        self.folders = paths.commitlogs
         self.file_size = config.mapped_file_size_commit_log
         self.delay_levels = DelayLevels(config.delay_levels_ms)
         self.files = MappedFiles(self.file_size)
@@ -76,6 +77,8 @@ class CommitLog:
         self._space_lock = Mutex(calls)
         # A signal handler may flush on top of a flush: both go through the same files, and neither undoes what the other did.
         self._flush_lock = Mutex(calls, again=True)
+        # A program that waits for an append beside the threads of a store must not take their ring away.
+        self._append_bells, self._space_bells = Bells(), Bells()
         self._begun = self._released = False
         self._flushed_offset = 0
         self.flushed_timestamp_ms = 0
@@ -91,7 +94,7 @@ class CommitLog:
         StoreFormatError
             A file of another size than configured, or one that lies in two directories.
         """
-        found, _ = find_mapped_files(self._folders, self.file_size)
+        found, _ = find_mapped_files(self.folders, self.file_size)
         self.files.replace(found)
 
     def begin(self, end_offset: int) -> None:
@@ -179,9 +182,15 @@ class CommitLog:
                 self._on_failure(error)
             raise
 
+    def on_append(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, after the next append, beside all others that wait for it."""
+        self._append_bells.add(ring)
+        self.appender.arm_append(self._append_bells.ring)
+
     def on_low_space(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, when `prepare_space` has something to do."""
-        self.appender.arm_low_space(ring, self._space.alarm)
+        self._space_bells.add(ring)
+        self.appender.arm_low_space(self._space_bells.ring, self._space.alarm)
 
     def flush(self, least_pages: int = 0) -> int:
         """Bring what was appended to disk; answer `flushed_offset`.
@@ -204,7 +213,7 @@ class CommitLog:
 
     def _flush(self, least_pages: int) -> int:
         if self._released:
-            raise StoreClosedError(f"{self._folders[0]}: the CommitLog is closed")
+            raise StoreClosedError(f"{self.folders[0]}: the CommitLog is closed")
         wrote, timestamp_ms = self.appender.state()
         flushed = self._flushed_offset
         if wrote // PAGE - flushed // PAGE < least_pages or wrote == flushed:

@@ -432,7 +432,7 @@ class MessageStore:
 
     def on_append(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, after the next append."""
-        self._appender.arm_append(ring)
+        self._log.on_append(ring)
 
     def on_low_space(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, when `prepare_space` has something to do."""

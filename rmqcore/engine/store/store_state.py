@@ -95,6 +95,8 @@ class StoreState:
 
     def fail(self, error: BaseException) -> None:
         """Refuse writes from now on; reads go on. The first failure is kept."""
+        if not isinstance(error, BaseException):
+            raise TypeError(f"error: expected an exception, got {error!r}")
         self._failures.append(error)
         self.stop_puts()
 

@@ -99,9 +99,9 @@ def test_a_ring_is_kept_once() -> None:
 
 def test_bells_ring_together_once() -> None:
     bells, first, second = Bells(), Bell(), Bell()
-    bells.add(first)
-    bells.add(first)
-    bells.add(second)
+    bells.add(first.ring)
+    bells.add(first.ring)
+    bells.add(second.ring)
     bells.ring()
     assert first.wait(0)
     assert second.wait(0)

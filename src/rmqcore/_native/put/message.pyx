@@ -76,7 +76,7 @@ cdef class Message:
                  prepared_transaction_offset=0):
         if not isinstance(topic, str):
             raise TypeError(f"topic is a {type(topic).__name__}, expected a str")
-        self.topic = topic
+        self.topic = topic if type(topic) is str else str.__str__(topic)  # a member of a StrEnum is its text
         self.body = body
         self.queue_id = queue_id
         keys = joined(keys)

@@ -87,7 +87,7 @@ cdef class PutChunk:
     cdef int add(self, Message m) except -1:
         """Prepare one more message; after an error the chunk is as it was."""
         cdef rmq_put *put = &self.puts[self.count]
-        cdef object body = m.body
+        cdef object topic = m.topic, body = m.body  # held: asking a body for its bytes may run code that changes the message
         cdef Py_buffer *buffer
         cdef int seen = 0
         cdef Py_ssize_t used = fill(m, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen)
@@ -106,9 +106,9 @@ cdef class PutChunk:
         check(self.log, put, seen)
         if body is None:
             put.status = RMQ_PUT_MESSAGE_ILLEGAL
-        Py_INCREF(m.topic)
+        Py_INCREF(topic)
         Py_INCREF(body)
-        self.held[2 * self.count] = <PyObject *> m.topic
+        self.held[2 * self.count] = <PyObject *> topic
         self.held[2 * self.count + 1] = <PyObject *> body
         self.props_used += used
         self.seen |= seen

@@ -45,7 +45,7 @@ cdef class Bell:
 
 @cython.final
 cdef class Bells:
-    """Several bells that ring together, once for each `add`.
+    """Several bells that ring together, once for each `add`. A bell that raises keeps no other from ringing.
 
     Notes
     -----
@@ -57,13 +57,23 @@ cdef class Bells:
     def __cinit__(self):
         self.waiting = []
 
-    def add(self, Bell bell not None):
-        """Let `bell` ring with the next `ring`."""
-        if bell not in self.waiting:
-            self.waiting.append(bell)
+    def add(self, ring):
+        """Let ``ring()`` be called with the next `ring`, once."""
+        if not callable(ring):
+            raise TypeError(f"expected a callable, got {type(ring).__name__}")
+        if ring not in self.waiting:
+            self.waiting.append(ring)
 
     def ring(self):
         """Ring all bells that were added since the last ring."""
         waiting, self.waiting = self.waiting, []
-        for bell in waiting:
-            (<Bell> bell).ring()
+        ring_each(waiting)
+
+
+cdef int ring_each(list waiting) except -1:
+    if waiting:
+        try:
+            waiting.pop(0)()
+        finally:
+            ring_each(waiting)
+    return 0

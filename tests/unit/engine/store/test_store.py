@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +308,45 @@ def test_after_a_failure_reads_go_on_and_writes_do_not(root: Path, store: Messag
         again.put(Message("t", b"")).raise_for_status()
 
 
+def test_a_failure_is_an_exception(store: MessageStore) -> None:
+    """A text was kept as one: every later call, the close too, ended with a TypeError about something else."""
+    reasons: list[Any] = ["no disk", OSError, None]
+    for reason in reasons:
+        with pytest.raises(TypeError, match="error: expected an exception"):
+            store.fail(reason)
+    assert not store.failed
+
+
+def test_a_hook_of_the_program_takes_no_ring_from_the_threads(root: Path) -> None:
+    """The log had one hook: a program that set it kept the dispatch asleep, and its messages were not visible."""
+    rung: list[str] = []
+
+    def fails() -> None:
+        rung.append("fails")
+        raise ZeroDivisionError
+
+    with rmqcore.open(root) as store:
+        for number, hook in enumerate([lambda: rung.append("rung"), fails, store.close]):
+            until = time.monotonic() + 60
+            store.on_append(hook)
+            if hook is fails:
+                with pytest.raises(ZeroDivisionError):
+                    store.put(Message("t", b""))
+            else:
+                store.put(Message("t", b"")).raise_for_status()
+            if hook == store.close:
+                break
+            while store.max_offset("t", 0) <= number:
+                assert time.monotonic() < until, "nobody has woken the dispatch"
+                time.sleep(0.01)
+        assert rung == ["rung", "fails"]
+        with pytest.raises(StoreClosedError):
+            store.put(Message("t", b""))
+        wrong: Any = 5
+        with pytest.raises(TypeError, match="expected a callable, got int"):
+            store.on_append(wrong)
+
+
 def test_sync_flush_without_threads_flushes_in_the_put(root: Path) -> None:
     options: dict[str, Any] = {**SMALL, "flush_disk_type": "SYNC_FLUSH"}
     with rmqcore.open(root, services=False, **options) as store:
@@ -378,14 +419,40 @@ def test_properties_of_any_length_and_low_bytes_at_any_place_come_back(
                 assert opened.put(Message(bad_topic, b"")).status is Status.MESSAGE_ILLEGAL
 
 
+def test_a_subclass_of_str_is_its_text(store: MessageStore) -> None:
+    """One that denies its separator brought a property of its own into the record; a member of a StrEnum was no topic."""
+
+    class Denying(str):
+        __slots__ = ()
+
+        def __contains__(self, other: object) -> bool:
+            return False
+
+    class Topic(StrEnum):
+        ORDERS = "orders"
+
+    denying: list[dict[str, str | None]] = [{"n": Denying("a\2b\1c")}, {Denying("n\1"): "v"}]
+    for properties in denying:
+        with pytest.raises(ValueError, match="separator"):
+            store.put(Message("t", b"", properties=properties))
+    assert type(Message(Topic.ORDERS, b"").topic) is str
+    assert store.put(Message(Topic.ORDERS, b"", tags=Topic.ORDERS)).queue_offset == 0
+    assert store.wait_dispatched(60)
+    assert store.get("orders", 0, 0).messages[0].properties == {"TAGS": "orders"}
+
+
 def test_put_many_takes_messages_of_a_subclass_and_names_the_first_that_is_none(
     store: MessageStore,
 ) -> None:
     class Own(Message):
         pass
 
+    class Row(list[Message]):
+        pass
+
     every: list[Any] = [Message("t", b""), Own("t", b""), Message("t", b"")]
     assert store.put_many(every).count == 3
+    assert store.put_many(Row(every)).count == 3
     before = store.max_phy_offset
     lists: list[list[Any]] = [
         [*every, 1, *every, "x", *every],
