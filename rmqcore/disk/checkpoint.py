@@ -50,6 +50,11 @@ class StoreCheckpoint:
     confirm_phy_offset: int = 0
     logics_physical_offset: int = 0
 
+    @property
+    def newest_known_phy_offset(self) -> int:
+        """A byte that the log had: all that was known to be on disk lies before it, or begins there."""
+        return max(self.logics_physical_offset, self.confirm_phy_offset - 1)
+
     @classmethod
     def decode(cls, buf: Buffer) -> StoreCheckpoint:
         """Decode the file's bytes; bytes behind the six longs are not looked at.

@@ -116,6 +116,8 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
 
 def _plan_rows(plan: RecoveryPlan) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
+    if plan.distrust:
+        rows["last exit"] = f"there is no abort file, but {plan.distrust}"
     if plan.scan is None or plan.start is None:
         rows["log"] = "there is no CommitLog file"
     else:

@@ -46,7 +46,7 @@ def check_no_disk_is_missing(
                 f"{made[0]} was not there, and the log has no file from {end} to {other.file_from_offset}"
             )
     end = files[-1].file_from_offset + files[-1].file_size
-    known = max(checkpoint.logics_physical_offset, checkpoint.confirm_phy_offset - 1)
+    known = checkpoint.newest_known_phy_offset
     if known >= end:
         raise CommitLogMissingError(
             f"{made[0]} was not there, and the log ends at {end}, before the message at {known} that the checkpoint knows"

@@ -154,7 +154,8 @@ class ConsumeQueues:
         Returns
         -------
         list
-            Of topic and queue id, the queue offset at which the queue ends by its files, and what was found.
+            Of topic and queue id, the queue offset at which the queue ends by its files, and what was found; also nothing, where
+            the queue was not seen and points at `known_from` or behind it.
         """
         found = []
         for queue, files in self._recovered:
@@ -164,7 +165,7 @@ class ConsumeQueues:
             if not thorough and not stale and shape.is_plain(queue.max_offset):
                 continue
             end, suspects = shape.suspects(thorough=thorough, end=queue.max_offset, stale=stale)
-            if suspects:
+            if suspects or astray:
                 found.append(((queue.topic, queue.queue_id), end, suspects))
         return found
 

@@ -1,7 +1,8 @@
 """Which part of the log a recovery compares with the queues, and what it finds there; files are only read.
 
 1. Every record that the recovery's scan goes over.
-2. After an unclean exit older files, newest first, until ``recover_check_bytes`` of log have been compared.
+2. After an unclean exit, or where a queue has entries behind its last record, older files, newest first, until
+   ``recover_check_bytes`` of log have been compared.
 3. Files in which messages lie whose entries the queues' own files show to be missing or wrong, however old (`QueueShape`).
 4. Where a sound queue may look the same (it begins behind offset 0, or ends where a file ends): files before or behind its
    entries, until ``recover_check_bytes`` of log have been compared without finding anything.
@@ -38,7 +39,10 @@ class ComparedQueues(heal.Queues, Protocol):
         *,
         thorough: bool,
     ) -> list[tuple[Place, int, list[Suspect]]]:
-        """Give the queues whose files show something missing or wrong, and where each ends by its files."""
+        """Give the queues whose files show something missing or wrong, and where each ends by its files.
+
+        Among them are all that were not seen and have entries of messages at `known_from` or behind it.
+        """
 
 
 @dataclass
@@ -63,6 +67,8 @@ class Comparison:
         What the queues' files show.
     damage : list of PassedOver
         Bytes without sound records in files before the recovery's scan.
+    distrust : str
+        Why a store without an abort file was compared as after a crash; empty when it was not.
     """
 
     compared_records: int = 0
@@ -76,6 +82,7 @@ class Comparison:
     file_ends: dict[Place, int] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     damage: list[PassedOver] = field(default_factory=list)
+    distrust: str = ""
 
     def end_of(self, place: Place) -> int | None:
         """The queue offset before which a queue's entries are made right; None when nothing limits it."""
@@ -146,10 +153,15 @@ class Comparer:
     def finish(self, start_phy_offset: int, end_phy_offset: int, *, clean_exit: bool) -> Comparison:
         """Go on with older files.
 
+        A queue that ends earlier than its files say ends in other files, and the next open reads these whole. So where one does,
+        this open reads what it reads after a crash, however the last exit was.
+
         Parameters
         ----------
         start_phy_offset, end_phy_offset : int
             The recovery's scan.
+        clean_exit : bool
+            There was no abort file, and nothing lies behind the end of the log.
         """
         self._end = end_phy_offset
         scanned = [s for s in self._starts if start_phy_offset <= s < max(end_phy_offset, 1)]
@@ -157,27 +169,50 @@ class Comparer:
         self._compared.update(scanned)
         self.found.compared_bytes = end_phy_offset - start_phy_offset
         self._budget = self._config.recover_check_bytes
-        older = [s for s in reversed(self._starts) if s < start_phy_offset]
-        if not clean_exit:
-            for start in older:
+        self._compare_older(start_phy_offset, thorough=not clean_exit)
+        if clean_exit:
+            self.found.distrust = self._queue_behind_its_records()
+        if self.found.distrust:
+            self.found.reasons.clear()
+            self.found.file_ends.clear()
+            self._compare_older(start_phy_offset, thorough=True)
+        self.found.files = len(self._compared)
+        return self.found
+
+    def _compare_older(self, scan_start: int, *, thorough: bool) -> None:
+        """Go over the files before the scan that are asked for, and find the ends of the queues."""
+        if thorough:
+            for start in [s for s in reversed(self._starts) if s < scan_start]:
                 if self.found.compared_bytes >= self._budget:
                     break
                 self._compare_file(start)
-        log_min = self._starts[0]
-        known_from = self._contiguous_from(start_phy_offset)
+        known_from, seen = self._contiguous_from(scan_start), self._ends.places()
         suspects = self._queues.suspects(
-            log_min, end_phy_offset, known_from, self._ends.places(), thorough=not clean_exit
+            self._starts[0], self._end, known_from, seen, thorough=thorough
         )
+        self._unseen = [place for place, _, _ in suspects if place not in seen]
         self._ask_where_shape_is_wrong(suspects)
         self._ask_behind_the_ends(suspects)
         self._ask_before_the_beginnings(suspects)
-        self.found.compared_from = self._contiguous_from(start_phy_offset)
-        self.found.files = len(self._compared)
+        self.found.compared_from = self._contiguous_from(scan_start)
+        self.found.ends.clear()
         for place, start in self._ends.newest.items():
             end = self._ends.end(place) if start >= self.found.compared_from else None
             if end is not None:
                 self.found.ends[place] = end
-        return self.found
+
+    def _queue_behind_its_records(self) -> str:
+        """Name a queue that ends behind its last record with an entry that is none of its own, if there is one."""
+        for place in (*self.found.ends, *self._unseen):
+            queue = self._queues.find(*place)
+            if queue is None or queue.max_offset <= self.found.ends.get(place, 0):
+                continue
+            if place in self.found.ends or queue.max_phy_offset > self.found.compared_from:
+                last = queue.max_offset - 1
+                entry = self._queues.read_places(*place, last, 1)[0]
+                if not heal.names_queue(self._log, self._end, self._queues, queue, last, entry):
+                    return f"queue {place[0]} {place[1]} has entries behind its last message"
+        return ""
 
     # ---- one older file -----------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class RecoveryPlan:
     ----------
     clean_exit : bool
         There was no abort file: the normal recovery, else the abnormal one.
+    distrust : str
+        Why a store without an abort file is compared as after a crash; empty when it is not.
     start : Start or None
         The file to begin with; None when the log has no files.
     scan : ScanResult or None
@@ -81,6 +83,7 @@ class RecoveryPlan:
     """
 
     clean_exit: bool
+    distrust: str
     start: Start | None
     scan: ScanResult | None
     min_phy_offset: int
@@ -165,9 +168,15 @@ def plan_recovery(
         files, file_size, config, rows, comparer.add, progress, watch=comparer.compare.watch
     ).run(start.number)
     end = found.end_phy_offset
-    comparison = comparer.finish(found.start_phy_offset, end, clean_exit=clean_exit)
+    cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
+    distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
+    comparison = comparer.finish(
+        found.start_phy_offset, end, clean_exit=clean_exit and not distrust
+    )
+    distrust = distrust or comparison.distrust
     return RecoveryPlan(
         clean_exit=clean_exit,
+        distrust=distrust,
         start=start,
         scan=found,
         min_phy_offset=files[0].file_from_offset,
@@ -175,7 +184,7 @@ def plan_recovery(
         confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
         dispatch_from=dispatch_from,
         comparison=comparison,
-        cut=find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST),
+        cut=cut,
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
         warnings=tuple(missing_files(files, file_size)),
@@ -195,6 +204,7 @@ def _plan_without_log(
     nothing = LogCut(None, (), ())
     return RecoveryPlan(
         clean_exit=clean_exit,
+        distrust="",
         start=None,
         scan=None,
         min_phy_offset=-1,
@@ -208,6 +218,24 @@ def _plan_without_log(
         warnings=(),
         seconds=time.perf_counter() - began,
     )
+
+
+def _behind_the_log(
+    cut: LogCut, dispatch_from: int, checkpoint: StoreCheckpoint, end_phy_offset: int
+) -> str:
+    """Why a store was not left by a clean exit although there is no abort file: something knows more than the log has.
+
+    The queues of such a store end earlier than they did, in files that the open of a closed store takes by their first and last
+    entries. What it passes over there, the next open would find.
+    """
+    if cut.cut_bytes:
+        return f"{cut.cut_bytes} bytes lie behind the end of the log"
+    if dispatch_from > end_phy_offset:
+        return f"queues know messages up to {dispatch_from}, the log ends at {end_phy_offset}"
+    known = checkpoint.newest_known_phy_offset
+    if known > 0 and known >= end_phy_offset:
+        return f"the checkpoint knows a message at {known}, the log ends at {end_phy_offset}"
+    return ""
 
 
 def _queues_behind(queues: Queues, end_offset: int) -> tuple[tuple[str, int], ...]:

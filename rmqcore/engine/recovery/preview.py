@@ -53,7 +53,7 @@ def preview_recovery(
         )
         if not index.writing:
             return plan, IndexReport(files=len(chosen.files), removed_files=tuple(chosen.rest))
-        how = mode.index(config, clean_exit=clean_exit)
+        how = mode.index(config, clean_exit=clean_exit and not plan.distrust)
         end = plan.end_phy_offset
         return plan, plan_index(chosen, commitlog, config, end, how, mode.progress)
     finally:

@@ -202,7 +202,7 @@ def _sync(
 ) -> None:
     everything = queues.flush(0)
     queues.sync_places()
-    if plan.clean_exit or plan.scan is None:
+    if (plan.clean_exit and not plan.distrust) or plan.scan is None:
         return
     begin = plan.scan.start_phy_offset
     sync_log(commitlog.files.files, begin, plan.end_phy_offset)

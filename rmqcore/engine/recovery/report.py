@@ -18,6 +18,8 @@ class RecoveryReport:
     ----------
     clean_exit : bool
         There was no abort file.
+    distrust : str
+        Why a store without an abort file was compared as after a crash; empty when it was not.
     start_phy_offset : int
         Where reading began, the start of a file.
     start_reason : str
@@ -59,6 +61,7 @@ class RecoveryReport:
     """
 
     clean_exit: bool
+    distrust: str
     start_phy_offset: int
     start_reason: str
     scanned_records: int
@@ -99,6 +102,8 @@ class RecoveryReport:
             f"{kind} recovery from {self.start_phy_offset} ({self.start_reason}): {scanned}",
             f"the log ends at {self.end_phy_offset}: {self.stop_reason}",
         ]
+        if self.distrust:
+            lines.append(f"there is no abort file, but {self.distrust}")
         if self.cut_bytes:
             lines.append(f"cut {self.cut_bytes} bytes, kept in {', '.join(self.cut_files)}")
         if self.healed_entries or self.filled_entries or self.truncated_entries:
@@ -128,6 +133,7 @@ def report_of(
     scan, found = plan.scan, plan.comparison
     return RecoveryReport(
         clean_exit=plan.clean_exit,
+        distrust=plan.distrust,
         start_phy_offset=scan.start_phy_offset if scan else 0,
         start_reason=plan.start.reason if plan.start else "there is no CommitLog file",
         scanned_records=scan.records if scan else 0,

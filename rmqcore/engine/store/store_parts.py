@@ -137,7 +137,7 @@ class StoreParts:
             self.log,
             self.config,
             self.recovery.end_phy_offset,
-            mode.index(self.config, clean_exit=clean_exit),
+            mode.index(self.config, clean_exit=clean_exit and not self.recovery.distrust),
             clean_exit=clean_exit,
             index_msg_timestamp_ms=self.checkpoint.values.index_msg_timestamp_ms,
             progress=mode.progress,
