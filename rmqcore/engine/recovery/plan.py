@@ -22,11 +22,11 @@ from rmqcore.engine.recovery.comparison import ComparedQueues, Comparer, Compari
 from rmqcore.engine.recovery.cut import LogCut, find_cut
 from rmqcore.engine.recovery.scan import (
     BATCH_BYTES,
-    BATCH_ROWS,
     BLANK_LAST,
     Progress,
     RecoveryScan,
     ScanResult,
+    batch_rows,
 )
 from rmqcore.engine.recovery.start_file import Start, choose_start
 from rmqcore.errors import CommitLogMissingError
@@ -161,7 +161,7 @@ def plan_recovery(
     rows = ColumnScan(
         LogCompare.columns,
         delay_levels=commitlog.delay_levels,
-        batch_rows=BATCH_ROWS,
+        batch_rows=batch_rows(len(queues.queues())),
         batch_bytes=BATCH_BYTES,
     )
     found = RecoveryScan(

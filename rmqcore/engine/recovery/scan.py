@@ -20,7 +20,10 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.log_window import WholeFile, what_is_wrong
 
 Progress = Callable[[int, int], object]
-BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
+BATCH_BYTES = 64 << 20
+LEAST_ROWS, MOST_ROWS, ROWS_A_QUEUE = 8192, 65536, 64
+WINDOW = 512 * 1024
+"""The window and a batch of few rows stay in a core's cache until the batch was compared with the queues."""
 
 NOTHING_MORE, BLANK_LAST, BAD_RECORD = "nothing more", "blank", "record"
 """Why a scan ends: nothing was written there; a BLANK ends the last file; the bytes there are no sound record."""
@@ -77,6 +80,11 @@ class ScanResult:
     records: int
     record_bytes: int
     stop: ScanStop
+
+
+def batch_rows(queue_count: int) -> int:
+    """How many records are compared at once: each queue that a batch touches costs a read."""
+    return max(LEAST_ROWS, min(MOST_ROWS, ROWS_A_QUEUE * queue_count))
 
 
 class RecoveryScan:
@@ -150,7 +158,7 @@ class RecoveryScan:
     def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
         """Scan one file; the answer has no reason when the next file goes on."""
         with WholeFile(file.path, self._file_size) as source:
-            window = source.window(file.file_from_offset)
+            window = source.window(file.file_from_offset, room=WINDOW)
             pos = batch_pos = 0
             while True:
                 place = window.feed(self._feed, pos)

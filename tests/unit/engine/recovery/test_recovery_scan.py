@@ -43,7 +43,7 @@ def scan_files(
 
     settings = MessageStoreConfig(mapped_file_size_commit_log=file_size, **config)  # type: ignore[arg-type]
     rows = ColumnScan(
-        COLUMNS, batch_rows=recovery_scan.BATCH_ROWS, batch_bytes=recovery_scan.BATCH_BYTES
+        COLUMNS, batch_rows=recovery_scan.MOST_ROWS, batch_bytes=recovery_scan.BATCH_BYTES
     )
     return RecoveryScan(files, file_size, settings, rows, add).run(first), seen
 

@@ -16,6 +16,11 @@
      BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_FLAG) | BIT(RMQ_COL_QUEUE_OFFSET) | BIT(RMQ_COL_SYS_FLAG) |   \
      BIT(RMQ_COL_BORN_TIMESTAMP_MS) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_RECONSUME_TIMES) | \
      BIT(RMQ_COL_PREPARED_TRANSACTION_OFFSET) | BIT(RMQ_COL_TAGS_CODE))
+/* What queues ask for, and an index with them: each open and each dispatch. */
+#define QUEUES                                                                                             \
+    (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_QUEUE_ID) | BIT(RMQ_COL_QUEUE_OFFSET) | \
+     BIT(RMQ_COL_SYS_FLAG) | BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_TOPIC_ID))
+#define QUEUES_AND_INDEX (QUEUES | BIT(RMQ_COL_KEY_HASHES))
 /* What a record stores, without what can be derived from it: numbers, topic, tags and body. */
 #define STORED ((NUMBERS & ~BIT(RMQ_COL_TAGS_CODE)) | BIT(RMQ_COL_TOPIC) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_BODY))
 #define INLINE static inline __attribute__((always_inline))
@@ -263,7 +268,7 @@ INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const
     const int64_t row = batch->rows;
     rmq_column *const columns = batch->columns;
     /* One test for all columns: malformed text can take three times its bytes. */
-    if (wanted & ~NUMBERS) {
+    if (wanted & ~(NUMBERS | BIT(RMQ_COL_TOPIC_ID))) {
         const size_t need = rec->msg_size + 2 * ((size_t)rec->topic_len + rec->props_len) + ROW_ROOM;
         if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
         batch->room -= need;
@@ -367,6 +372,10 @@ int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, 
             return scan_columns(scan, ALL_COLUMNS, batch, w, pos, rec);
         case NUMBERS:
             return scan_columns(scan, NUMBERS, batch, w, pos, rec);
+        case QUEUES:
+            return scan_columns(scan, QUEUES, batch, w, pos, rec);
+        case QUEUES_AND_INDEX:
+            return scan_columns(scan, QUEUES_AND_INDEX, batch, w, pos, rec);
         case STORED:
             return scan_columns(scan, STORED, batch, w, pos, rec);
         default:
