@@ -150,3 +150,19 @@ def test_a_sound_store_counts_as_closed(tmp_path: Path, count: int) -> None:
             drain(store)
             assert not store.recovery.distrust
             assert store.max_offset("T", 0) == count
+
+
+@pytest.mark.parametrize("count", [1, 5, ENTRIES * 4])
+def test_last_entries_of_zeros_whose_messages_lie_in_the_newest_file(
+    tmp_path: Path, count: int
+) -> None:
+    """Closed, then a queue's last entries zeroed: its files do not show it, and its queue offsets must not be given again."""
+    records = filled(tmp_path, 120)
+    was = [read_entry(tmp_path, at) for at in range(120 - count, 120)]
+    for queue_offset in range(120 - count, 120):
+        assert records[queue_offset][0] >= 16384
+        overwrite(*entry_place(tmp_path, queue_offset), bytes(ENTRY))
+    with rmqcore.open(tmp_path, services=False, **CONFIG) as store:
+        drain(store)
+        assert [read_entry(tmp_path, at) for at in range(120 - count, 120)] == was
+        assert store.put(Message("T", b"next", queue_id=0)).queue_offset == 120
