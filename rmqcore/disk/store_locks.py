@@ -21,7 +21,7 @@ from rmqcore.disk.file_kinds import check_is_file, kind_of
 from rmqcore.disk.foreign_writer import foreign_writer
 from rmqcore.disk.lock import StoreLock
 from rmqcore.disk.paths import StorePaths
-from rmqcore.errors import StoreLockedError
+from rmqcore.errors import StoreClosedError, StoreLockedError
 
 
 class StoreLocks:
@@ -57,6 +57,7 @@ class StoreLocks:
 
     def __init__(self, paths: StorePaths) -> None:
         self._paths = paths
+        self._process = os.getpid()
         self._root = StoreLock(paths.lock)
         self._others: list[DirectoryLock] = []
         self._made: list[Path] = []
@@ -135,6 +136,12 @@ class StoreLocks:
         self._made += reversed(missing)
         make_directory(directory)
 
+    def check_process(self) -> None:
+        """Raise StoreClosedError in a process that was forked since: it has none of the locks."""
+        if os.getpid() != self._process:
+            why = f"it is being opened in process {self._process}, of which this is a fork"
+            raise StoreClosedError(f"{self._paths.root}: {why}")
+
     def check_root(self) -> None:
         """Check that the root still lies at its name, before a file is made or deleted by its name.
 
@@ -162,7 +169,12 @@ class StoreLocks:
             lock.release()
 
     def undo(self) -> None:
-        """Let go of all locks after an open that failed, and take away what it made, as long as nothing lies in it."""
+        """Let go of all locks after an open that failed, and take away what it made, as long as nothing lies in it.
+
+        A forked child takes nothing away: that is its parent's.
+        """
+        if os.getpid() != self._process:
+            return
         if self._root.held and self._made_lock:
             with suppress(OSError):
                 self._paths.lock.unlink()

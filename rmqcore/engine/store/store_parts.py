@@ -78,7 +78,7 @@ class StoreParts:
         self.locks = StoreLocks(paths)
         try:
             self.locks.acquire(create=create)
-            self._open(clock, state.fail, mode)
+            self._open(clock, state.fail, self._watched(mode))
         except BaseException:
             self.locks.undo()
             raise
@@ -125,10 +125,24 @@ class StoreParts:
             clean_exit=trusted,
             progress=mode.progress,
         )
+        self.locks.check_process()
         # An open that does not get to its end counts as a crash from here on: the next open indexes again what this one drops.
         self.abort.create()
         self._load_index(mode, clean_exit=clean_exit)
+        self.locks.check_process()
         self._begin()
+
+    def _watched(self, mode: RecoverMode) -> RecoverMode:
+        """Give the mode with a `progress` that may fork: the open of the child ends there."""
+        told = mode.progress
+        if told is None:
+            return mode
+
+        def progress(done: int, most: int) -> None:
+            told(done, most)
+            self.locks.check_process()
+
+        return replace(mode, progress=progress)
 
     def _load_index(self, mode: RecoverMode, *, clean_exit: bool) -> None:
         """Open the index files that count, and correct the checkpoint by them."""

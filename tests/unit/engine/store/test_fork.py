@@ -231,6 +231,36 @@ def test_a_clock_that_forks(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_progress_that_forks(tmp_path: Path) -> None:
+    """Its child finished the open without a lock, and put into the log of its parent."""
+    with rmqcore.open(tmp_path / "store", services=False, **SMALL) as store:
+        for _ in range(5):
+            store.put(Message("t", b"x")).raise_for_status()
+    codes: list[int] = []
+
+    def progress(_done: int, _most: int) -> None:
+        if codes == []:
+            pid = os.fork()
+            if pid:
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    parent = os.getpid()
+    try:
+        store = rmqcore.open(
+            tmp_path / "store", services=False, recover="deep", progress=progress, **SMALL
+        )
+        if os.getpid() != parent:
+            store.put(Message("t", b"child"))
+    except StoreClosedError:
+        os._exit(0 if os.getpid() != parent else 2)
+    finally:
+        if os.getpid() != parent:
+            os._exit(3)
+    assert codes == [0]
+    assert store.put(Message("t", b"parent")).queue_offset == 5
+    store.close()
+
+
 def test_a_lock_that_was_free_at_the_fork_is_a_lock(tmp_path: Path) -> None:
     free, taken = Mutex(), Mutex()
 
