@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from rmqcore._native.format.checkpoint import decode_checkpoint, encode_checkpoint
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CHECKPOINT_USED_SIZE
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore._native.threads.mutex import Mutex
-from rmqcore.disk.durable import CLOEXEC, sync_data, write_all, write_durable
+from rmqcore.disk.durable import sync_data, write_all, write_durable
 from rmqcore.disk.file_kinds import check_is_file
 from rmqcore.errors import CorruptionError
 
@@ -160,17 +161,18 @@ class CheckpointFile:
         self._written = None
         data = values.encode()
         try:
-            fd = os.open(self.path, os.O_RDWR | CLOEXEC)
+            file = Descriptor(self.path, os.O_RDWR)
         except FileNotFoundError:
             write_durable(self.path, data)
         else:
+            fd = file.fileno()
             try:
                 if os.fstat(fd).st_size < CHECKPOINT_FILE_SIZE:
                     os.ftruncate(fd, CHECKPOINT_FILE_SIZE)
                 write_all(fd, data, 0)
                 sync_data(fd)
             finally:
-                os.close(fd)
+                file.close()
         self._written = values
 
     def __repr__(self) -> str:

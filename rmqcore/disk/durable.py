@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.errors import is_of_the_system
 
 CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -20,12 +21,9 @@ def write_durable(path: Path, data: bytes) -> None:
     What an earlier call left half done goes, and whatever else bears that name: a FIFO would be waited for, a link followed.
     """
     working = path.with_name(f".{path.name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
-    try:
-        fd = os.open(working, flags, 0o644)
-    except FileExistsError:
-        working.unlink()
-        fd = os.open(working, flags, 0o644)
+    working.unlink(missing_ok=True)
+    file = Descriptor(working, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    fd = file.fileno()
     try:
         with naming(path):
             write_all(fd, data, 0)
@@ -34,7 +32,7 @@ def write_durable(path: Path, data: bytes) -> None:
         working.unlink()
         raise
     finally:
-        os.close(fd)
+        file.close()
     working.replace(path)
     sync_directory(path.parent)
 
@@ -60,12 +58,12 @@ def write_all(fd: int, data: bytes | memoryview, pos: int) -> None:
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:
     """Wait until the directory's entries are on disk: a new, renamed or deleted file is only safe then."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    opened = Descriptor(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with naming(directory):
-            os.fsync(descriptor)
+            os.fsync(opened.fileno())
     finally:
-        os.close(descriptor)
+        opened.close()
 
 
 def make_directory(directory: Path) -> None:

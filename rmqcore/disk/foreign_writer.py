@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from rmqcore.disk.durable import CLOEXEC
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.paths import parse_file_name
 
 _PROC = Path("/proc")
@@ -46,7 +46,8 @@ def foreign_writer(commitlog: Path) -> int | None:
 
 def _may_be_open_for_writing(path: Path) -> bool:
     """Whether a process has a file open for writing, or the file system does not tell."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | CLOEXEC)
+    file = Descriptor(path, os.O_RDONLY | os.O_NONBLOCK)
+    fd = file.fileno()
     try:
         # Who opens the file while the lease is there makes the system send this signal, which by itself does nothing.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
@@ -57,7 +58,7 @@ def _may_be_open_for_writing(path: Path) -> bool:
             return True
         raise
     finally:
-        os.close(fd)
+        file.close()
     return False
 
 

@@ -23,7 +23,7 @@ from rmqcore._native.format.layout import (
 )
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
-from rmqcore.disk.durable import CLOEXEC
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.errors import CorruptMessageError, StoreFormatError, is_of_the_system
 
 WINDOW = 2 * 1024 * 1024
@@ -214,7 +214,8 @@ class WholeFile:
     def __init__(self, path: str | os.PathLike[str], file_size: int) -> None:
         self.path = Path(path)
         self.file_size = file_size
-        self._fd = os.open(path, os.O_RDONLY | CLOEXEC)
+        self._file = Descriptor(path, os.O_RDONLY)
+        self._fd = self._file.fileno()
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
@@ -244,7 +245,7 @@ class WholeFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        self._file.close()
 
 
 def plausible_record(read_into: Callable[[memoryview, int], object], pos: int, size: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 
@@ -23,9 +24,10 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
     if pos < 0 or count <= 0:
         return b""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = Descriptor(path, os.O_RDONLY)
     except FileNotFoundError:
         return b""
+    fd = file.fileno()
     try:
         parts = []
         while count > 0:
@@ -37,7 +39,7 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
             count -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
     finally:
-        os.close(fd)
+        file.close()
 
 
 def entries_of(directory: str | Path) -> list[os.DirEntry[str]]:
@@ -52,11 +54,11 @@ def entries_of(directory: str | Path) -> list[os.DirEntry[str]]:
 @contextmanager
 def opened(path: str | Path, flags: int) -> Iterator[int]:
     """Open a file for the time of a ``with`` block; the descriptor is not inherited by other programs."""
-    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    file = Descriptor(path, flags)
     try:
-        yield fd
+        yield file.fileno()
     finally:
-        os.close(fd)
+        file.close()
 
 
 def read_exactly(fd: int, path: str, begin: int, end: int) -> bytes:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.directory_lock import DirectoryLock, held_here, try_flock
-from rmqcore.disk.durable import CLOEXEC, make_directory
+from rmqcore.disk.durable import make_directory
 from rmqcore.disk.file_kinds import check_is_file, kind_of
 from rmqcore.disk.foreign_writer import foreign_writer
 from rmqcore.disk.lock import StoreLock
@@ -235,9 +236,10 @@ def _check_above(part: Path, root: Path) -> None:
     if above.samefile(root):
         return
     with suppress(PermissionError):
-        fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | CLOEXEC)
+        opened = Descriptor(above, os.O_RDONLY | os.O_DIRECTORY)
+        fd = opened.fileno()
         try:
             if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is False:
                 raise StoreLockedError(f"{part} leads into {above}, which is in use")
         finally:
-            os.close(fd)
+            opened.close()

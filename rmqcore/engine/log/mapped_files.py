@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.durable import sync_directory
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import file_name
@@ -33,8 +34,9 @@ def create_mapped_file(
         A FileExistsError: what is there was not left by such a call.
     """
     path = directory / file_name(file_from_offset)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (0 if again else os.O_EXCL)
-    descriptor = os.open(path, flags, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | (0 if again else os.O_EXCL)
+    opened = Descriptor(path, flags)
+    descriptor = opened.fileno()
     try:
         if again:
             _check_untouched(descriptor, file_size, path)
@@ -46,7 +48,7 @@ def create_mapped_file(
         path.unlink()
         raise
     finally:
-        os.close(descriptor)
+        opened.close()
     sync_directory(directory)
     return MappedFile(os.fspath(path), file_size, file_from_offset, writable=True)
 
