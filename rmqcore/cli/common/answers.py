@@ -15,6 +15,7 @@ from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
     open_output,
+    refuse_csv_safe,
     refuse_format_with_json,
     row_format,
     stdout_is_terminal,
@@ -40,17 +41,21 @@ class Answer:
         *,
         decompress: bool,
         as_json: bool,
+        csv_safe: bool = False,
     ) -> None:
         refuse_format_with_json(asked_format, as_json)
         self._as_json = as_json
         self._kind = RowFormat.jsonl if as_json else row_format(asked_format, out)
         refuse_text_in_columns(self._kind, body, decompress=decompress)
+        refuse_csv_safe(self._kind, csv_safe)
+        self._csv_safe = csv_safe
         self._out = out
         self._bodies = Bodies(body or BodyMode.text, decompress=decompress)
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
         """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
-        with open_output(self._out) as sink:
+        styled = self._kind == RowFormat.table and not self._as_json
+        with open_output(self._out, styled=styled) as sink:
             if self._kind in BINARY:
                 columns = [name for name in FIELDS if self._bodies.shown or name != "body"]
                 write_batches(
@@ -62,7 +67,9 @@ class Answer:
                 writer = JsonObjectWriter(sink, json_encoder(self._bodies.text), lambda: rest)
             else:
                 terminal = self._out is None and stdout_is_terminal()
-                writer = text_writer(self._kind, sink, self._bodies, terminal=terminal)
+                writer = text_writer(
+                    self._kind, sink, self._bodies, terminal=terminal, csv_safe=self._csv_safe
+                )
             for view in views:
                 writer.write(view)
             writer.close()

@@ -174,6 +174,13 @@ BrokerConf = Annotated[
         dir_okay=False,
     ),
 ]
+CsvSafe = Annotated[
+    bool,
+    typer.Option(
+        "--csv-safe",
+        help="CSV for a spreadsheet: a ' before texts that it would take for a formula.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar on stderr.")]
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import ParamSpec
 
+from rmqcore.cli.common.shown import printable
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.damage import DamageRange
 
@@ -52,11 +53,8 @@ def report_damage(damage: Iterable[DamageRange]) -> None:
 
 
 def _print(text: str) -> None:
-    printable = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
     try:
-        sys.stderr.write(f"{printable}\n")
+        sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
     except (BrokenPipeError, ValueError, AttributeError):  # stderr is closed, or its reader is
         return

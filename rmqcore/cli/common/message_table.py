@@ -12,7 +12,7 @@ from typing import BinaryIO
 from rich.cells import cell_len, set_cell_size
 
 from rmqcore.cli.common.bodies import Bodies
-from rmqcore.cli.common.output import printable
+from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank

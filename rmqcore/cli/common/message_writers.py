@@ -133,11 +133,16 @@ class CsvWriter:
 
 
 def text_writer(
-    kind: RowFormat, out: BinaryIO, bodies: Bodies, *, terminal: bool = False
+    kind: RowFormat,
+    out: BinaryIO,
+    bodies: Bodies,
+    *,
+    terminal: bool = False,
+    csv_safe: bool = False,
 ) -> MessageWriter:
     """Make the writer of a text format; with `terminal` rows of a table are cut at its width."""
     if kind == RowFormat.csv:
-        return CsvWriter(out, csv_encoder(bodies.text))
+        return CsvWriter(out, csv_encoder(bodies.text, csv_safe=csv_safe))
     if kind == RowFormat.table:
         return MessageTable(out, bodies, terminal=terminal)
     return LineWriter(out, json_encoder(bodies.text))

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import typer
-from rich.console import Console
+
+from rmqcore.cli.common.shown import ReportConsole, ScreenText, printable
 
 
 class RowFormat(StrEnum):
@@ -74,6 +75,14 @@ def row_format(asked: RowFormat | None, out: Path | None) -> RowFormat:
     return chosen
 
 
+def refuse_csv_safe(kind: str, csv_safe: bool) -> None:
+    """Raise ``typer.BadParameter`` when ``--csv-safe`` was given and no CSV is written."""
+    if csv_safe and kind != RowFormat.csv:
+        raise typer.BadParameter(
+            f"this is for --format csv, and {kind} is written", param_hint="--csv-safe"
+        )
+
+
 def report_format(asked: ReportFormat | None, as_json: bool) -> ReportFormat | None:
     """Choose the format of a report; None stands for the single object of ``--json``.
 
@@ -89,12 +98,16 @@ def report_format(asked: ReportFormat | None, as_json: bool) -> ReportFormat | N
 
 
 @contextmanager
-def open_output(out: Path | None) -> Iterator[BinaryIO]:
-    """Give a binary file: stdout, or a file that takes its name only when all is written."""
+def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]:
+    """Give a binary file: stdout, or a file that takes its name only when all is written.
+
+    What goes to a terminal is made safe for it, unless the writer does that itself, because it has `styled` lines.
+    """
     if out is None:
         if sys.stdout is None:
             raise OSError("standard output is closed")
-        yield sys.stdout.buffer
+        raw = styled or not stdout_is_terminal()
+        yield sys.stdout.buffer if raw else cast("BinaryIO", ScreenText(sys.stdout.buffer))
         sys.stdout.buffer.flush()
         return
     if out.exists() and not out.is_file():  # a named pipe or /dev/null is written as it is
@@ -122,18 +135,14 @@ def print_json(value: object, *, one_line: bool = False) -> None:
         out.write(data)
 
 
-def terminal_console() -> Console:
+def terminal_console() -> ReportConsole:
     """Give the console for the tables of a report: 200 columns wide when stdout is no terminal."""
-    return Console(highlight=False, width=None if stdout_is_terminal() else 200)
+    return ReportConsole(width=None if stdout_is_terminal() else 200)
 
 
-def printable(text: str) -> str:
-    """Write control characters, which a terminal would obey, as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
+def print_line(text: str) -> None:
+    """Print a line for people on stdout; stored names in it are shown as text."""
+    typer.echo(printable(text))
 
 
 def human_bytes(count: int) -> str:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rmqcore.cli.common.shown import ReportConsole, printable
+
 Progress = Callable[[int, int], None]
 
 REFRESH_SECONDS = 0.1
@@ -39,7 +41,6 @@ def progress_bar(
     if not wanted(no_progress) or (over_output and sys.stdout is not None and sys.stdout.isatty()):
         yield None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -50,12 +51,12 @@ def progress_bar(
     from rich.progress import Progress as Bars
 
     bars = Bars(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=ReportConsole(stderr=True),
         transient=True,
         auto_refresh=False,
     )
@@ -70,5 +71,5 @@ def progress_bar(
             bars.refresh()
 
     with bars:
-        task = bars.add_task(what, total=None)
+        task = bars.add_task(printable(what), total=None)
         yield advance

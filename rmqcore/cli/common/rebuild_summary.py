@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from rmqcore.cli.common.output import human_bytes
+from rmqcore.cli.common.output import human_bytes, print_line
 
 if TYPE_CHECKING:
     from rmqcore.rebuild.report import RebuildReport
@@ -30,4 +28,4 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
         lines.append(f"{report.ignored_records} records have no place in a queue")
     lines.append("in place in the store" if applied else f"in {report.out}")
     for line in lines:
-        typer.echo(line)
+        print_line(line)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json
+from rmqcore.cli.common.output import human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
 
 if TYPE_CHECKING:
@@ -39,10 +37,10 @@ def audit(run: RunOptions, stores: Stores) -> int:
 
 def _print_summary(report: AuditReport) -> None:
     seconds = max(report.seconds, 1e-9)
-    typer.echo(
+    print_line(
         f"{report.records} records, {human_bytes(report.record_bytes)}, in {report.files} files of {len(report.stores)} stores"
     )
-    typer.echo(
+    print_line(
         f"{report.splits} tasks in {report.seconds:.1f} s: {report.records / seconds / 1e6:.2f} million records/s, "
         f"{human_bytes(int(report.record_bytes / seconds))}/s"
     )
@@ -51,4 +49,4 @@ def _print_summary(report: AuditReport) -> None:
     if report.damage:
         note(f"damaged ranges: {len(report.damage)}, {human_bytes(report.damaged_bytes)}")
     else:
-        typer.echo("no damage")
+        print_line("no damage")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqcore.cli.common.output import human_bytes, print_json, printable
+from rmqcore.cli.common.output import human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import RunOptions, spark_verb
 
 SHOWN = 50
@@ -39,18 +39,18 @@ def compare(
         print_json(report.as_dict())
         return report.exit_code
     seconds = max(report.seconds, 1e-9)
-    typer.echo(
+    print_line(
         f"{human_bytes(report.compared_bytes)} that both have compared in {report.seconds:.1f} s, "
         f"{human_bytes(int(report.compared_bytes / seconds))}/s"
     )
     for found in report.differences[:SHOWN]:
-        path = printable(found.left_path or found.right_path or "")
+        path = found.left_path or found.right_path or ""
         size = found.end_phy_offset - found.start_phy_offset
-        typer.echo(
+        print_line(
             f"{found.kind}: {found.start_phy_offset}..{found.end_phy_offset} ({size} bytes), {path}"
         )
     if len(report.differences) > SHOWN:
-        typer.echo(f"and {len(report.differences) - SHOWN} more ranges: --json lists all")
+        print_line(f"and {len(report.differences) - SHOWN} more ranges: --json lists all")
     if not report.differences:
-        typer.echo("no difference")
+        print_line("no difference")
     return report.exit_code

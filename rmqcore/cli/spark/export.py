@@ -8,7 +8,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json
+from rmqcore.cli.common.output import human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import Out, RunOptions, Stores, spark_verb
 
 
@@ -47,12 +47,12 @@ def export_parquet(
         print_json(report.as_dict())
     else:
         seconds = max(report.seconds, 1e-9)
-        typer.echo(
+        print_line(
             f"{report.rows} messages in {report.files} files, {human_bytes(report.file_bytes)}, "
             f"in {report.partitions} partitions below {report.out}"
         )
         kept = f", {report.kept_splits} of them before" if report.kept_splits else ""
-        typer.echo(
+        print_line(
             f"{report.splits} tasks{kept} in {report.seconds:.1f} s: {report.rows / seconds / 1e6:.2f} million messages/s"
         )
         if report.damage:

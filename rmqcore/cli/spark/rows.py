@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from rmqcore.cli.common.bodies import BodyMode
-from rmqcore.cli.common.output import print_json, printable, terminal_console
+from rmqcore.cli.common.output import print_json, terminal_console
+from rmqcore.cli.common.shown import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +87,7 @@ def show_rows(
             column, justify="right" if numbers else "left", no_wrap=True, overflow="ellipsis"
         )
     for row in rows:
-        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
+        table.add_row(*(_cell(row.get(column)) for column in columns))
     terminal_console().print(table)
 
 

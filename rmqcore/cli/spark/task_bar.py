@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.cli.common.progress import wanted
+from rmqcore.cli.common.shown import ReportConsole, printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,6 @@ def task_bar(spark: SparkSession, what: str, *, no_progress: bool) -> Iterator[N
     if not wanted(no_progress):
         yield
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -32,13 +32,13 @@ def task_bar(spark: SparkSession, what: str, *, no_progress: bool) -> Iterator[N
     )
 
     bars = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("tasks"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=ReportConsole(stderr=True),
         transient=True,
     )
     ended = threading.Event()
@@ -50,7 +50,7 @@ def task_bar(spark: SparkSession, what: str, *, no_progress: bool) -> Iterator[N
             bars.update(bar, completed=done, total=total or None)
 
     with bars:
-        bar = bars.add_task(what, total=None)
+        bar = bars.add_task(printable(what), total=None)
         thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
         thread.start()
         try:

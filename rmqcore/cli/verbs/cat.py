@@ -16,6 +16,7 @@ from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
     open_output,
+    refuse_csv_safe,
     refuse_format_with_json,
     row_format,
     stdout_is_terminal,
@@ -50,6 +51,7 @@ def cat(
     commitlog: arguments.CommitLog = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
+    csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -69,12 +71,13 @@ def cat(
         raise typer.BadParameter(
             f"{kind} has no BLANK records: use table or jsonl", param_hint="--blank"
         )
+    refuse_csv_safe(kind, csv_safe)
     refuse_text_in_columns(kind, body, decompress=decompress)
     asked = {**wanted.keywords(), "verify_crc": verify_crc}
     reader = StoreReader(store, commitlog=commitlog)
     bodies = Bodies(body or BodyMode.text, decompress=decompress)
     with (
-        open_output(out) as sink,
+        open_output(out, styled=kind == RowFormat.table) as sink,
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
     ):
         if kind in BINARY:
@@ -87,28 +90,23 @@ def cat(
                 seekable=out is not None,
             )
         else:
-            writer = _writer(reader, sink, kind, bodies, as_json=json, to_stdout=out is None)
+            terminal = out is None and stdout_is_terminal()
+            writer = (
+                _json_writer(reader, sink, bodies)
+                if json
+                else text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
+            )
             _copy(reader, writer, progress, limit, {**asked, "blanks": blank})
     report_damage(reader.damage)
     return DAMAGED if reader.damage or bodies.failures else OK
 
 
-def _writer(
-    reader: StoreReader,
-    sink: BinaryIO,
-    kind: RowFormat,
-    bodies: Bodies,
-    *,
-    as_json: bool,
-    to_stdout: bool,
-) -> MessageWriter:
-    if as_json:
-        return JsonObjectWriter(
-            sink,
-            json_encoder(bodies.text),
-            lambda: {"damage": [found.as_dict() for found in reader.damage]},
-        )
-    return text_writer(kind, sink, bodies, terminal=to_stdout and stdout_is_terminal())
+def _json_writer(reader: StoreReader, sink: BinaryIO, bodies: Bodies) -> MessageWriter:
+    return JsonObjectWriter(
+        sink,
+        json_encoder(bodies.text),
+        lambda: {"damage": [found.as_dict() for found in reader.damage]},
+    )
 
 
 def _copy(

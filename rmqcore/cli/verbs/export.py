@@ -15,7 +15,13 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json, wants_json
+from rmqcore.cli.common.output import (
+    human_bytes,
+    print_json,
+    print_line,
+    refuse_csv_safe,
+    wants_json,
+)
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
@@ -65,6 +71,7 @@ def export(
     verify_crc: arguments.VerifyCrc = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     overwrite: arguments.Overwrite = False,
+    csv_safe: arguments.CsvSafe = False,
     commitlog: arguments.CommitLog = None,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
@@ -84,6 +91,7 @@ def export(
         raise typer.BadParameter(
             "Parquet holds bodies as they are stored, or none", param_hint="--body"
         )
+    refuse_csv_safe(file_format.value, csv_safe)
     reader = StoreReader(store, commitlog=commitlog)
     with _terminated_cleanly(), progress_bar("export", no_progress=no_progress) as progress:
         report = export_store(
@@ -94,6 +102,7 @@ def export(
             body=None if body is None else body.value,
             compression=compression.value,
             verify_crc=verify_crc,
+            csv_safe=csv_safe,
             progress=progress,
             **wanted.keywords(),
         )
@@ -107,10 +116,10 @@ def export(
 
 def _print_summary(report: ExportReport) -> None:
     rate = f", {human_bytes(int(report.stored_bytes / report.seconds))}/s" if report.seconds else ""
-    typer.echo(
+    print_line(
         f"{report.rows} messages, {human_bytes(report.stored_bytes)} of records, in {report.seconds:.1f} s{rate}"
     )
-    typer.echo(
+    print_line(
         f"{report.files} {report.format} files, {human_bytes(report.file_bytes)}, in {report.partitions} partitions "
         f"below {report.out}"
     )

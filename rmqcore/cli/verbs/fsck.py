@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import (
     ReportFormat,
     human_bytes,
     print_json,
-    printable,
     report_format,
     terminal_console,
 )
 from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.shown import printable
 from rmqcore.offline.fsck import FsckReport
 from rmqcore.offline.fsck import fsck as check_store
 from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding
@@ -109,7 +109,7 @@ def _summary(report: FsckReport) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, escape(value))
+        table.add_row(name, value)
     return table
 
 
@@ -117,12 +117,14 @@ def _print_group(
     console: Console, severity: str, kind: str, count: int, kept: list[Finding]
 ) -> None:
     style = _STYLES[severity]
-    console.print(f"\n[{style}]{severity}[/] [bold]{kind}[/] ({count}): {escape(KINDS[kind])}")
+    console.print(
+        Text.assemble("\n", (severity, style), " ", (kind, "bold"), f" ({count}): {KINDS[kind]}")
+    )
     for finding in kept[:SHOWN_A_KIND]:
         where = (
             finding.path if finding.phy_offset is None else f"{finding.path}@{finding.phy_offset}"
         )
-        console.print(f"  {escape(printable(f'{where}: {finding.message}'))}", soft_wrap=True)
+        console.print(f"  {printable(f'{where}: {finding.message}')}", soft_wrap=True)
     if count > SHOWN_A_KIND:
         console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
 
@@ -141,7 +143,7 @@ def _print_loss(console: Console, report: FsckReport) -> None:
         )
 
 
-def _verdict(report: FsckReport) -> str:
+def _verdict(report: FsckReport) -> Text:
     counts: Counter[str] = Counter()
     for of_kind in report.totals.values():
         counts.update(of_kind)
@@ -150,5 +152,5 @@ def _verdict(report: FsckReport) -> str:
         for severity in (ERROR, WARNING, INFO)
         if counts[severity]
     )
-    word = "[bold red]damaged[/]" if report.exit_code else "[bold green]sound[/]"
-    return f"\n{word}: {found or 'nothing found'}"
+    word = ("damaged", "bold red") if report.exit_code else ("sound", "bold green")
+    return Text.assemble("\n", word, f": {found or 'nothing found'}")

@@ -49,6 +49,7 @@ def get(
     commitlog: arguments.CommitLog = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
+    csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
 ) -> int:
     """Print messages of a queue from an offset on, as a broker would answer a consumer.
@@ -58,7 +59,7 @@ def get(
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
     """
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
     found = StoreReader(store, commitlog=commitlog).get(
         topic, queue, offset, max_messages, tags=tags
     )

@@ -10,10 +10,10 @@ from rmqcore.cli.common.output import (
     ReportFormat,
     human_bytes,
     print_json,
-    printable,
     report_format,
     terminal_console,
 )
+from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo

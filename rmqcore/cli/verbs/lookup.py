@@ -29,6 +29,7 @@ def lookup(
     commitlog: arguments.CommitLog = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
+    csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
 ) -> int:
     """Print the one message with this offset message id, or whose record starts at this CommitLog offset.
@@ -39,7 +40,7 @@ def lookup(
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
       rmqcore lookup /data/store 77628
     """
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
     reader = StoreReader(store, commitlog=commitlog)
     view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))

@@ -45,6 +45,7 @@ def query(
     commitlog: arguments.CommitLog = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
+    csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
 ) -> int:
     """Print the newest messages with a key, as the index finds them.
@@ -55,7 +56,7 @@ def query(
       rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
     """
     arguments.conditions(None, None, None, None, since, until)
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json)
+    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value
     found = StoreReader(store, commitlog=commitlog).query(

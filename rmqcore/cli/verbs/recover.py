@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
@@ -14,11 +13,11 @@ from rmqcore.cli.common.output import (
     ReportFormat,
     human_bytes,
     print_json,
-    printable,
     report_format,
     terminal_console,
 )
 from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.lock import lock_holder
@@ -110,7 +109,7 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in {"store": printable(fields["path"]), **rows}.items():
-        table.add_row(name, escape(value))
+        table.add_row(name, value)
     terminal_console().print(table)
 
 

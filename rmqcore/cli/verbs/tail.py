@@ -11,7 +11,14 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import Bodies, BodyMode
 from rmqcore.cli.common.errors import DAMAGED, OK, report_damage
 from rmqcore.cli.common.message_writers import text_writer
-from rmqcore.cli.common.output import BINARY, open_output, row_format, stdout_is_terminal
+from rmqcore.cli.common.output import (
+    BINARY,
+    RowFormat,
+    open_output,
+    refuse_csv_safe,
+    row_format,
+    stdout_is_terminal,
+)
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
 
@@ -37,6 +44,7 @@ def tail(
     decompress: arguments.Decompress = False,
     commitlog: arguments.CommitLog = None,
     asked_format: arguments.Format = None,
+    csv_safe: arguments.CsvSafe = False,
 ) -> int:
     """Print the newest messages; with -f go on as a broker stores more, until Ctrl-C (exit code 130, as for tail -f).
 
@@ -52,10 +60,11 @@ def tail(
         raise typer.BadParameter(
             f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
         )
+    refuse_csv_safe(kind, csv_safe)
     newest = LogTail(StoreReader(store, commitlog=commitlog), **wanted.keywords())
     bodies = Bodies(body or BodyMode.text, decompress=decompress)
-    with open_output(None) as sink:
-        writer = text_writer(kind, sink, bodies, terminal=stdout_is_terminal())
+    with open_output(None, styled=kind == RowFormat.table) as sink:
+        writer = text_writer(kind, sink, bodies, terminal=stdout_is_terminal(), csv_safe=csv_safe)
         for view in newest.newest(lines):
             writer.write(view)
         writer.flush()

@@ -82,6 +82,7 @@ def export(
     start_phy_offset: int | None = None,
     end_phy_offset: int | None = None,
     verify_crc: bool = False,
+    csv_safe: bool = False,
     progress: Progress | None = None,
 ) -> ExportReport:
     """Write the messages of a store into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
@@ -102,6 +103,8 @@ def export(
         ``none`` no column ``body``.
     compression : {"zstd", "snappy", "none"}
         Of Parquet files.
+    csv_safe : bool
+        Put an apostrophe before texts in CSV that a spreadsheet would take for a formula.
 
     Raises
     ------
@@ -128,7 +131,7 @@ def export(
                 ParquetParts(target.work, compression), reader, columns, asked
             )
         else:
-            parts = TextParts(target.work, file_format, body or "text")
+            parts = TextParts(target.work, file_format, body or "text", csv_safe=csv_safe)
             rows, stored_bytes, places = _text(parts, reader, asked)
         file_bytes = sum(part.stat().st_size for part, _ in places)
         target.publish(places)

@@ -120,11 +120,24 @@ def json_encoder(body_text: BodyText) -> Callable[[MessageView], str]:
     return encode
 
 
-def csv_encoder(body_text: BodyText) -> Callable[[MessageView], list[Any]]:
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How texts begin that a spreadsheet may take for a formula; the last four are the wide forms, which some take too."""
+
+
+def csv_encoder(
+    body_text: BodyText, *, csv_safe: bool = False
+) -> Callable[[MessageView], list[Any]]:
     """Make a function that gives a message as the values of one CSV row, in the order of `FIELDS`.
 
     ``properties`` is a JSON object in one cell, ``keys`` are joined by spaces as in the KEYS
     property, and a value that the message lacks is an empty cell.
+
+    Parameters
+    ----------
+    body_text : callable
+    csv_safe : bool
+        Put an apostrophe before each text that begins as a formula of a spreadsheet does: what anybody may put into a message
+        would run there.
     """
 
     def encode(view: MessageView) -> list[Any]:
@@ -135,7 +148,13 @@ def csv_encoder(body_text: BodyText) -> Callable[[MessageView], list[Any]]:
         row[_KEYS] = " ".join(row[_KEYS])
         return row
 
+    if csv_safe:
+        return lambda view: [_no_formula(value) for value in encode(view)]
     return encode
+
+
+def _no_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 _PROPERTIES = FIELDS.index("properties")

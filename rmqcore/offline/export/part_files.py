@@ -69,12 +69,18 @@ class TextParts:
     folder : Path
     suffix : {"csv", "jsonl"}
     body : {"none", "text", "base64", "sha256"}
+    csv_safe : bool
+        No text in CSV begins as a formula of a spreadsheet does.
     """
 
-    def __init__(self, folder: Path, suffix: Literal["csv", "jsonl"], body: Body) -> None:
+    def __init__(
+        self, folder: Path, suffix: Literal["csv", "jsonl"], body: Body, *, csv_safe: bool = False
+    ) -> None:
         self.names = PartNames(folder, suffix)
         self._encode = (
-            json_encoder(body_encoder(body)) if suffix == "jsonl" else _csv_line_encoder(body)
+            json_encoder(body_encoder(body))
+            if suffix == "jsonl"
+            else _csv_line_encoder(body, csv_safe=csv_safe)
         )
         self._header = "" if suffix == "jsonl" else _csv_line(FIELDS)
         self._pending: dict[Partition, list[bytes]] = {}
@@ -118,6 +124,6 @@ def _csv_line(row: Any) -> str:
     return line.getvalue()
 
 
-def _csv_line_encoder(body: Body) -> Callable[[MessageView], str]:
-    encode = csv_encoder(body_encoder(body))
+def _csv_line_encoder(body: Body, *, csv_safe: bool) -> Callable[[MessageView], str]:
+    encode = csv_encoder(body_encoder(body), csv_safe=csv_safe)
     return lambda view: _csv_line(encode(view))
