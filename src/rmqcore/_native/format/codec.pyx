@@ -12,6 +12,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memcpy
 
 from rmqcore._native.kernels cimport *
+from rmqcore._native.format.sealed cimport seal
 
 import os
 
@@ -168,9 +169,6 @@ cdef class MessageView:
 
     Source: RocketMQ 5.5.0 MessageDecoder#decode, CommitLog#checkMessageAndReturnSize.
     """
-
-    def __init__(self):
-        raise TypeError("MessageView is made by rmqcore.codec.decode and the readers")
 
     @property
     def phy_offset(self):
@@ -488,3 +486,6 @@ def encode_fields(bytes topic not None, body, bytes properties not None, *, byte
         return out
     finally:
         PyBuffer_Release(&exported)
+
+
+seal(MessageView, "rmqcore.codec.decode and the readers")

@@ -8,6 +8,7 @@ from rmqcore._native.put.appender cimport Appender
 from rmqcore._native.put.log_views cimport view_of
 from rmqcore._native.put.mapped_file cimport MappedFiles
 from rmqcore._native.index.mapped_index cimport IndexFiles, IndexHits, drop_hits
+from rmqcore._native.format.sealed cimport seal
 
 
 @cython.final
@@ -27,9 +28,6 @@ cdef class QueryResult:
     cdef readonly list messages
     cdef readonly int64_t index_last_update_timestamp_ms
     cdef readonly int64_t index_last_update_phy_offset
-
-    def __init__(self):
-        raise TypeError("QueryResult is made by a query")
 
     def __len__(self):
         return len(self.messages)
@@ -83,3 +81,6 @@ def query_messages(IndexFiles index not None, MappedFiles files not None, Append
     finally:
         drop_hits(&hits)
     return result
+
+
+seal(QueryResult, "a query")

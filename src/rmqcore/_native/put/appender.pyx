@@ -332,13 +332,13 @@ cdef class Appender:
         cdef rmq_put put
         cdef uint8_t props[PROPS_ROOM]
         cdef Py_buffer buffer
-        cdef object _topic = message.topic, body = message.body  # held: another thread may change the message
+        cdef object topic = message.topic, body = message.body  # held: another thread may change the message
         cdef int seen = 0
         if self.refused is not None:
             self.refuse()
         if body is None:
             return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
-        fill(message, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
+        fill(message, topic, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
         if type(body) is bytes:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
             put.msg.body_len = PyBytes_GET_SIZE(body)

@@ -15,6 +15,7 @@ from rmqcore._native.put.appender cimport Appender
 from rmqcore._native.kernels cimport (
     RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE, rmq_log, rmq_put,
 )
+from rmqcore._native.format.sealed cimport seal
 
 import numpy as np
 
@@ -186,21 +187,30 @@ cdef _Stream take_stream(object capsule):
 # ---- schema -----------------------------------------------------------------------------------------
 
 
-cdef str type_name(const ArrowSchema *schema):
-    """A type as pyarrow writes it, for messages."""
+cdef enum:
+    SHOWN_DEPTH = 4
+    SHOWN_CHILDREN = 8
+
+
+cdef str type_name(const ArrowSchema *schema, int depth=0):
+    """A type as pyarrow writes it, for messages; of a deep or wide one, or one that holds itself, the beginning."""
     cdef int64_t i
     if schema == NULL or schema.format == NULL:
         return "nothing"
+    if depth == SHOWN_DEPTH:
+        return "..."
     cdef str format = schema.format.decode("utf-8", "replace")
     if schema.dictionary != NULL:
-        return f"dictionary<{type_name(schema.dictionary)}>"
+        return f"dictionary<{type_name(schema.dictionary, depth + 1)}>"
     if format in FORMATS:
         return FORMATS[format]
     if format.startswith("ts"):
         return f"timestamp[{format[2:3]}]"
     children = []
     if schema.children != NULL:
-        children = [type_name(schema.children[i]) for i in range(schema.n_children)]
+        children = [type_name(schema.children[i], depth + 1) for i in range(min(schema.n_children, SHOWN_CHILDREN))]
+        if schema.n_children > SHOWN_CHILDREN:
+            children.append("...")
     if format == "+m":
         return f"map<{', '.join(children)}>"
     if format in ("+l", "+L", "+vl", "+vL") or format.startswith("+w:"):
@@ -424,3 +434,9 @@ def put_arrow(Appender appender not None, data):
         return *run.parts[0], run.refusal
     empty = (np.empty(0, np.int8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
     return *[np.concatenate(column) for column in zip(empty, *run.parts)], run.refusal
+
+
+seal(_Schema, "put_arrow")
+seal(_Array, "put_arrow")
+seal(_Stream, "put_arrow")
+seal(_Run, "put_arrow")

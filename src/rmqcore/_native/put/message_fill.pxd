@@ -16,7 +16,10 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
 
 # Fills in all but the body, with properties encoded to props, and answers the bytes used there. put.msg.topic points into
 # m.topic: the caller holds that str for as long as the put is used.
-cdef Py_ssize_t fill(Message m, rmq_put *put, bint drop_crc, uint8_t *props, Py_ssize_t room, int *seen) except -1
+# `topic` is the message's, held by the caller as long as `put` is used: it points into its text.
+cdef Py_ssize_t fill(
+    Message m, topic, rmq_put *put, bint drop_crc, uint8_t *props, Py_ssize_t room, int *seen
+) except -1
 
 
 # Checks a filled put, body included, against the limits of the log and sets its msg_size and status.

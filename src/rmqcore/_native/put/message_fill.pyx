@@ -96,15 +96,17 @@ cdef int32_t narrow(int64_t value, str name) except? -1:
     return <int32_t> value
 
 
-cdef Py_ssize_t fill(Message m, rmq_put *put, bint drop_crc, uint8_t *props, Py_ssize_t room, int *seen) except -1:
+cdef Py_ssize_t fill(
+    Message m, topic, rmq_put *put, bint drop_crc, uint8_t *props, Py_ssize_t room, int *seen
+) except -1:
     cdef Py_ssize_t length
-    cdef const char *topic
-    if m.topic is None:
+    cdef const char *utf8
+    if topic is None:
         raise TypeError("topic is None, expected a str")
     if not m.plain and m.own_properties is None:
         raise TypeError("properties is None, expected a dict")
-    topic = rmq_utf8_of(m.topic, &length)
-    put.msg.topic = <const uint8_t *> topic
+    utf8 = rmq_utf8_of(topic, &length)
+    put.msg.topic = <const uint8_t *> utf8
     put.msg.topic_len = length
     length = write_plain(m, props, room) if m.plain else -1
     if length < 0:
@@ -130,8 +132,7 @@ def encoded_size(Message message not None, bint append_prop_crc=False):
     cdef rmq_put put
     cdef uint8_t props[PROPS_ROOM]
     cdef int seen = 0
-    cdef object _topic = message.topic  # held: put.msg points into its text
-    fill(message, &put, append_prop_crc, props, PROPS_ROOM, &seen)
+    fill(message, message.topic, &put, append_prop_crc, props, PROPS_ROOM, &seen)
     put.msg.body_len = len(message.body) if message.body is not None else 0
     put.msg.append_prop_crc = append_prop_crc
     return max(rmq_record_encoded_size(&put.msg), 0)

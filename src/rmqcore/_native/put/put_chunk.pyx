@@ -11,6 +11,7 @@ from libc.string cimport memcmp
 from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, RMQ_PUT_MESSAGE_ILLEGAL, rmq_log, rmq_put
 from rmqcore._native.put.message cimport Message
 from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill, write_properties
+from rmqcore._native.format.sealed cimport seal
 
 cdef enum:
     AHEAD = 4  # messages between two steps of looking ahead
@@ -90,7 +91,7 @@ cdef class PutChunk:
         cdef object topic = m.topic, body = m.body  # held: asking a body for its bytes may run code that changes the message
         cdef Py_buffer *buffer
         cdef int seen = 0
-        cdef Py_ssize_t used = fill(m, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen)
+        cdef Py_ssize_t used = fill(m, topic, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen)
         if type(body) is bytes:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
             put.msg.body_len = PyBytes_GET_SIZE(body)
@@ -216,3 +217,6 @@ def differing(Message first not None, Message other not None):
         if getattr(first, name) != getattr(other, name):
             return f"{name} ({getattr(other, name)!r}, not {getattr(first, name)!r})"
     raise AssertionError("they differ in nothing that is shared")
+
+
+seal(PutChunk, "a put")

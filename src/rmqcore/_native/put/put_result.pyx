@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, rmq_put
+from rmqcore._native.format.sealed cimport seal
 
 from rmqcore.errors import PutFailedError
 from rmqcore.status import PutMessageStatus
@@ -47,9 +48,6 @@ cdef class PutResult:
     store_timestamp_ms : int
         Milliseconds since the epoch.
     """
-
-    def __init__(self):
-        raise TypeError("PutResult is made by a put")
 
     @property
     def msg_id(self):
@@ -121,3 +119,6 @@ cpdef PutResult refused_result(status):
 
 cdef PutResult refused_code(int32_t code):
     return refused_result(STATUSES[code])
+
+
+seal(PutResult, "a put")

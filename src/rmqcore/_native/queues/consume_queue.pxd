@@ -20,3 +20,6 @@ cdef class ConsumeQueue:
     cdef int64_t read(self, int64_t start, int64_t count, uint8_t *out) except -2
     # The same for reads in order, most of which then need no system call.
     cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out) except -2
+
+
+cdef ConsumeQueue new_consume_queue()  # empty: the table fills it

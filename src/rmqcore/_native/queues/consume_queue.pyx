@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 from rmqcore._native.kernels cimport *
+from rmqcore._native.format.sealed cimport seal
 
 import os
 
@@ -36,9 +37,6 @@ cdef class ConsumeQueue:
 
     Source: RocketMQ 5.5.0 ConsumeQueue.
     """
-
-    def __init__(self):
-        raise TypeError("a ConsumeQueue comes from ConsumeQueues.find")
 
     @property
     def min_offset(self):
@@ -188,3 +186,10 @@ cdef class ConsumeQueue:
 
     def __repr__(self):
         return f"<ConsumeQueue {self.topic!r} {self.queue_id} from {self.min_offset} to {self.max_offset}>"
+
+
+seal(ConsumeQueue, "ConsumeQueues.find")
+
+
+cdef ConsumeQueue new_consume_queue():
+    return ConsumeQueue.__new__(ConsumeQueue)

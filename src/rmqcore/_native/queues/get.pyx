@@ -12,6 +12,7 @@ from rmqcore._native.format.codec cimport DelayLevels, MessageView, new_view
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue cimport ConsumeQueue
+from rmqcore._native.format.sealed cimport seal
 
 import os
 
@@ -179,9 +180,6 @@ cdef class GetResult:
     cdef Py_ssize_t count, room
     cdef list owners  # keep the records that were found mapped
     cdef DelayLevels delay_levels
-
-    def __init__(self):
-        raise TypeError("a GetResult is the answer of a get")
 
     def __dealloc__(self):
         PyMem_Free(self.found)
@@ -483,3 +481,6 @@ cdef MappedFile mapped(MappedFiles files, int64_t phy_offset):
         return files.find(phy_offset)
     except FileNotFoundError:
         return None
+
+
+seal(GetResult, "a get")

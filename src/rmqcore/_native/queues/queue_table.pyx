@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
 
 from rmqcore._native.scan.batch cimport Batch
-from rmqcore._native.queues.consume_queue cimport ConsumeQueue
+from rmqcore._native.queues.consume_queue cimport ConsumeQueue, new_consume_queue
 from rmqcore._native.kernels cimport *
 from rmqcore._native.scan.scan cimport ColumnScan
 
@@ -309,7 +309,7 @@ cdef class QueueTable:
         return self._queue(topic, self.added(topic, queue_id))
 
     cdef ConsumeQueue _queue(self, str topic, rmq_cq *queue):
-        cdef ConsumeQueue made = ConsumeQueue.__new__(ConsumeQueue)
+        cdef ConsumeQueue made = new_consume_queue()
         made.owner, made.table, made.queue = self, self.table, queue
         made.root, made.file_size = self.root, self.file_size
         made.topic = topic

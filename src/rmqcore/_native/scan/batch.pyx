@@ -14,6 +14,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from rmqcore._native.kernels cimport *
+from rmqcore._native.format.sealed cimport seal
 
 COLUMNS = {rmq_column_types[i].name.decode(): i for i in range(RMQ_COL_COUNT)}
 PUBLIC_COLUMNS = tuple(COLUMNS)[:RMQ_COL_PUBLIC]
@@ -91,9 +92,6 @@ cdef class Batch:
     num_rows : int
     column_names : tuple of str
     """
-
-    def __init__(self):
-        raise TypeError("Batch is made by a scan")
 
     def __dealloc__(self):
         if self.shared != NULL:
@@ -237,3 +235,17 @@ def stream_capsule(batches, ColumnList columns not None):
     stream.release = stream_release
     stream.private_data = state
     return PyCapsule_New(stream, "arrow_array_stream", release_stream_capsule)
+
+
+seal(Batch, "a scan")
+seal(_ColumnBuffer, "Batch.buffer")
+
+
+cdef Batch new_batch(rmq_batch *rows, ColumnList columns):
+    """A batch that owns `rows`; they are given back to their pool, or freed, also when it cannot be made."""
+    cdef Batch batch = Batch.__new__(Batch)
+    batch.columns = columns
+    batch.shared = rmq_shared_new(rows)
+    if batch.shared == NULL:
+        raise MemoryError
+    return batch

@@ -8,7 +8,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 
-from rmqcore._native.scan.batch cimport Batch, ColumnList
+from rmqcore._native.scan.batch cimport ColumnList, new_batch
 from rmqcore._native.format.codec cimport DelayLevels, new_view, text_of
 from rmqcore._native.scan.filter cimport Filter
 from rmqcore._native.kernels cimport *
@@ -119,13 +119,9 @@ cdef class ColumnScan(_Scan):
             self.batch = rmq_batch_take(self.pool)
             if self.batch == NULL:
                 raise MemoryError
-        cdef Batch taken = Batch.__new__(Batch)
-        taken.columns = self.columns
-        taken.shared = rmq_shared_new(self.batch)
+        cdef rmq_batch *rows = self.batch
         self.batch = NULL
-        if taken.shared == NULL:
-            raise MemoryError
-        return taken
+        return new_batch(rows, self.columns)
 
     def topics(self, int32_t first=0):
         """Names of the topics by topic_id, from `first` on, as far as seen."""

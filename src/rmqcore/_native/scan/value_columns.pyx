@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
 
-from rmqcore._native.scan.batch cimport Batch, ColumnList
+from rmqcore._native.scan.batch cimport Batch, ColumnList, new_batch
 from rmqcore._native.kernels cimport *
 
 choose_crc32()
@@ -190,11 +190,7 @@ cdef class Values:
         if batch == NULL:
             raise MemoryError
         # From here on `taken` owns the batch.
-        taken = Batch.__new__(Batch)
-        taken.columns = columns
-        taken.shared = rmq_shared_new(batch)
-        if taken.shared == NULL:
-            raise MemoryError
+        taken = new_batch(batch, columns)
         with nogil:
             for i in range(self.count):
                 if self.value(i, &begin, &length):
