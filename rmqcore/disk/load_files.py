@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rmqcore.disk.file_kinds import kind_of
-from rmqcore.disk.paths import parse_file_name
+from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
 from rmqcore.errors import StoreFormatError
 
 
@@ -38,7 +38,8 @@ def load_files(
     Raises
     ------
     StoreFormatError
-        A file has another size than configured, is no regular file, or lies in two directories.
+        A file has another size than configured, is no regular file, lies in two directories, or leaves no room for the next one
+        in 63 bits.
 
     Notes
     -----
@@ -67,6 +68,10 @@ def load_files(
         size = status.st_size
         if size == 0 and place == len(numbered) - 1:
             empty.append(entry.path)
+        elif start > MAX_OFFSET - 2 * file_size:
+            raise StoreFormatError(
+                f"{entry.path}: the file begins at {start}, expected room for it and the next one below {MAX_OFFSET}"
+            )
         elif size != file_size and entry.path not in odd:
             raise StoreFormatError(
                 f"{entry.path}: file size is {size}, expected {file_size} as configured"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.paths import StorePaths, parse_file_name
+from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import entries_of
 from rmqcore.errors import CorruptionError, StoreFormatError
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
@@ -119,11 +119,11 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
 def check_index_files(paths: StorePaths, findings: Findings) -> None:
     """Check every name in ``index/``, and that all files have the same size."""
     listed = [entry for entry in _list(paths.index) if not entry.is_directory]
-    named = [entry for entry in listed if entry.name.isascii() and entry.name.isdigit()]
+    named = [entry for entry in listed if is_index_file_name(entry.name)]
     for entry in listed:
-        if entry not in named:
+        if not is_index_file_name(entry.name):
             findings.add(
-                "file_name", WARNING, f"index/{entry.name}", "the name is no number: a broker does not load this file",
+                "file_name", WARNING, f"index/{entry.name}", "the name is no number of 63 bits: a broker does not load this file",
                 field="file name", expected="digits", found=entry.name,
             )  # fmt: skip
     sizes = Counter(entry.size for entry in named)
