@@ -22,6 +22,7 @@ class SeenQueue(NamedTuple):
     first: int
     last: int
     first_phy: int
+    last_phy: int
     last_end: int
     low: int
     low_phy: int
@@ -30,6 +31,7 @@ class SeenQueue(NamedTuple):
     prev_first: int
     prev_last: int
     prev_first_phy: int
+    prev_last_phy: int
     prev_last_end: int
     prev_low: int
     prev_low_phy: int

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
-from rmqcore._native.format.layout import REC_MIN_SIZE_V1
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_compare import QueueCompare
+from rmqcore._native.queues.queue_table import log_room
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
@@ -277,7 +278,11 @@ class Healer:
             )  # a number behind the limit says nothing of the others
             live = np.zeros(len(rows), bool)
             live[possible] = present_life(
-                offsets[possible], held[possible], back[possible], anew=anew
+                offsets[possible],
+                held[possible],
+                back[possible],
+                anew=anew,
+                most_places=self._config.consume_queue_file_size // CQ_STORE_UNIT_SIZE,
             )
             wanted &= live
         held = wanted & ((rows["flags"] & queue_compare.HELD) != 0)
@@ -307,27 +312,32 @@ class Healer:
             return min(limit, end)
         if queue is not None and queue.last_file >= 0:
             # A queue offset that needs more messages behind the end than the log has room for is damaged.
-            limit = min(limit, queue.max_offset + self._log_bytes() // REC_MIN_SIZE_V1 + 1)
+            begin = self._log.files.first_offset
+            room = log_room(place[0], begin, begin, self._end)
+            limit = min(limit, queue.max_offset + room + 1)
         return limit
-
-    def _log_bytes(self) -> int:
-        return self._end - self._log.files.first_offset
 
 
 def present_life(
-    queue_offsets: Longs, held: npt.NDArray[np.bool_], back: npt.NDArray[np.bool_], *, anew: bool
+    queue_offsets: Longs,
+    held: npt.NDArray[np.bool_],
+    back: npt.NDArray[np.bool_],
+    *,
+    anew: bool,
+    most_places: int,
 ) -> npt.NDArray[np.bool_]:
     """Tell which records of a queue, in the order of the log, have the places that they name.
 
     A topic that is deleted and made again begins at queue offset 0 anew: the later record has the place. But one record that
     alone goes back, among others that rise, has a damaged number, unless its entry is there (`held`), or it is the last one, has
-    queue offset 0, and the queue has no file (`anew`). So has a first record that is too far
-    below the second (`back`).
+    queue offset 0, and the queue has no file (`anew`). So has a first record that is farther
+    below the second (`back`) than numbers leap, which is `most_places`.
     """
     count = len(queue_offsets)
     odd = np.zeros(count, bool)
     rises = queue_offsets[1:] > queue_offsets[:-1]
-    if count > 1 and back[1] and rises[0]:
+    far = count > 1 and queue_offsets[1] - queue_offsets[0] > most_places
+    if far and back[1]:
         odd[0] = not held[0]
     for row in (np.flatnonzero(~rises) + 1).tolist():
         alone = row + 1 == count or queue_offsets[row + 1] > queue_offsets[row - 1]

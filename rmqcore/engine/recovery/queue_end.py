@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, KeysView
 from typing import Protocol
 
-from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_compare import SeenQueue
+from rmqcore._native.queues.queue_table import log_room
 from rmqcore.disk.queue_files import Entries
-from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX
 from rmqcore.engine.recovery.compare import Place
 
 
@@ -61,14 +60,17 @@ class QueueEnds:
             for end in sorted(self._said(seen), key=lambda end: end <= goes_back):
                 if has_files:
                     assert queue is not None
-                    known, phy_offset = queue.max_offset, queue.max_phy_offset
+                    known = queue.max_offset
+                    if end <= known:
+                        return end
+                    phy_offset, phy_end = queue.phy_offset(known - 1), queue.max_phy_offset
                 elif before is not None:
-                    known, phy_offset = before.last + 1, before.last_end
+                    known, phy_offset, phy_end = before.last + 1, before.last_phy, before.last_end
                 else:
                     return end
-                if not 0 <= phy_offset <= seen.last_end:
-                    phy_offset = self._log_min
-                room = (seen.last_end - phy_offset) // least_size(place)
+                if not 0 <= phy_offset < phy_end <= seen.last_end:
+                    phy_offset = phy_end = self._log_min
+                room = log_room(place[0], phy_offset, phy_end, seen.last_end)
                 leaps = seen.since > 1 and end == seen.last + 1 and end - known <= self._most_places
                 if end - known <= room or leaps:
                     return end
@@ -93,9 +95,3 @@ class QueueEnds:
             return True
         queue = self._queues.find(seen.topic, seen.queue_id)
         return seen.last == 0 and (queue is None or queue.first_file < 0)
-
-
-def least_size(place: Place) -> int:
-    """So many bytes of the log a message of the queue takes at least; a light queue's a name and a number in a record."""
-    topic = place[0]
-    return len(topic.encode()) + 3 if topic.startswith(LMQ_PREFIX) else REC_MIN_SIZE_V1

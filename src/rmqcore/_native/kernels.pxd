@@ -293,6 +293,7 @@ cdef extern from "queues/cq_table.h" nogil:
     int64_t rmq_cq_put_run(rmq_cq_table *table, rmq_cq *queue, const int64_t *queue_offsets, const uint8_t *entries,
                            int64_t count) noexcept
     int64_t rmq_cq_most_queue_offset(int64_t file_size) noexcept
+    int64_t rmq_cq_room(const char *topic, int64_t begin, int64_t end, int64_t to) noexcept
     rmq_cq_counts rmq_cq_counted(const rmq_cq_table *table) noexcept
     int rmq_cq_flush_at_once(rmq_cq_table *table) noexcept
     void rmq_cq_assume_flushed(rmq_cq *queue) noexcept
@@ -318,8 +319,8 @@ cdef extern from "queues/cq_place.h" nogil:
     const int64_t RMQ_CQ_EXT_ADDRESS_MAX
     ctypedef struct rmq_cq_seen:
         int32_t topic, queue_id
-        int64_t rows, first, last, first_phy, last_end, low, low_phy, backs, since
-        int64_t prev_first, prev_last, prev_first_phy, prev_last_end, prev_low, prev_low_phy
+        int64_t rows, first, last, first_phy, last_phy, last_end, low, low_phy, backs, since
+        int64_t prev_first, prev_last, prev_first_phy, prev_last_phy, prev_last_end, prev_low, prev_low_phy
     ctypedef struct rmq_cq_compare:
         pass
     rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext) noexcept

@@ -7,11 +7,10 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from rmqcore._native.scan.batch cimport Batch
-from rmqcore._native.queues.queue_table cimport QueueTable
+from rmqcore._native.queues.queue_table cimport QueueTable, raise_for
 from rmqcore._native.kernels cimport *
 from rmqcore._native.scan.scan cimport ColumnScan
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,8 @@ class SeenQueue(NamedTuple):
     """What the records that were compared say of one queue; `rows` is 0 when there were none since the last `restart`.
 
     `first`, `last` are the first and last queue offset since records last began anew (`since` of them), `first_phy` and
-    `last_end` say where those records begin and end; `prev_...` what these were before that. `low` is the lowest queue offset.
+    `last_end` say where those records begin and end, `last_phy` where the last of them begins; `prev_...` what these were before
+    that. `low` is the lowest queue offset.
     """
 
     topic: str
@@ -38,6 +38,7 @@ class SeenQueue(NamedTuple):
     first: int
     last: int
     first_phy: int
+    last_phy: int
     last_end: int
     low: int
     low_phy: int
@@ -46,16 +47,10 @@ class SeenQueue(NamedTuple):
     prev_first: int
     prev_last: int
     prev_first_phy: int
+    prev_last_phy: int
     prev_last_end: int
     prev_low: int
     prev_low_phy: int
-
-
-cdef int raise_for(int64_t code, QueueTable table) except -1:
-    cdef const char *path = rmq_cq_put_failed_path(table.table)
-    if code < 0:
-        raise OSError(-code, os.strerror(-code), os.fsdecode(path) if path[0] else None)
-    return 0
 
 
 @cython.final
@@ -161,7 +156,7 @@ cdef class QueueCompare:
         cdef int64_t found
         with nogil:
             found = rmq_cq_compare_rows(self.compare, rows, topic_of, topic_count, &flag[0], &number[0])
-        raise_for(found, self.table)
+        raise_for(found, rmq_cq_put_failed_path(self.table.table))
         return found, flags, numbers
 
     def restart(self):
@@ -177,8 +172,8 @@ cdef class QueueCompare:
             raise IndexError(number)
         cdef rmq_cq_seen s = rmq_cq_compare_seen(self.compare, number)
         return SeenQueue(
-            self.table.names[s.topic], s.queue_id, s.rows, s.first, s.last, s.first_phy, s.last_end, s.low, s.low_phy,
-            s.backs, s.since, s.prev_first, s.prev_last, s.prev_first_phy, s.prev_last_end,
+            self.table.names[s.topic], s.queue_id, s.rows, s.first, s.last, s.first_phy, s.last_phy, s.last_end, s.low, s.low_phy,
+            s.backs, s.since, s.prev_first, s.prev_last, s.prev_first_phy, s.prev_last_phy, s.prev_last_end,
             s.prev_low, s.prev_low_phy,
         )
 
@@ -203,4 +198,4 @@ def write_entries(QueueTable table not None, str topic not None, int32_t queue_i
     if count:
         with nogil:
             code = rmq_cq_write_at(table.table, queue, queue_offset, &data[0], count)
-        raise_for(code, table)
+        raise_for(code, rmq_cq_put_failed_path(table.table))

@@ -4,6 +4,10 @@ from rmqcore._native.queues.consume_queue cimport ConsumeQueue
 from rmqcore._native.kernels cimport rmq_cq, rmq_cq_table
 
 
+# Raises OSError for an error code below 0, with the path of the file that it is about.
+cdef int raise_for(int64_t code, const char *path) except -1
+
+
 cdef class QueueTable:
     cdef rmq_cq_table *table
     cdef readonly str root

@@ -39,6 +39,26 @@ def most_queue_offset(int64_t file_size):
     return rmq_cq_most_queue_offset(file_size)
 
 
+def log_room(str topic not None, int64_t begin, int64_t end, int64_t to):
+    """How many messages of a topic's queue the log has room for behind the queue's last one.
+
+    Parameters
+    ----------
+    topic : str
+    begin, end : int
+        CommitLog bytes of the last message that is known.
+    to : int
+        CommitLog offset before which the others lie.
+
+    Returns
+    -------
+    int
+        Each takes a record of its own; in a light queue a name and a number in some record, which may be that of the last one.
+    """
+    encoded = os.fsencode(topic)
+    return rmq_cq_room(encoded, begin, end, to)
+
+
 cdef int raise_for(int64_t code, const char *path) except -1:
     if code < 0:
         raise OSError(-code, os.strerror(-code), os.fsdecode(path) if path[0] else None)

@@ -63,6 +63,25 @@ def test_recovery_gives_all_their_places(tmp_path: Path, abort: bool, kept: int)
 
 
 @pytest.mark.parametrize(
+    "offsets", [(0, 5, 6, 7), (7, 12, 13), (1007, 1012, 1013, 1014), (0, 2, 9, 10)], ids=str
+)
+@pytest.mark.parametrize("abort", [True, False], ids=["after a crash", "after a clean exit"])
+def test_a_leap_behind_the_first_record(
+    tmp_path: Path, abort: bool, offsets: tuple[int, ...]
+) -> None:
+    """The log may have let the older messages go. The first record's number was taken for damaged, and it had no entry."""
+    made(tmp_path, offsets)
+    if not abort:
+        (tmp_path / "abort").unlink()
+    for _ in range(2):
+        with rmqcore.open(tmp_path, services=False, **CONFIG) as store:
+            assert store.max_offset("T", 0) == offsets[-1] + 1
+            for queue_offset in offsets:
+                (view,) = store.get("T", 0, queue_offset, 1).messages
+                assert view.queue_offset == queue_offset
+
+
+@pytest.mark.parametrize(
     ("offsets", "end"),
     [((0, 1, 2, 7), 3), ((0, 1, 2, 7, 3, 4), 5), ((0, 1, 2, 20, 21, 22), 3)],
     ids=["one alone", "one among others", "farther than a file of places"],

@@ -10,7 +10,6 @@
 enum {
     SPAN = 4096, /* entries that are read at once */
     NO_ROW = -1,
-    LEAST_RECORD = RMQ_REC_MIN_SIZE_V1,
 };
 
 typedef struct queue_rows {
@@ -126,6 +125,7 @@ static void count(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, int6
     }
     s->rows++;
     s->last = queue_offset;
+    s->last_phy = phy_offset;
     s->last_end = end_phy;
 }
 
@@ -135,6 +135,7 @@ static uint8_t begin_anew(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offs
         s->prev_first = s->first;
         s->prev_last = s->last;
         s->prev_first_phy = s->first_phy;
+        s->prev_last_phy = s->last_phy;
         s->prev_last_end = s->last_end;
         s->prev_low = s->low;
         s->prev_low_phy = s->low_phy;
@@ -147,15 +148,18 @@ static uint8_t begin_anew(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offs
     return RMQ_CQ_BACK;
 }
 
-/* Whether the log has room for the messages between a row and the one that came before it. */
-static int has_room(int64_t queue_offset, int64_t phy_offset, int64_t before, int64_t before_end) {
-    return queue_offset - before - 1 <= (phy_offset > before_end ? phy_offset - before_end : 0) / LEAST_RECORD;
+/* Whether the log has room for `missing` messages between a row and one that came before it, [before, before_end). */
+static int has_room(const rmq_cq_compare *c, const rmq_cq_seen *s, int64_t missing, int64_t before, int64_t before_end,
+                    int64_t phy_offset) {
+    return missing <= 0 || missing <= rmq_cq_room(c->table->topics[s->topic], before, before_end, phy_offset);
 }
 
-/* Takes the next row of a queue and answers its flags; most: how far numbers leap, if they do. */
-static uint8_t follow(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, int64_t end_phy, int64_t most) {
+/* Takes the next row of a queue and answers its flags. */
+static uint8_t follow(const rmq_cq_compare *c, rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset,
+                      int64_t end_phy) {
+    const int64_t most = c->table->file_size / UNIT; /* how far numbers leap, if they do */
     const int lone = s->backs > 0 && s->since == 1 && queue_offset > s->prev_last &&
-                     has_room(queue_offset, phy_offset, s->prev_last, s->prev_last_end);
+                     has_room(c, s, queue_offset - s->prev_last - 1, s->prev_last_phy, s->prev_last_end, phy_offset);
     if (s->rows == 0) {
         s->first = queue_offset;
         s->first_phy = phy_offset;
@@ -168,14 +172,16 @@ static uint8_t follow(rmq_cq_seen *s, int64_t queue_offset, int64_t phy_offset, 
         s->backs--;
     } else if (queue_offset <= s->last) {
         return begin_anew(s, queue_offset, phy_offset, end_phy);
-    } else if (!has_room(queue_offset, phy_offset, s->last, s->last_end)) {
-        /* Its QUEUEOFFSET is damaged, or that of the only row before it, or the queue's numbers did leap: the next row says it. */
-        if (s->rows > 1) {
-            return queue_offset - s->last > most ? RMQ_CQ_REFUSED : begin_anew(s, queue_offset, phy_offset, end_phy);
-        }
+    } else if (!has_room(c, s, queue_offset - s->last - 1, s->last_phy, s->last_end, phy_offset)) {
+        /* Its QUEUEOFFSET is damaged, or the queue's numbers did leap: the next row says it. They leap by `most` at most,
+         * else the only row before it may be the damaged one. */
+        const int far = queue_offset - s->last > most;
+        if (far && s->rows > 1) return RMQ_CQ_REFUSED;
         const uint8_t flag = begin_anew(s, queue_offset, phy_offset, end_phy);
-        s->low = queue_offset;
-        s->low_phy = phy_offset;
+        if (far) {
+            s->low = queue_offset;
+            s->low_phy = phy_offset;
+        }
         return flag;
     }
     s->since++;
@@ -269,7 +275,7 @@ static int sort_rows(rmq_cq_compare *c, const rmq_cq_rows *rows, const int32_t *
         const int32_t number = number_of(c, topic, rows->queue_id[i]);
         if (number < 0) return -ENOMEM;
         queue_rows *q = &c->queues[number];
-        flags[i] = follow(&q->seen, rows->queue_offset[i], rows->phy_offset[i], end, c->table->file_size / UNIT);
+        flags[i] = follow(c, &q->seen, rows->queue_offset[i], rows->phy_offset[i], end);
         if (flags[i] & RMQ_CQ_REFUSED) continue;
         seen[i] = number;
         if (q->batch != c->batch) {

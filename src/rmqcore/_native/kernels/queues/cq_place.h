@@ -30,12 +30,13 @@ typedef struct rmq_cq_seen {
     int32_t topic, queue_id;
     int64_t rows;
     /* Of the rows since the last that began anew: first and last queue offset, and where their records lie. */
-    int64_t first, last, first_phy, last_end;
+    int64_t first, last, first_phy, last_phy, last_end;
     int64_t low; /* the lowest queue offset of all rows that count, with its record's place */
     int64_t low_phy;
     int64_t backs; /* how often rows began anew */
     int64_t since; /* rows since they last began anew */
-    int64_t prev_first, prev_last, prev_first_phy, prev_last_end; /* what first to last_end were before that */
+    /* What first to last_end were before that. */
+    int64_t prev_first, prev_last, prev_first_phy, prev_last_phy, prev_last_end;
     int64_t prev_low, prev_low_phy;
 } rmq_cq_seen;
 

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIGHT_PREFIX "%LMQ%" /* of the topics whose queues are light */
-
 /* So many places of missing messages are filled with one step, at most: 1.3 MB in the arena. */
 enum { FILLERS_AT_ONCE = 1 << 16 };
 
@@ -61,17 +59,8 @@ static int64_t last_phy(rmq_cq_table *t, rmq_cq *q) {
     return rmq_cq_is_filler(entry) ? -1 : entry.phy_offset;
 }
 
-/* How many messages of the queue the log can have had between the queue's last message and a record. Each takes a record of its
- * own; of a light queue it takes a name and a number in a record that can name the queue more than once. */
-static int64_t most_missing(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset) {
-    const char *topic = t->topics[q->topic];
-    int64_t from = q->new_max_phy > 0 ? q->new_max_phy : 0, least = RMQ_REC_MIN_SIZE_V1;
-    if (strncmp(topic, LIGHT_PREFIX, sizeof LIGHT_PREFIX - 1) == 0) {
-        const int64_t start = last_phy(t, q);
-        from = start > 0 ? start : 0;
-        least = (int64_t)strlen(topic) + 3; /* "NAME," and "0," */
-    }
-    return (phy_offset - from) / least;
+static int64_t room_before(rmq_cq_table *t, rmq_cq *q, int64_t phy_offset) {
+    return rmq_cq_room(t->topics[q->topic], last_phy(t, q), q->new_max_phy, phy_offset);
 }
 
 /* More messages are missing before an entry than the log has room for. One such record alone has a damaged queue offset. But where
@@ -100,7 +89,7 @@ static int reach(rmq_cq_table *t, rmq_cq *q, const rmq_cq_entry *entry, int64_t 
     const int holds_nothing = !begins && q->new_end == q->new_first && q->new_max_phy < 0;
     const int starts_here = begins || (holds_nothing && want < q->new_end + size);
     const int leaps = !starts_here && q->ahead_pos >= q->new_end && want == q->ahead_pos + UNIT;
-    if (!starts_here && !leaps && (want - q->new_end) / UNIT > most_missing(t, q, entry->phy_offset)) {
+    if (!starts_here && !leaps && (want - q->new_end) / UNIT > room_before(t, q, entry->phy_offset)) {
         return put_off(t, q, entry, want);
     }
     if (want != 0 && q->new_max_phy < t->covered_from) {

@@ -59,6 +59,17 @@ int32_t rmq_cq_topic_add(rmq_cq_table *t, const char *name) {
     return t->topics[t->topic_count] ? t->topic_count++ : -1;
 }
 
+int64_t rmq_cq_room(const char *topic, int64_t begin, int64_t end, int64_t to) {
+    static const char light[] = "%LMQ%"; /* MixAll#LMQ_PREFIX */
+    int64_t from = end, least = RMQ_REC_MIN_SIZE_V1;
+    if (strncmp(topic, light, sizeof light - 1) == 0) {
+        from = begin;
+        least = (int64_t)strlen(topic) + 3; /* "NAME," and "0," */
+    }
+    if (from < 0) from = 0;
+    return to > from ? (to - from) / least : 0;
+}
+
 rmq_cq *rmq_cq_find(rmq_cq_table *t, int32_t topic, int32_t queue_id) {
     return find_slot(t, key_of(topic, queue_id))->queue;
 }

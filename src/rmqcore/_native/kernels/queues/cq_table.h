@@ -81,6 +81,10 @@ static inline int64_t rmq_cq_most_queue_offset(int64_t file_size) {
     return (INT64_MAX - 2 * file_size) / RMQ_CQ_STORE_UNIT_SIZE;
 }
 
+/* How many messages of a queue the log can have between the queue's last one, whose record is [begin, end), and `to`. Each takes
+ * a record of its own; of a light queue it takes a name and a number in a record, and the last record can name it again. */
+int64_t rmq_cq_room(const char *topic, int64_t begin, int64_t end, int64_t to);
+
 /* An entry of a record lies at the record's queue offset, or nowhere. Before the queue's end: a repeat, as is a message that is not
  * behind the queue's last one. At the end: appended. Behind it, the places in between are those of messages that the log may
  * have. Where the log has been given from behind the queue's last message only, nothing of the batch is written, and the caller gives the log
