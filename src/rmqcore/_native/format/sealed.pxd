@@ -5,8 +5,6 @@ Without it ``T.__new__(T)`` gives an object whose pointers lead nowhere, and the
 
 cdef extern from *:
     """
-    #ifndef RMQ_SEALED
-    #define RMQ_SEALED
     static PyObject *rmq_refuse_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
         (void)args;
         (void)keywords;
@@ -15,7 +13,6 @@ cdef extern from *:
         Py_XDECREF(made_by);
         return NULL;
     }
-    #endif
     /* `T.__new__(T)` in the module of T calls the function that Cython made, not tp_new; other modules call a factory there. */
     static int rmq_seal(PyTypeObject *type, PyObject *made_by) {
         if (PyDict_SetItemString(type->tp_dict, "_made_by", made_by) < 0) return -1;
