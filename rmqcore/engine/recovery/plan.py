@@ -18,7 +18,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare
-from rmqcore.engine.recovery.comparison import ComparedQueues, Comparer, Comparison
+from rmqcore.engine.recovery.comparison import CLEAN_BYTES, ComparedQueues, Comparer, Comparison
 from rmqcore.engine.recovery.cut import LogCut, find_cut
 from rmqcore.engine.recovery.scan import (
     BATCH_BYTES,
@@ -157,22 +157,18 @@ def plan_recovery(
     if not files:
         return _plan_without_log(commitlog, queues, config, clean_exit, began)
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
-    comparer = Comparer(commitlog, queues, config)
-    rows = ColumnScan(
-        LogCompare.columns,
-        delay_levels=commitlog.delay_levels,
-        batch_rows=batch_rows(len(queues.queues())),
-        batch_bytes=BATCH_BYTES,
-    )
-    found = RecoveryScan(
-        files, file_size, config, rows, comparer.add, progress, watch=comparer.compare.watch
-    ).run(start.number)
+    compare_from = max(0, dispatch_from - CLEAN_BYTES) if clean_exit else 0
+    comparer = Comparer(commitlog, queues, config, compare_from)
+    found = _scan(commitlog, queues, config, start.number, comparer, progress)
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
-    comparison = comparer.finish(
-        found.start_phy_offset, end, clean_exit=clean_exit and not distrust
-    )
+    trusted = clean_exit and not distrust
+    comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
+    if comparer.is_half:
+        comparer = Comparer(commitlog, queues, config)
+        _scan(commitlog, queues, config, start.number, comparer, progress)
+        comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
     return RecoveryPlan(
         clean_exit=clean_exit,
@@ -190,6 +186,26 @@ def plan_recovery(
         warnings=tuple(missing_files(files, file_size)),
         seconds=time.perf_counter() - began,
     )
+
+
+def _scan(
+    commitlog: Log,
+    queues: Queues,
+    config: MessageStoreConfig,
+    first: int,
+    comparer: Comparer,
+    progress: Progress | None,
+) -> ScanResult:
+    """Scan the log from a file on, with each batch for `comparer`."""
+    rows = ColumnScan(
+        LogCompare.columns,
+        delay_levels=commitlog.delay_levels,
+        batch_rows=batch_rows(len(queues.queues())),
+        batch_bytes=BATCH_BYTES,
+    )
+    files, size = commitlog.files.files, commitlog.file_size
+    watch = comparer.compare.watch
+    return RecoveryScan(files, size, config, rows, comparer.add, progress, watch=watch).run(first)
 
 
 def _plan_without_log(
