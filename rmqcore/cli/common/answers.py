@@ -54,8 +54,7 @@ class Answer:
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
         """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
-        styled = self._kind == RowFormat.table and not self._as_json
-        with open_output(self._out, styled=styled) as sink:
+        with open_output(self._out, styled=self._kind == RowFormat.table) as sink:
             if self._kind in BINARY:
                 columns = [name for name in FIELDS if self._bodies.shown or name != "body"]
                 write_batches(

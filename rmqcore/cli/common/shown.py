@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, BinaryIO
 
 from rich.console import Console
@@ -23,7 +22,7 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
-class ScreenText(io.RawIOBase):
+class ScreenText:
     """A terminal that gets JSON or CSV: what it would obey becomes an escape of JSON, so that an object keeps its value.
 
     Parameters
@@ -34,10 +33,6 @@ class ScreenText(io.RawIOBase):
 
     def __init__(self, screen: BinaryIO) -> None:
         self._screen = screen
-
-    def writable(self) -> bool:
-        """Answer True."""
-        return True
 
     def write(self, data: Any) -> int:
         """Write text as UTF-8; answer the number of bytes taken."""
@@ -50,7 +45,7 @@ class ScreenText(io.RawIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Flush the terminal; `close` leaves it open."""
+        """Flush the terminal."""
         self._screen.flush()
 
 
