@@ -149,7 +149,7 @@ class Comparer:
         self._left_out: set[int] = set()  # starts of files, of which batches were left out
         self._wanted_more = False
         self._compared: set[int] = set()  # starts of files
-        places = config.mapped_file_size_consume_queue // CQ_STORE_UNIT_SIZE
+        places = config.consume_queue_file_size // CQ_STORE_UNIT_SIZE
         self._ends = QueueEnds(queues, self._starts[0] if self._starts else 0, places)
         # By file: the lowest queue offset of each queue there, and where its record lies.
         self._lows: dict[int, dict[Place, tuple[int, int]]] = {}
