@@ -10,9 +10,13 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+SLOW_START = "Python worker failed to connect back"
+"""Spark gives the process of a source ten seconds to come up, and no setting for more; a busy machine needs longer."""
 COLUMNS = "queue_id, queue_offset, phy_offset, body"
 
 
@@ -20,6 +24,43 @@ def ask(port: int) -> None:
     """Tell the test that a task of the stream runs, and wait until it may go on."""
     with socket.create_connection(("127.0.0.1", port)) as gate:
         gate.recv(1)
+
+
+class Query:
+    """A query that is started again as often as its source's process came up too late for Spark, and for no other reason."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._wanted = True
+        self._query = patiently(start)
+        threading.Thread(target=patiently, args=(self._keep,), daemon=True).start()
+
+    def _keep(self) -> None:
+        with self._lock:
+            if self._wanted and not self._query.isActive:
+                self._query = patiently(self._start)
+        self._query.awaitTermination()
+
+    def rest(self) -> None:
+        """Return when all that is there is done."""
+        patiently(lambda: self._query.processAllAvailable())
+
+    def stop(self) -> None:
+        with self._lock:
+            self._wanted = False
+            self._query.stop()
+
+
+def patiently(call: Callable[[], Any]) -> Any:
+    """Call until it does not fail for a slow start; any other failure is raised."""
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if SLOW_START not in str(error):
+                raise
+            time.sleep(0.1)
 
 
 def main(folder: str, path: str, port: int, options: dict[str, str]) -> None:
@@ -48,17 +89,17 @@ def main(folder: str, path: str, port: int, options: dict[str, str]) -> None:
         return writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/table")
 
     answer("ready")
-    query: Any = None
+    query: Query
     for line in sys.stdin:
         verb, *words = line.split()
         if verb == "start":
-            query = start(processingTime="0 seconds")
+            query = Query(lambda: start(processingTime="0 seconds"))
         elif verb == "rest":
-            query.processAllAvailable()
+            query.rest()
         elif verb == "stop":
             query.stop()
         elif verb == "drain":
-            start(availableNow=True).awaitTermination()
+            patiently(lambda: start(availableNow=True).awaitTermination())
         elif verb == "rows":
             table = spark.read.parquet(f"{folder}/table").selectExpr(*COLUMNS.split(", "))
             rows = [[*row[:3], row[3].decode()] for row in table.collect()]
