@@ -44,7 +44,10 @@ class Query:
 
     def rest(self) -> None:
         """Return when all that is there is done."""
-        patiently(lambda: self._query.processAllAvailable())
+        patiently(self._process)
+
+    def _process(self) -> None:
+        self._query.processAllAvailable()
 
     def stop(self) -> None:
         with self._lock:
