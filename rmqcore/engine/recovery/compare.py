@@ -236,10 +236,6 @@ class LogCompare:
             [read(*place, int(run[0]), len(run))["tags_code"].astype(np.int64) for run in runs]
         )
 
-    def pass_over(self) -> None:
-        """Leave out the batch that `watch` has seen the records of; those of the next batch are the first."""
-        self._light = LightRows()
-
     def restart(self) -> None:
         """Say that the next records lie elsewhere in the log."""
         self._native.restart()

@@ -72,6 +72,8 @@ class RecoveryPlan:
         Greatest end of a message that has a queue entry; -1 without any.
     comparison : Comparison
         What was compared with the queues, and which entries are missing or wrong.
+    queues_by_dispatch : bool
+        There is no queue at all, and dispatch from the beginning of the log makes what healing would make, in half the time.
     cut : LogCut
     truncated_queues : tuple of (str, int)
         Queues with entries behind the end.
@@ -91,6 +93,7 @@ class RecoveryPlan:
     confirm_phy_offset: int
     dispatch_from: int
     comparison: Comparison
+    queues_by_dispatch: bool
     cut: LogCut
     truncated_queues: tuple[tuple[str, int], ...]
     destroys_queues: bool
@@ -159,7 +162,7 @@ def plan_recovery(
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
     compare_from = max(0, dispatch_from - CLEAN_BYTES) if clean_exit else 0
     comparer = Comparer(commitlog, queues, config, compare_from)
-    found = _scan(commitlog, queues, config, start.number, comparer, progress)
+    found = _scan(commitlog, queues, config, start.number, comparer, progress, compare_from)
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
@@ -180,6 +183,9 @@ def plan_recovery(
         confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
         dispatch_from=dispatch_from,
         comparison=comparison,
+        queues_by_dispatch=(
+            found.records > 0 and start.number == 0 and not queues.queues() and comparer.is_in_order
+        ),
         cut=cut,
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
@@ -195,6 +201,7 @@ def _scan(
     first: int,
     comparer: Comparer,
     progress: Progress | None,
+    batches_from: int = 0,
 ) -> ScanResult:
     """Scan the log from a file on, with each batch for `comparer`."""
     rows = ColumnScan(
@@ -204,8 +211,16 @@ def _scan(
         batch_bytes=BATCH_BYTES,
     )
     files, size = commitlog.files.files, commitlog.file_size
-    watch = comparer.compare.watch
-    return RecoveryScan(files, size, config, rows, comparer.add, progress, watch=watch).run(first)
+    return RecoveryScan(
+        files,
+        size,
+        config,
+        rows,
+        comparer.add,
+        progress,
+        watch=comparer.compare.watch,
+        batches_from=batches_from,
+    ).run(first)
 
 
 def _plan_without_log(
@@ -228,6 +243,7 @@ def _plan_without_log(
         confirm_phy_offset=0,
         dispatch_from=dispatch_from,
         comparison=Comparison(),
+        queues_by_dispatch=False,
         cut=nothing,
         truncated_queues=known if dispatch_from > 0 else (),
         destroys_queues=bool(known),

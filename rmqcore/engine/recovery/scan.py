@@ -21,6 +21,7 @@ from rmqcore.disk.log_window import WholeFile, what_is_wrong
 
 Progress = Callable[[int, int], object]
 BATCH_BYTES = 64 << 20
+COUNTED = "msg_size", "store_timestamp_ms"
 LEAST_ROWS, MOST_ROWS, ROWS_A_QUEUE = 8192, 65536, 64
 WINDOW = 512 * 1024
 """The window and a batch of few rows stay in a core's cache until the batch was compared with the queues."""
@@ -98,13 +99,16 @@ class RecoveryScan:
     config : MessageStoreConfig
         ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
     rows : ColumnScan
-        Fills the batches; ``msg_size`` and ``store_timestamp_ms`` are among their columns.
+        Fills the batches; `COUNTED` are among their columns.
     on_batch : callable
         Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without a gap.
     watch : callable, optional
         Called with ``(buf, begin, end)`` before the records of ``buf[begin:end]`` are in a batch.
     progress : callable, optional
         Called with (bytes done, bytes at most).
+    batches_from : int
+        Records that start before this CommitLog offset are checked and counted alone: for `on_batch` and `watch` the scan begins
+        behind them. All columns of them cost four times as much.
 
     Notes
     -----
@@ -121,13 +125,15 @@ class RecoveryScan:
         progress: Progress | None = None,
         *,
         watch: Callable[[Any, int, int], object] | None = None,
+        batches_from: int = 0,
     ) -> None:
         self._files = files
         self._file_size = file_size
         self._check_place = config.check_commit_log_offset_on_recover
         self._check_prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
         self._check_crc = config.check_crc_on_recover and not config.force_verify_prop_crc
-        self._scan = rows
+        self._rows = rows
+        self._scan = ColumnScan(COUNTED, stop_offset=batches_from, batch_rows=MOST_ROWS)
         self._watch = watch
         self._on_batch = on_batch
         self._progress = progress
@@ -168,6 +174,9 @@ class RecoveryScan:
                 end = file.file_from_offset + pos
                 self._take(file.file_from_offset + batch_pos, end)
                 batch_pos = pos
+                if place.code == scan.STOP:
+                    self._scan = self._rows
+                    continue
                 if place.code == scan.FULL:
                     continue
                 if place.is_blank and not _goes_past_file(place):
@@ -193,7 +202,7 @@ class RecoveryScan:
             check_place=self._check_place,
             check_crc=self._check_crc,
         )
-        if self._watch is not None:
+        if self._watch is not None and self._scan is self._rows:
             self._watch(buf, pos, place.pos)
         if bad is not None and place.code == scan.END and place.pos == length:
             return Place(length, places.PROPCRC, found=bad[2], expected=bad[1])
@@ -211,7 +220,8 @@ class RecoveryScan:
         self._record_bytes += end - begin
         self._last_phy_offset = end - int(sizes[-1])
         self._last_store_timestamp_ms = int(times[-1])
-        self._on_batch(self._scan, batch, begin)
+        if self._scan is self._rows:
+            self._on_batch(self._scan, batch, begin)
 
 
 def _goes_past_file(blank: Place) -> bool:
