@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from rmqcore import sysflag
@@ -10,6 +11,11 @@ from rmqcore.errors import CompressionError
 
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
 """In bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
+
+
+PIECE = 1024 * 1024
+FEED = 64 * 1024
+"""Bytes that are unpacked, and that are given to a library, at once: a packed body may grow a hundred thousand times."""
 
 
 def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> bytes:
@@ -32,6 +38,32 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
     """
     if not sys_flag & sysflag.COMPRESSED:
         return body
+    return b"".join(plain_pieces(body, sys_flag, max_size))
+
+
+def plain_pieces(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> Iterator[bytes]:
+    """Give a compressed body piece by piece, as far as the caller goes on.
+
+    Parameters
+    ----------
+    body : bytes
+        The stored bytes.
+    sys_flag : int
+        The record's SYSFLAG, with the COMPRESSED bit.
+    max_size : int
+        The most bytes that the pieces may have together.
+
+    Yields
+    ------
+    bytes
+        At most `PIECE` bytes.
+
+    Raises
+    ------
+    CompressionError
+        Where the data turns out to be wrong, cut off or larger than `max_size`; for an unknown compression type, or LZ4 or
+        ZSTD without the ``compress`` extra, before the first piece.
+    """
     kind = sys_flag & sysflag.COMPRESSION_TYPE_MASK
     if kind not in _UNPACK:
         raise CompressionError(
@@ -39,41 +71,85 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
         )
     name, unpack = _UNPACK[kind]
     try:
-        plain, whole = unpack(body, max_size)
+        yield from _at_most(max_size, unpack(body))
     except CompressionError:
         raise
     except Exception as error:  # each library has its own error types, some plain RuntimeError
         raise CompressionError(f"the body of {len(body)} bytes is not {name}: {error}") from error
-    if len(plain) > max_size:
-        raise CompressionError(f"the plain body is larger than {max_size} bytes")
+
+
+def _at_most(max_size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    left = max_size
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            raise CompressionError(f"the plain body is larger than {max_size} bytes")
+        yield piece
+
+
+def _unpack_zlib(body: bytes) -> Iterator[bytes]:
+    stream = zlib.decompressobj()
+    for data in _fed(body):
+        left = data
+        while not stream.eof:
+            piece = stream.decompress(left, PIECE)
+            left = stream.unconsumed_tail
+            if piece:
+                yield piece
+            if not left and len(piece) < PIECE:
+                break
+    _check_end("ZLIB", body, whole=stream.eof)
+
+
+def _unpack_lz4(body: bytes) -> Iterator[bytes]:
+    stream = _library("lz4.frame", "LZ4").LZ4FrameDecompressor()
+    for data in _fed(body):
+        left = data
+        while not stream.eof:
+            piece: bytes = stream.decompress(left, PIECE)
+            left = b""
+            if piece:
+                yield piece
+            if stream.needs_input:
+                break
+    _check_end("LZ4", body, whole=stream.eof)
+
+
+def _unpack_zstd(body: bytes) -> Iterator[bytes]:
+    zstandard = _library("zstandard", "ZSTD")
+    with zstandard.ZstdDecompressor().stream_reader(body) as stream:
+        while piece := stream.read(PIECE):
+            yield piece
+    _check_end("ZSTD", body, whole=_ends_zstd_frame(body, zstandard))
+
+
+def _check_end(name: str, body: bytes, *, whole: bool) -> None:
     if not whole:
         raise CompressionError(f"the {name} body of {len(body)} bytes is cut off")
-    return plain
 
 
-def _unpack_zlib(body: bytes, max_size: int) -> tuple[bytes, bool]:
-    stream = zlib.decompressobj()
-    plain = stream.decompress(body, max_size + 1)
-    return plain, stream.eof
+def _ends_zstd_frame(body: bytes, zstandard: Any) -> bool:
+    """Whether a frame that was read to the end of the bytes has all its blocks (RFC 8878, 3.1.1): the reader does not say it."""
+    checksum = 4 if zstandard.get_frame_parameters(body).has_checksum else 0
+    at = zstandard.frame_header_size(body)
+    last = False
+    while not last:
+        if at + 3 > len(body):
+            return False
+        header = int.from_bytes(body[at : at + 3], "little")
+        last = bool(header & 1)
+        repeated = header >> 1 & 3 == 1
+        at += 3 + (1 if repeated else header >> 3)
+    return bool(at + checksum <= len(body))
 
 
-def _unpack_lz4(body: bytes, max_size: int) -> tuple[bytes, bool]:
-    frame = _library("lz4.frame", "LZ4")
-    stream = frame.LZ4FrameDecompressor()
-    plain: bytes = stream.decompress(body, max_size + 1)
-    return plain, stream.eof
-
-
-def _unpack_zstd(body: bytes, max_size: int) -> tuple[bytes, bool]:
-    zstandard = _library("zstandard", "ZSTD")
-    with zstandard.ZstdDecompressor().stream_reader(body) as bounded:
-        plain: bytes = bounded.read(max_size + 1)
-    if len(plain) > max_size:
-        return plain, True
-    # The bounded reader does not say whether the frame ended; this reader does, and the size has been checked above.
-    stream = zstandard.ZstdDecompressor().decompressobj()
-    stream.decompress(body)
-    return plain, stream.eof
+def _fed(body: bytes) -> Iterator[bytes]:
+    """The packed bytes in the pieces that a library is given."""
+    if len(body) <= FEED:
+        yield body
+        return
+    for at in range(0, len(body), FEED):
+        yield body[at : at + FEED]
 
 
 def _library(module: str, name: str) -> Any:

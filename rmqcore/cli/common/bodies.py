@@ -10,7 +10,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
 from rmqcore.errors import CompressionError
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import body_encoder
+from rmqcore.offline.export.message_rows import MAX_BODY, body_encoder
 
 
 class BodyMode(StrEnum):
@@ -42,10 +42,20 @@ class Bodies:
         How many bodies could not be decompressed; each is left out, with a line on stderr.
     """
 
-    def __init__(self, mode: BodyMode, *, decompress: bool) -> None:
+    def __init__(
+        self, mode: BodyMode, *, decompress: bool, max_body: int | None = MAX_BODY
+    ) -> None:
         self.shown = mode != BodyMode.none
         self.failures = 0
-        self._encode = body_encoder(mode.value, plain=decompress)
+        self._max_body = max_body
+        self._encode = body_encoder(
+            mode.value, plain=decompress, max_body=max_body, on_shortened=self._tell
+        )
+
+    def _tell(self, view: MessageView) -> None:
+        note(
+            f"body of the message at {view.phy_offset} shortened to {self._max_body} bytes: --max-body shows more"
+        )
 
     def text(self, view: MessageView) -> str | None:
         """Give the body as ``--body`` says; None when it is not shown or cannot be decompressed."""

@@ -15,7 +15,8 @@ from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, csv_encoder, json_encoder
 from rmqcore.offline.log.walk import Blank
 
-CHUNK_LINES = 512
+CHUNK_LINES, CHUNK_TEXT = 512, 1024 * 1024
+"""Lines wait until there are so many of them, or so many characters."""
 
 
 class MessageWriter(Protocol):
@@ -38,19 +39,24 @@ class LineWriter:
         self._out = out
         self._encode = encode
         self._lines: list[str] = []
+        self._waiting = 0
 
     def write(self, item: MessageView | Blank) -> None:
         """Add a line."""
-        lines = self._lines
-        lines.append(self._encode(item) if isinstance(item, MessageView) else blank_line(item))
-        if len(lines) >= CHUNK_LINES:
-            self._out.write("".join(lines).encode("utf-8", "replace"))
-            lines.clear()
+        line = self._encode(item) if isinstance(item, MessageView) else blank_line(item)
+        self._lines.append(line)
+        self._waiting += len(line)
+        if len(self._lines) >= CHUNK_LINES or self._waiting >= CHUNK_TEXT:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._out.write("".join(self._lines).encode("utf-8", "replace"))
+        self._lines.clear()
+        self._waiting = 0
 
     def flush(self) -> None:
         """Write the lines that wait."""
-        self._out.write("".join(self._lines).encode("utf-8", "replace"))
-        self._lines.clear()
+        self._drain()
         self._out.flush()
 
     close = flush
@@ -115,7 +121,7 @@ class CsvWriter:
             return
         self._rows.writerow(self._encode(item))
         self._waiting += 1
-        if self._waiting >= CHUNK_LINES:
+        if self._waiting >= CHUNK_LINES or self._text.tell() >= CHUNK_TEXT:
             self._drain()
 
     def _drain(self) -> None:

@@ -16,6 +16,9 @@ from json.encoder import (
 )  # C where CPython has it; keeps Unicode readable
 from typing import TYPE_CHECKING, Any, Literal
 
+from rmqcore.compression import plain_pieces
+from rmqcore.sysflag import COMPRESSED
+
 if TYPE_CHECKING:
     from rmqcore.message import MessageView
 
@@ -49,8 +52,72 @@ FIELDS = (
 """The names of a message's values, in the order they are written."""
 
 
-def _sha256(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of a body that text shows unless asked otherwise: what Java's brokers and clients take at most, unless configured."""
+
+BodyText = Callable[["MessageView"], str | None]
+
+
+def body_encoder(
+    body: Body,
+    *,
+    plain: bool = False,
+    max_body: int | None = MAX_BODY,
+    on_shortened: Callable[[MessageView], object] | None = None,
+) -> BodyText:
+    """Make a function that gives a message's body as text, None for ``none``.
+
+    Parameters
+    ----------
+    body : {"none", "text", "base64", "sha256"}
+    plain : bool
+        Decompress the body first; the function then raises `rmqcore.errors.CompressionError` where that fails.
+    max_body : int, optional
+        Text and base64 show so many bytes of a longer body, and no more are decompressed; None: all. A hash is always one of
+        the whole body.
+    on_shortened : callable, optional
+        Called with each message whose body is longer.
+    """
+    if body == "none":
+        return lambda _view: None
+    if body == "sha256":
+        return lambda view: _sha256(view, plain=plain)
+    encode = _base64 if body == "base64" else _text
+
+    def shown(view: MessageView) -> str:
+        start, whole = _body_start(view, max_body, plain=plain)
+        if not whole and on_shortened is not None:
+            on_shortened(view)
+        return encode(start)
+
+    return shown
+
+
+def _body_start(view: MessageView, most: int | None, *, plain: bool) -> tuple[bytes, bool]:
+    """The first bytes of a body, and whether these are all of them."""
+    if not (plain and view.sys_flag & COMPRESSED):
+        if most is None or view.body_size <= most:
+            return view.body, True
+        return view.body_start(most), False
+    if most is None:
+        return view.decompress(), True
+    pieces, left = [], most
+    for piece in plain_pieces(view.body, view.sys_flag):
+        pieces.append(piece[:left])
+        if len(piece) > left:
+            return b"".join(pieces), False
+        left -= len(piece)
+    return b"".join(pieces), True
+
+
+def _sha256(view: MessageView, *, plain: bool) -> str:
+    found = hashlib.sha256()
+    if plain and view.sys_flag & COMPRESSED:
+        for piece in plain_pieces(view.body, view.sys_flag):
+            found.update(piece)
+    else:
+        found.update(view.body)
+    return found.hexdigest()
 
 
 def _base64(body: bytes) -> str:
@@ -59,33 +126,6 @@ def _base64(body: bytes) -> str:
 
 def _text(body: bytes) -> str:
     return body.decode("utf-8", "replace")
-
-
-_BODY_TEXT: dict[Body, Callable[[bytes], str]] = {
-    "text": _text,
-    "base64": _base64,
-    "sha256": _sha256,
-}
-
-
-BodyText = Callable[["MessageView"], str | None]
-
-
-def body_encoder(body: Body, *, plain: bool = False) -> BodyText:
-    """Make a function that gives a message's body as text, None for ``none``.
-
-    Parameters
-    ----------
-    body : {"none", "text", "base64", "sha256"}
-    plain : bool
-        Decompress the body first; the function then raises `rmqcore.errors.CompressionError` where that fails.
-    """
-    if body == "none":
-        return lambda _view: None
-    encode = _BODY_TEXT[body]
-    if plain:
-        return lambda view: encode(view.decompress())
-    return lambda view: encode(view.body)
 
 
 def json_encoder(body_text: BodyText) -> Callable[[MessageView], str]:

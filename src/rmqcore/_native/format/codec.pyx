@@ -252,6 +252,16 @@ cdef class MessageView:
         return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, self.rec.body_len)
 
     @property
+    def body_size(self):
+        """BODYLENGTH: bytes of the body as stored."""
+        return self.rec.body_len
+
+    def body_start(self, int64_t most):
+        """The first `most` bytes of the body as stored, fewer where it ends before; nothing else is copied."""
+        cdef int64_t size = min(max(most, 0), <int64_t> self.rec.body_len)
+        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, size)
+
+    @property
     def topic(self):
         """The topic."""
         return text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len)

@@ -1,0 +1,120 @@
+"""Bodies that are large, or grow when they are unpacked: text shows their first 4 MiB.
+
+An 8 KB body of ZSTD took ``cat --decompress`` 3.5 GB, four of them 12.6 GB: it was unpacked whole, became text, JSON and bytes,
+and up to 512 such lines waited for each other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli.cli_runs import COMMAND, Run
+
+import rmqcore as package
+from rmqcore import Message
+from rmqcore.compression import PIECE, plain_pieces
+from rmqcore.errors import CompressionError
+from rmqcore.offline.export.message_rows import MAX_BODY
+
+MIB = 1024 * 1024
+COUNT, PLAIN_SIZE = 4, 64 * MIB
+MOST_KIB = 400 * 1024
+SETTINGS: dict[str, Any] = {
+    "services": False,
+    "max_message_size": 32 * MIB,
+    "mapped_file_size_commit_log": 64 * MIB,
+    "mapped_file_size_consume_queue": 2000,
+    "max_hash_slot_num": 16,
+    "max_index_num": 64,
+}
+
+
+def packed(kind: int) -> bytes:
+    plain = bytes(PLAIN_SIZE)
+    if kind == 3:
+        return zlib.compress(plain)
+    module = "lz4.frame" if kind == 1 else "zstandard"
+    library = pytest.importorskip(module, reason="the extra rmqcore[compress] is not installed")
+    return bytes(library.compress(plain))
+
+
+def store_of(root: Path, *bodies: tuple[bytes, int]) -> Path:
+    with package.open(root, **SETTINGS) as store:
+        for body, sys_flag in bodies:
+            store.put(Message("T", body, sys_flag=sys_flag)).raise_for_status()
+    return root
+
+
+def peak_kib(*words: str | Path) -> tuple[int, int]:
+    """Exit code and most memory of a run of its own, whose output goes nowhere."""
+    with open(os.devnull, "wb") as nowhere:
+        child = subprocess.Popen([*COMMAND, *map(str, words)], stdout=nowhere, stderr=nowhere)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, usage.ru_maxrss
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (1, ["--format", "jsonl"]),
+        (2, ["--format", "jsonl"]),
+        (2, ["--format", "csv"]),
+        (2, ["--json"]),
+        (3, ["--format", "jsonl"]),
+    ],
+)
+def test_bodies_that_grow(tmp_path: Path, kind: int, options: list[str]) -> None:
+    store = store_of(tmp_path / "store", *[(packed(kind), kind << 8 | 1)] * COUNT)
+    code, kib = peak_kib("cat", store, "--decompress", *options)
+    assert code == 0
+    assert kib < MOST_KIB
+
+
+@pytest.mark.parametrize("verb", ["cat", "export"])
+@pytest.mark.parametrize("file_format", ["jsonl", "csv"])
+def test_large_stored_bodies(tmp_path: Path, verb: str, file_format: str) -> None:
+    store = store_of(tmp_path / "store", *[(bytes(20 * MIB), 0)] * COUNT)
+    words = ["-o", str(tmp_path / "out")] if verb == "export" else []
+    code, kib = peak_kib(verb, store, "--format", file_format, *words)
+    assert code == 0
+    assert kib < MOST_KIB
+
+
+def test_what_is_shortened_is_said(rmqcore: Run, tmp_path: Path) -> None:
+    """Nothing else is; a hash is one of the whole body."""
+    bodies = [b"x" * (MAX_BODY + 1), b"y" * MAX_BODY, zlib.compress(b"z" * (MAX_BODY + 1))]
+    flags = [0, 0, 0x301]
+    store = store_of(tmp_path / "store", *zip(bodies, flags, strict=True))
+    done = rmqcore("cat", store, "--decompress")
+    assert done.code == 0
+    assert [row["body"] for row in done.lines] == [letter * MAX_BODY for letter in "xyz"]
+    places = [row["phy_offset"] for row in done.lines]
+    assert [line.split(":")[0] for line in done.err.splitlines()] == [
+        f"body of the message at {place} shortened to {MAX_BODY} bytes" for place in places[::2]
+    ]
+    done = rmqcore("cat", store, "--body", "sha256")
+    assert done.err == ""
+    hashes = [hashlib.sha256(body).hexdigest() for body in bodies]
+    assert [row["body"] for row in done.lines] == hashes
+    done = rmqcore("cat", store, "--body", "base64", "--limit", "1")
+    assert base64.b64decode(done.lines[0]["body"]) == bodies[0][:MAX_BODY]
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3], ids=["LZ4", "ZSTD", "ZLIB"])
+def test_pieces_are_small_and_whole(kind: int) -> None:
+    body = packed(kind)
+    pieces = list(plain_pieces(body, kind << 8 | 1))
+    assert max(map(len, pieces)) <= PIECE
+    assert b"".join(pieces) == bytes(PLAIN_SIZE)
+    with pytest.raises(CompressionError, match="larger than 1000000 bytes"):
+        list(plain_pieces(body, kind << 8 | 1, 1_000_000))
+    with pytest.raises(CompressionError, match="cut off"):
+        list(plain_pieces(body[:-1], kind << 8 | 1))
