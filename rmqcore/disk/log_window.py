@@ -7,34 +7,44 @@ under a mapping.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from rmqcore._native.format import codec, layout
-from rmqcore._native.format.layout import (
-    MAX_PROPERTIES_LEN,
-    MAX_TOPIC_LEN_V2,
-    REC_HEADER_SIZE,
-    REC_SYSFLAG,
-    SYS_BORNHOST_V6,
-    SYS_STOREHOST_V6,
-)
+from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_MAGIC
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.proof import Prover
 from rmqcore._native.threads.descriptor import Descriptor
-from rmqcore.errors import CorruptMessageError, StoreFormatError, is_of_the_system
+from rmqcore.disk.data_extents import DataExtents
+from rmqcore.errors import StoreFormatError, is_of_the_system
 
 WINDOW = 2 * 1024 * 1024
 """Bytes read at once: small enough for a core's caches, and large enough that handing over a block read ahead costs little
 (1 MiB was measured 9 % slower)."""
 
-MAX_TAIL = 2 + MAX_TOPIC_LEN_V2 + 2 + MAX_PROPERTIES_LEN
-"""Bytes that can follow a body: topic and properties with their lengths."""
+FREE_BYTES = 16 * 1024 * 1024
+"""Bytes that may be hashed and read in vain for places that do not prove themselves, beside as many as were walked. Chance
+never comes near; a file that does was made to, and from there on each such place costs a constant (`Prover`)."""
+
+MAX_UNPROVEN = 16 * 1024 * 1024
+"""A longer record behind damage is proven before a window grows for it."""
+
+STATES_READ = 256 * 1024
+"""Bytes read at once for the states of a `Prover`: a multiple of what it wants, small enough for a core's cache."""
 
 Feed = Callable[..., Place]
 """`ColumnScan.feed`, `ViewScan.feed`, or a function around one that takes the same arguments."""
+
+ReadInto = Callable[[memoryview, int], int]
+
+
+class Extents(Protocol):
+    """What tells the holes of a file: `DataExtents`."""
+
+    def following(self, pos: int) -> tuple[int, int]:
+        """The first bytes at or behind `pos` that are no hole."""
 
 
 class LogWindow:
@@ -51,6 +61,12 @@ class LogWindow:
         Bytes that the file should have.
     room : int
         Bytes read at once; a larger record makes the buffer larger.
+    peek_into : callable, optional
+        As `read_into`, for bytes that are only looked at on the way: what the disk does not give is zeros, and nobody is told.
+    extents : Extents, optional
+        The parts of the file that are searched; all of it by default.
+    check_place : bool
+        Records say where they lie; False where the feed does not ask them.
 
     Attributes
     ----------
@@ -59,6 +75,8 @@ class LogWindow:
         Position in the file of ``buf[0]``, and how many bytes are valid.
     end : int
         Where the file ends: `size`, less once a read has met an earlier end.
+    bytes_in_vain : int
+        Bytes read and hashed for places that did not prove themselves.
 
     Notes
     -----
@@ -67,17 +85,28 @@ class LogWindow:
 
     def __init__(
         self,
-        read_into: Callable[[memoryview, int], int],
+        read_into: ReadInto,
         file_from_offset: int,
         size: int,
         *,
         room: int = WINDOW,
+        peek_into: ReadInto | None = None,
+        extents: Extents | None = None,
+        check_place: bool = True,
     ) -> None:
         self.file_from_offset = file_from_offset
         self.start = 0
         self.length = 0
-        self.end = size
+        self.end = self._size = size
+        self.bytes_in_vain = 0
         self._read_into = read_into
+        self._peek_into = peek_into or read_into
+        self._extents = extents
+        self._check_place = check_place
+        self._damaged = False
+        self._prover: Prover | None = None
+        self._walk_begin: int | None = None
+        self._allowance = FREE_BYTES
         self._memory = bytearray(min(room, max(size, REC_HEADER_SIZE)))
         self.buf = memoryview(self._memory)
 
@@ -90,18 +119,6 @@ class LogWindow:
             return
         self._move_to(pos, need)
 
-    def bring_in(self, pos: int, size: int) -> bool:
-        """Bring in a record of `size` bytes that goes past the window; False when there can be no such record.
-
-        When the file turns out to be shorter the answer is True as well: the next look at `pos` tells that.
-        """
-        if pos + size > self.end:
-            return False
-        if size > WINDOW and not plausible_record(self._read_into, pos, size):
-            return False
-        self.cover(pos, size)
-        return True
-
     def _move_to(self, pos: int, need: int) -> None:
         """Make `pos` the window's start, with at least `need` bytes as far as the file has them."""
         self._read(pos, need, max(0, self.start + self.length - pos) if self.start <= pos else 0)
@@ -113,11 +130,22 @@ class LogWindow:
             self._memory = bytearray(min(need, self.end - pos))
         self._memory[:carry] = kept
         self.buf = memoryview(self._memory)
-        wanted = min(len(self.buf), self.end - pos)
+        wanted = self._without_hole(pos, need, min(len(self.buf), self.end - pos))
         got = self._read_into(self.buf[carry:wanted], pos + carry) if wanted > carry else 0
         self.start, self.length = pos, carry + got
         if self.length < wanted:  # somebody cut the file since its size was asked for
             self.end = pos + self.length
+
+    def _without_hole(self, pos: int, need: int, wanted: int) -> int:
+        """How much of `wanted` bytes at `pos` is worth reading: no hole behind the bytes that are needed.
+
+        Before the first damage nobody asks: a sound file has its holes at the end.
+        """
+        if self._extents is None or not self._damaged:
+            return wanted
+        first, last = self._extents.following(pos)
+        # All places of the extent are looked at when a header fits behind the last one.
+        return min(wanted, max(need, last + REC_HEADER_SIZE - pos if first - pos <= need else 0))
 
     # ---- records ------------------------------------------------------------------------------------
 
@@ -133,71 +161,157 @@ class LogWindow:
         -------
         Place
             Where it stopped, a position in the file. `scan.END` says to go on from there: the window is used up, or its end cuts
-            the next record. `places.SHORT` is left only for a large record whose two ends do not fit together; see
-            `what_is_wrong`.
+            the next record.
         """
+        if self._walk_begin is None:
+            self._walk_begin = pos
         self.cover(pos)
         place = feed(*self._from(pos), **checks).moved(self.start)
         # The caller is told of what was taken before more is read, which may fail.
-        if place.code == places.SHORT and (
-            place.pos > pos or self.bring_in(place.pos, place.expected)
-        ):
-            return Place(place.pos, scan.END)
+        if place.code == places.SHORT:
+            refused = self._bring_in(place) if place.pos == pos else None
+            return refused or Place(place.pos, scan.END)
         return place
 
     def step(self, pos: int) -> Place:
         """What lies at `pos`, all of it brought in and checked with its CRC; a position in the file."""
         self.cover(pos)
         while True:
-            place = places.step(*self._from(pos))
-            if place.code != places.SHORT or not self.bring_in(pos, place.expected):
-                return place.moved(self.start)
+            place = places.step(*self._from(pos)).moved(self.start)
+            if place.code != places.SHORT:
+                return place
+            refused = self._bring_in(place)
+            if refused is not None:
+                return refused
+
+    def _bring_in(self, place: Place) -> Place | None:
+        """Bring in a record that goes past the window; or answer what is wrong with it, told from its two ends.
+
+        A large record is looked at before it asks for memory, and so is each one in a file with damage.
+        """
+        if place.expected > WINDOW or self._prover is not None:
+            shape = self._shape(place.pos)
+            wanted = shape.code > 0 or (
+                shape.code == places.PHYSICALOFFSET and not self._check_place
+            )
+            if not wanted:
+                return shape
+        self.cover(place.pos, place.expected)
+        return None
 
     # ---- the next sound place -----------------------------------------------------------------------
 
-    def next_proven(self, pos: int, *, after_zeros: bool, data_end: int) -> tuple[int | None, int]:
-        """The next place after `pos` that proves itself, or None; and the end of the last byte seen that is not 0.
+    def next_proven(self, pos: int, *, after_zeros: bool) -> tuple[int | None, int]:
+        """The next place after `pos` that proves itself; or None, and the end of the last byte from there on that is not 0.
 
         The places where the damaged record would end by its own lengths are tried first, so that its body is not searched and no
-        record forged in there is believed. The search ends at `data_end`; zeros at `pos` have no lengths to try.
+        record forged in there is believed. Zeros at `pos` have no lengths to try. The answer depends on the file's bytes
+        alone, its price on the bytes that are there (docs/reading-damaged-stores.md).
         """
+        self._damaged = True
+        self._allowance = FREE_BYTES + pos - (self._walk_begin or 0)
         if not after_zeros:
-            self.cover(pos, WINDOW)
-            for guess in [self.start + at for at in places.guesses(*self._from(pos))]:
-                if guess < self.end and self.step(guess).code >= 0:
-                    return guess, guess
-        return self._search(pos, min(data_end, self.end))
+            self.cover(pos)
+            for guess in self._the_prover().guesses(*self._from(pos)):
+                at = self.start + guess
+                if at < self.end and self._proves_itself(at):
+                    return at, at
+        return self._search(pos)
 
-    def _search(self, begin: int, data_end: int) -> tuple[int | None, int]:
+    def _search(self, begin: int) -> tuple[int | None, int]:
         """Look at each MAGIC behind `begin`; answers as `next_proven`."""
-        used = begin
-        pos = begin + 1
-        while pos < data_end:
-            self.cover(pos, max(REC_HEADER_SIZE, min(WINDOW, data_end - pos)))
-            filled = places.used_bytes(self.buf, self.length)
-            if filled:
-                used = max(used, self.start + filled)
-            found = places.find(*self._from(pos))
-            at = self.start + found.pos
+        self.cover(begin)
+        at = begin - self.start
+        used = begin + (1 if at < self.length and self.buf[at] else 0)
+        pos = self._next_data(begin + 1)
+        while pos < self.end:
+            self.cover(pos)
+            found = self._find(pos)
             if found.code >= 0:
-                return at, used
-            if found.code == places.SHORT:
-                # This candidate goes past the window: it is believed only once all of it is here.
-                if self.bring_in(at, found.expected) and self.step(at).code >= 0:
-                    return at, used
-                pos = at + 1
-            elif at + REC_HEADER_SIZE > data_end:
-                break
+                return found.pos, found.pos
+            if found.code == places.COSTLY:
+                self._note_states()
+                pos = found.pos
+            elif found.code == places.SHORT:
+                if self._proves_itself(found.pos):
+                    return found.pos, found.pos
+                pos = found.pos + 1
             else:
-                pos = max(at, pos + 1)
+                filled = places.used_bytes(self.buf, self.length)
+                used = max(used, self.start + filled) if filled else used
+                if found.pos + REC_HEADER_SIZE > self.end:
+                    break
+                pos = self._next_data(max(found.pos, pos + 1))
         return None, used
 
+    def _next_data(self, pos: int) -> int:
+        """Where to search on: a hole holds no MAGIC, of which no byte is 0."""
+        if self._extents is None:
+            return pos
+        first, last = self._extents.following(pos)
+        return max(pos, first - REC_MAGIC) if first < last else self.end
 
-def what_is_wrong(place: Place) -> tuple[str, object, object]:
-    """Field, expected and found where `LogWindow.feed` stopped at no sound record."""
-    if place.code == places.SHORT:
-        return "TOTALSIZE", "the sum of its lengths", place.expected
-    return place.describe()
+    def _find(self, pos: int) -> Place:
+        """The first candidate in the window that proves itself, or that asks for more."""
+        if self._prover is not None and self._prover.has_states:
+            return self._prover.find(*self._from(pos)).moved(self.start)
+        credit = self._allowance - self.bytes_in_vain
+        found, in_vain = places.find_within(*self._from(pos), credit)
+        self.bytes_in_vain += in_vain
+        return found.moved(self.start)
+
+    def _proves_itself(self, pos: int) -> bool:
+        """Whether a place of the file, in the window or not, proves itself. The window may move there."""
+        shape = self._shape(pos)
+        if shape.code <= 0:
+            return shape.code == places.BLANK
+        prover = self._the_prover()
+        if not prover.has_states:
+            inside = self.start <= pos and pos + shape.size <= self.start + self.length
+            # Elsewhere the window moves there, and back.
+            price = shape.size if inside else shape.size + 2 * len(self._memory)
+            if shape.size <= MAX_UNPROVEN and self.bytes_in_vain + price <= self._allowance:
+                if self.step(pos).code > 0:
+                    return True
+                self.bytes_in_vain += price
+                return False
+            self._note_states()
+        return prover.step(*self._from(pos)).code > 0
+
+    def _shape(self, pos: int) -> Place:
+        """What lies at `pos` by all but its CRC, a position in the file."""
+        return self._the_prover().shape(*self._from(pos)).moved(self.start)
+
+    def _the_prover(self) -> Prover:
+        if self._prover is None:
+            # No method of this window: a circle would keep both until the next collection.
+            peek = partial(_peek_within, self._peek_into, self._size)
+            self._prover = Prover(peek, self.file_from_offset)
+        return self._prover
+
+    def _note_states(self) -> None:
+        """Read the file once, from where the walk began, so that from now on each CRC costs a constant."""
+        prover = self._the_prover()
+        pos = self._walk_begin or 0
+        prover.begin_states(self.end - pos)
+        with memoryview(bytearray(STATES_READ)) as view:
+            while pos < self.end:
+                first, last = (
+                    (pos, self.end) if self._extents is None else self._extents.following(pos)
+                )
+                for pos in range(first, min(last, self.end), STATES_READ):
+                    wanted = min(STATES_READ, last - pos, self.end - pos)
+                    got = self._peek_into(view[:wanted], pos)
+                    prover.add(view, got, pos)
+                    if got < wanted:  # the file was cut: what is not there proves nothing
+                        return
+                pos = max(last, pos + 1)
+
+
+def _peek_within(peek_into: ReadInto, end: int, view: memoryview, pos: int) -> int:
+    """Read up to the file's end, behind which its owner does not expect anybody to read."""
+    wanted = min(len(view), end - pos)
+    return peek_into(view[:wanted], pos) if wanted > 0 else 0
 
 
 class WholeFile:
@@ -219,9 +333,14 @@ class WholeFile:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
-    def window(self, file_from_offset: int, *, room: int = WINDOW) -> LogWindow:
+    def window(
+        self, file_from_offset: int, *, room: int = WINDOW, check_place: bool = True
+    ) -> LogWindow:
         """A window over the file, which begins at a CommitLog offset."""
-        return LogWindow(self.read_into, file_from_offset, self.file_size, room=room)
+        return LogWindow(
+            self.read_into, file_from_offset, self.file_size, room=room,
+            extents=DataExtents(self._fd, self.file_size), check_place=check_place,
+        )  # fmt: skip
 
     def read_into(self, view: memoryview, pos: int) -> int:
         """Fill `view` from byte `pos` of the file on; answers its length."""
@@ -246,29 +365,3 @@ class WholeFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def plausible_record(read_into: Callable[[memoryview, int], object], pos: int, size: int) -> bool:
-    """Whether the lengths of a large record agree, seen from its two ends: a damaged TOTALSIZE must not ask for memory.
-
-    The record is checked as the one it would be without its body.
-    """
-    head = bytearray(layout.body_pos(SYS_BORNHOST_V6 | SYS_STOREHOST_V6))
-    with memoryview(head) as view:
-        read_into(view, pos)
-    (sys_flag,) = struct.unpack_from(">i", head, REC_SYSFLAG)
-    body_pos = layout.body_pos(sys_flag)
-    (body_len,) = struct.unpack_from(">i", head, body_pos - 4)
-    tail_len = size - body_pos - body_len
-    if body_len < 0 or not 0 < tail_len <= MAX_TAIL:
-        return False
-    tail = bytearray(tail_len)
-    with memoryview(tail) as view:
-        read_into(view, pos + body_pos + body_len)
-    probe = head[:body_pos] + tail
-    struct.pack_into(">i", probe, 0, len(probe))
-    struct.pack_into(">i", probe, body_pos - 4, 0)
-    try:
-        return codec.check(probe, check_crc=False) == len(probe)
-    except CorruptMessageError:
-        return False

@@ -4,6 +4,7 @@
 #include "scan/columns.h"
 #include "crc32/crc32.h"
 #include "fuzz.h"
+#include "scan/proof.h"
 #include "scan/resync.h"
 #include "format/utf8.h"
 
@@ -25,6 +26,63 @@ static void fix(uint8_t *data, size_t size, int64_t phy_offset) {
     }
 }
 
+static int from_block(void *context, int64_t pos, size_t len, uint8_t *out) {
+    const rmq_window *w = context;
+    CHECK(pos >= 0 && len <= RMQ_PROOF_BLOCK && (uint64_t)pos + len <= w->len);
+    memcpy(out, w->buf + pos, len);
+    return 0;
+}
+
+/* The file is the whole input. At `at` a prover that sees little of it says what a window over all of it says. */
+static void check_proof(const rmq_window *w, const rmq_prover *p, const rmq_crc32_states *states, size_t at) {
+    rmq_record r, other;
+    int32_t body_crc;
+    const int32_t code = rmq_window_step(w, at, &r);
+    CHECK(rmq_proof_step(p, states, (int64_t)at, &other) == code);
+    CHECK(code > 0 || (r.found == other.found && r.expected == other.expected));
+    CHECK(code <= 0 ||
+          (r.body_pos == other.body_pos && r.body_len == other.body_len && r.props_pos == other.props_pos));
+    CHECK(rmq_proof_shape(p, (int64_t)at, &other, &body_crc) == (code == RMQ_E_BODYCRC ? (int32_t)r.msg_size : code));
+}
+
+static void check_proofs(const rmq_window *input) {
+    rmq_window w = *input;
+    w.check_place = w.check_crc = 1;
+    w.trusted = -1;
+    w.end_offset = w.phy_offset + (int64_t)w.len;
+    rmq_crc32_states *states = calloc(1, sizeof *states);
+    CHECK(states != NULL);
+    states->block = 256;
+    states->states = calloc(w.len / 256 + 2, sizeof *states->states);
+    states->extents = calloc(1, sizeof *states->extents);
+    CHECK(states->states && states->extents);
+    rmq_crc32_powers_init(&states->powers);
+    rmq_crc32_begin_extent(states, 0);
+    rmq_crc32_add(states, w.buf, w.len);
+    rmq_prover p = {w, w.phy_offset, from_block, &w};
+    p.window.len = w.len / 3; /* what lies behind it is fetched */
+    for (size_t at = 0; at < w.len; at++) {
+        const int looks_sound = w.len - at >= 8 && rmq_load_i32(w.buf + at + 4) == RMQ_MAGIC_V1;
+        if (looks_sound || at % 61 == 0) check_proof(&w, &p, states, at);
+    }
+
+    int32_t code, expected;
+    rmq_record r;
+    uint64_t credit = UINT64_MAX;
+    const size_t next = rmq_resync_find(&w, 0, &credit, &expected, &r);
+    p.window.len = w.len;
+    CHECK(rmq_proof_find(&p, states, 0, &code, &r) == (int64_t)next && code == expected);
+    for (size_t pos = 0; pos < w.len; pos += 7) {
+        int64_t guesses[2];
+        const int count = rmq_proof_guesses(&p, (int64_t)pos, guesses);
+        CHECK(count >= 0 && count <= 2);
+        for (int i = 0; i < count; i++) CHECK(guesses[i] > (int64_t)pos && guesses[i] <= (int64_t)w.len);
+    }
+    free(states->states);
+    free(states->extents);
+    free(states);
+}
+
 /* As a reader goes: over records, and over damage to the next place that proves itself. */
 static void check_resync(const rmq_window *w) {
     rmq_window strict = *w;
@@ -42,11 +100,8 @@ static void check_resync(const rmq_window *w) {
         CHECK(code != RMQ_R_BLANK || r.msg_size == left_in_file);
         if (code == RMQ_E_SHORT)
             CHECK(r.msg_size == 0 ? w->len - pos < 8 : r.msg_size > w->len - pos && r.msg_size <= left_in_file);
-        size_t guesses[2];
-        const int count = rmq_resync_guesses(&strict, pos, guesses);
-        CHECK(count >= 0 && count <= 2);
-        for (int i = 0; i < count; i++) CHECK(guesses[i] > pos && guesses[i] <= w->len);
-        const size_t next = rmq_resync_find(&strict, pos + 1, &code, &r);
+        uint64_t credit = UINT64_MAX;
+        const size_t next = rmq_resync_find(&strict, pos + 1, &credit, &code, &r);
         CHECK(next > pos && next <= w->len);
         if (code == RMQ_E_MAGIC) {
             CHECK(next == pos + 1 || next + RMQ_BLANK_MIN_SIZE == w->len + 1);
@@ -225,6 +280,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     same(in_columns(chosen, wanted, &w, 0, 64), expected);
     same(in_columns(chosen, wanted, &w, 1 + control[1], 1 + control[2] % 4), expected);
     check_resync(&w);
+    check_proofs(&w);
     CHECK(rmq_used_bytes(data + 1, size) <= size);
     const size_t used = rmq_used_bytes(data + 1, size);
     CHECK(used == 0 || data[used] != 0);

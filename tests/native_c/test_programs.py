@@ -23,7 +23,7 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("name", ["record", "properties", "utf8"])
+@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states"])
 def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
     compiler = shutil.which("cc")
     assert compiler, "the native tests need a C compiler named cc"

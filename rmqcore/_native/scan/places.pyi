@@ -10,7 +10,9 @@ PAST_FILE: Final[int]
 SHORT_FILE: Final[int]
 BLANKSIZE: Final[int]
 PROPCRC: Final[int]
+PHYSICALOFFSET: Final[int]
 NOTHING: Final[int]
+COSTLY: Final[int]
 SPLIT_MORE: Final[int]
 SPLIT_ODD: Final[int]
 
@@ -35,8 +37,10 @@ class Place:
     def moved(self, by: int) -> Place: ...
 
 def step(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
-def guesses(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> list[int]: ...
 def find(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
+def find_within(
+    buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int, credit: int
+) -> tuple[Place, int]: ...
 def split_start(
     buf: Buffer,
     length: int,

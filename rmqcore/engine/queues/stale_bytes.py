@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory, write_all
 from rmqcore.disk.queue_files import QueueFile
-from rmqcore.disk.used_end import used_end
 
 
 class StaleBytes:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.durable import make_directory, sync_data, sync_directory, write_all
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import opened, read_exactly
-from rmqcore.disk.used_end import used_end
 
 CHUNK = 4 * 1024 * 1024
 

@@ -15,7 +15,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.disk.log_window import WholeFile, what_is_wrong
+from rmqcore.disk.log_window import WholeFile
 from rmqcore.engine.recovery.compare import LogCompare
 
 
@@ -93,7 +93,7 @@ def scan_file(
 
     start = file.file_from_offset
     with WholeFile(file.path, file_size) as source:
-        window = source.window(start)
+        window = source.window(start, check_place=check_place)
         pos = 0
         while True:
             place = window.feed(feed, pos)
@@ -106,11 +106,9 @@ def scan_file(
                 continue
             if place.code in (scan.STOP, places.BLANK):
                 return damage
-            found, _ = window.next_proven(
-                pos, after_zeros=place.code == places.ZERO, data_end=file_size
-            )
+            found, _ = window.next_proven(pos, after_zeros=place.code == places.ZERO)
             end = file_size if found is None else found
-            damage.append(PassedOver(start + pos, start + end, *what_is_wrong(place)))
+            damage.append(PassedOver(start + pos, start + end, *place.describe()))
             if found is None:
                 return damage
             pos = found

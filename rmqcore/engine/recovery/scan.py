@@ -17,7 +17,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.log_window import WholeFile, what_is_wrong
+from rmqcore.disk.log_window import WholeFile
 
 Progress = Callable[[int, int], object]
 BATCH_BYTES = 64 << 20
@@ -164,7 +164,9 @@ class RecoveryScan:
     def _scan_file(self, file: MappedFile, *, last: bool) -> ScanStop:
         """Scan one file; the answer has no reason when the next file goes on."""
         with WholeFile(file.path, self._file_size) as source:
-            window = source.window(file.file_from_offset, room=WINDOW)
+            window = source.window(
+                file.file_from_offset, room=WINDOW, check_place=self._check_place
+            )
             pos = batch_pos = 0
             while True:
                 place = window.feed(self._feed, pos)
@@ -183,7 +185,7 @@ class RecoveryScan:
                     return ScanStop(file.path, end, BLANK_LAST if last else "")
                 if place.code == places.ZERO:
                     return ScanStop(file.path, end, NOTHING_MORE)
-                return ScanStop(file.path, end, BAD_RECORD, *what_is_wrong(place))
+                return ScanStop(file.path, end, BAD_RECORD, *place.describe())
 
     def _feed(self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int) -> Place:
         """Scan a window from `pos` on with the checks that are asked for."""

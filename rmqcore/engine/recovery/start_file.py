@@ -92,12 +92,13 @@ def read_first_record(
     rows = ColumnScan(["phy_offset", "store_timestamp_ms"], batch_rows=1)
     prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
     with WholeFile(file.path, file_size) as source:
-        window = source.window(file.file_from_offset, room=4096)
+        check_place = config.check_commit_log_offset_on_recover
+        window = source.window(file.file_from_offset, room=4096, check_place=check_place)
         while not rows.pending_rows:
             place = window.feed(
                 rows.feed,
                 0,
-                check_place=config.check_commit_log_offset_on_recover,
+                check_place=check_place,
                 check_crc=config.check_crc_on_recover and not prop_crc,
             )
             if place.code not in (scan.END, scan.FULL):

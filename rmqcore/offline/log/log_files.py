@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePath
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreFormatError
 
@@ -50,7 +52,7 @@ class LogFile:
         """CommitLog offset of the first byte behind the file."""
         return self.file_from_offset + self.size
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The file as messages name it: ``commitlog/00000000000000000000``."""
         return f"{self.path.parent.name}/{self.path.name}"
@@ -213,7 +215,12 @@ class LogBytes:
     ----------
     file : LogFile
     unreadable : callable
-        Told ``(start, end, error)``, positions in the file, of what the disk did not give.
+        Told ``(start, end, error)``, positions in the file, of what the disk did not give; once each.
+
+    Attributes
+    ----------
+    extents : DataExtents or None
+        Where the file has bytes; None where its filesystem cannot tell.
 
     Notes
     -----
@@ -224,11 +231,20 @@ class LogBytes:
         self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]
     ) -> None:
         self.file = file
+        self.extents: DataExtents | None = DataExtents(fd, file.size)
         self._fd = fd
         self._unreadable = unreadable
+        self._told: set[int] = set()
 
     def read_into(self, buf: memoryview, pos: int) -> int:
         """Fill `buf` from byte `pos` of the file on; answer the bytes read, fewer only at its end."""
+        return self._read(buf, pos, tell=True)
+
+    def peek_into(self, buf: memoryview, pos: int) -> int:
+        """The same for bytes that are only looked at on the way: bad sectors are told when they are read in their turn."""
+        return self._read(buf, pos, tell=False)
+
+    def _read(self, buf: memoryview, pos: int, *, tell: bool) -> int:
         done = 0
         while done < len(buf):
             try:
@@ -236,7 +252,7 @@ class LogBytes:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                got = self._read_page(buf[done:], pos + done)
+                got = self._read_page(buf[done:], pos + done, tell=tell)
             if got == 0:
                 break
             done += got
@@ -250,7 +266,7 @@ class LogBytes:
         with memoryview(buf) as view:
             return os.preadv(self._fd, [view[begin:end]], pos)
 
-    def _read_page(self, buf: memoryview, pos: int) -> int:
+    def _read_page(self, buf: memoryview, pos: int, *, tell: bool) -> int:
         """One page that may be bad: zeros then."""
         part = buf[: min(len(buf), PAGE - pos % PAGE)]
         try:
@@ -259,23 +275,10 @@ class LogBytes:
             if error.errno != errno.EIO:
                 raise
             part[:] = bytes(len(part))
-            self._unreadable(pos, pos + len(part), error)
+            if tell and pos not in self._told:
+                self._told.add(pos)
+                self._unreadable(pos, pos + len(part), error)
             return len(part)
-
-    def data_end(self, pos: int) -> int:
-        """A position >= `pos` behind which the file holds nothing but holes, as far as the file system tells."""
-        if not hasattr(os, "SEEK_DATA"):
-            return self.file.size
-        end = pos
-        while end < self.file.size:
-            try:
-                start = os.lseek(self._fd, end, os.SEEK_DATA)
-                end = os.lseek(self._fd, start, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    return end
-                return self.file.size
-        return end
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
-from rmqcore.disk.log_window import what_is_wrong
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.window import SearchWindow
@@ -176,7 +175,7 @@ class LogWalk(Generic[Rows]):
                         yield self._sink.take()
                         yield Blank(self.end_phy_offset, window.end - pos)
                     return
-                if tail and window.look_again(pos).code >= 0:
+                if tail and window.look_again(place).code >= 0:
                     continue  # a live store's owner was in the middle of this record
                 if place.code == places.BODYCRC:
                     self._note(file, pos, pos + place.size, "crc", place)
@@ -184,9 +183,7 @@ class LogWalk(Generic[Rows]):
                     if self._verify_crc:
                         pos += place.size
                     continue
-                next_pos, used = window.next_proven(
-                    pos, after_zeros=place.code == places.ZERO, data_end=source.data_end(pos)
-                )
+                next_pos, used = window.next_proven(pos, after_zeros=place.code == places.ZERO)
                 if next_pos is None:
                     self._note_rest(file, window, used, place, tail=tail)
                     return
@@ -212,7 +209,7 @@ class LogWalk(Generic[Rows]):
             self._note(file, pos, window.end, "record", place)
 
     def _note(self, file: LogFile, start: int, end: int, kind: str, place: Place) -> None:
-        self._add(file, start, end, kind, *what_is_wrong(place))
+        self._add(file, start, end, kind, *place.describe())
 
     def _add(
         self,

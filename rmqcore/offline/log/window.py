@@ -35,15 +35,30 @@ class SearchWindow(LogWindow):
         if room >= WINDOW and size > 4 * room:
             self._ahead = ReadAhead(source, room, size)
             room += CARRY
-        super().__init__(source.read_into, source.file.file_from_offset, size, room=room)
+        super().__init__(
+            source.read_into, source.file.file_from_offset, size, room=room,
+            peek_into=source.peek_into, extents=source.extents,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the thread that reads ahead."""
         if self._ahead is not None:
             self._ahead.close()
 
-    def look_again(self, pos: int) -> Place:
-        """What lies at `pos` once it is read anew: bytes that are being written right now change."""
+    def look_again(self, place: Place) -> Place:
+        """What lies where a feed stopped once it is read anew: bytes that are being written right now change."""
+        pos = place.pos
+        if place.code == places.BODYCRC:
+            own = self.buf[pos - self.start : pos - self.start + place.size]
+            if self._read_into(own, pos) < place.size:
+                self._read(pos, REC_HEADER_SIZE, 0)
+            return self.step(pos)
+        prover = self._the_prover()
+        prover.forget()
+        base = self.file_from_offset
+        now = prover.shape(b"", 0, pos, base, base + self.end)
+        if (now.code, now.found, now.expected) == (place.code, place.found, place.expected):
+            return place
         self._read(pos, REC_HEADER_SIZE, 0)
         return self.step(pos)
 
@@ -55,8 +70,9 @@ class SearchWindow(LogWindow):
             carry = self.length
         if carry < min(need, self.end - pos):
             self._read(pos, need, carry)
-        if self._ahead is not None:
-            self._ahead.start(self.start + self.length)
+        behind = self.start + self.length
+        if self._ahead is not None and self._without_hole(behind, 0, 1):
+            self._ahead.start(behind)
 
     def _swap_in(self, pos: int, carry: int) -> bool:
         """Go on with the block that was read ahead, the carried bytes put in front of it."""

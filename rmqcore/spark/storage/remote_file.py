@@ -100,6 +100,7 @@ class RemoteBytes(LogBytes):
         unreadable: Callable[[int, int, OSError], None],
     ) -> None:
         super().__init__(file, -1, unreadable)
+        self.extents = None  # no remote filesystem tells where a file has holes
         self._remote = file
         self._handle = handle
         # The size that the file has now: it may have been cut since it was listed.
@@ -139,9 +140,9 @@ class RemoteBytes(LogBytes):
         with memoryview(buf) as view:
             return self.read_into(view[begin:end], pos)
 
-    def data_end(self, pos: int) -> int:
-        """The file's size: no remote filesystem tells where a file has holes."""
-        return max(pos, self.file.size)
+    def peek_into(self, buf: memoryview, pos: int) -> int:
+        """As `read_into`: there are no bad sectors to tell of."""
+        return self.read_into(buf, pos)
 
     def close(self) -> None:
         """Wait for the request under way."""

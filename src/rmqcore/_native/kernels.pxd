@@ -20,6 +20,20 @@ cdef extern from "crc32/crc32.h" nogil:
     enum:
         RMQ_CRC_OK, RMQ_CRC_NO_SUCH_KERNEL, RMQ_CRC_NOT_BUILT, RMQ_CRC_NO_CPU
 
+cdef extern from "crc32/crc32_states.h" nogil:
+    ctypedef struct rmq_crc32_powers:
+        pass
+    void rmq_crc32_powers_init(rmq_crc32_powers *powers) noexcept
+    ctypedef struct rmq_crc32_extent:
+        int64_t start, end
+    ctypedef struct rmq_crc32_states:
+        rmq_crc32_powers powers
+        uint32_t *states
+        rmq_crc32_extent *extents
+        size_t state_count, extent_count, block
+    void rmq_crc32_begin_extent(rmq_crc32_states *states, int64_t start) noexcept
+    void rmq_crc32_add(rmq_crc32_states *states, const uint8_t *buf, size_t len) noexcept
+
 # An extension that computes CRCs calls this at its import: each extension has its own copy of the kernels and of the choice.
 # A name that is refused has raised before, at the import of codec, which every import of rmqcore begins with.
 cdef inline void choose_crc32() noexcept:
@@ -113,9 +127,24 @@ cdef extern from "scan/window.h" nogil:
     int32_t rmq_window_step(const rmq_window *w, size_t pos, rmq_record *rec) noexcept
 
 cdef extern from "scan/resync.h" nogil:
-    int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t *guesses) noexcept
-    size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec) noexcept
+    enum:
+        RMQ_RESYNC_COSTLY
+    size_t rmq_resync_find(const rmq_window *w, size_t pos, uint64_t *credit, int32_t *code, rmq_record *rec) noexcept
     size_t rmq_used_bytes(const uint8_t *buf, size_t len) noexcept
+
+cdef extern from "scan/proof.h" nogil:
+    enum:
+        RMQ_PROOF_FETCH, RMQ_PROOF_BLOCK
+    ctypedef struct rmq_prover:
+        rmq_window window
+        int64_t file_from_offset
+        int (*fetch)(void *context, int64_t pos, size_t len, uint8_t *out) noexcept
+        void *context
+    int32_t rmq_proof_shape(const rmq_prover *p, int64_t pos, rmq_record *rec, int32_t *body_crc) noexcept
+    int32_t rmq_proof_step(const rmq_prover *p, const rmq_crc32_states *states, int64_t pos, rmq_record *rec) noexcept
+    int64_t rmq_proof_find(const rmq_prover *p, const rmq_crc32_states *states, int64_t pos, int32_t *code,
+                           rmq_record *rec) noexcept
+    int rmq_proof_guesses(const rmq_prover *p, int64_t pos, int64_t *guesses) noexcept
 
 cdef extern from "scan/split.h" nogil:
     enum:

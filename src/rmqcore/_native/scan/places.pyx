@@ -6,7 +6,7 @@ All functions look at bytes in memory only; `rmqcore.disk.log_window` owns files
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from rmqcore._native.format.codec cimport text_of
 from rmqcore._native.kernels cimport *
@@ -24,7 +24,9 @@ PAST_FILE = RMQ_E_PAST_FILE
 SHORT_FILE = RMQ_E_SHORT_FILE
 BLANKSIZE = RMQ_E_BLANKSIZE
 PROPCRC = RMQ_E_PROPCRC
+PHYSICALOFFSET = RMQ_E_PHYSICALOFFSET
 NOTHING = RMQ_E_MAGIC
+COSTLY = RMQ_RESYNC_COSTLY
 
 # What `split_start` answers beside positions.
 SPLIT_MORE = RMQ_SPLIT_MORE
@@ -124,38 +126,38 @@ def step(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end
         PyBuffer_Release(&exported)
 
 
-def guesses(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset):
-    """Positions where the damaged record at `pos` may end by its own lengths."""
-    cdef Py_buffer exported
-    cdef rmq_window window
-    cdef size_t found[2]
-    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
-    try:
-        fill_window(&window, &exported, length, pos, phy_offset, end_offset, True, True, -1)
-        return [found[i] for i in range(rmq_resync_guesses(&window, pos, found))]
-    finally:
-        PyBuffer_Release(&exported)
-
-
 def find(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset):
     """The first Place at or after `pos` that proves itself.
 
     Its code is SHORT where a candidate lies of which not all bytes are here, and NOTHING when there is no candidate: then search
     on from its `pos` with more bytes.
     """
+    return find_within(buf, length, pos, phy_offset, end_offset, INT64_MAX)[0]
+
+
+def find_within(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset, int64_t credit):
+    """As `find`, but at most `credit` bytes of bodies are hashed that prove nothing.
+
+    Returns
+    -------
+    tuple
+        The Place, whose code is COSTLY where a candidate's body is longer than what is left of the credit; and the bytes that
+        were hashed in vain.
+    """
     cdef Py_buffer exported
     cdef rmq_window window
     cdef rmq_record rec
     cdef int32_t code
     cdef size_t at
+    cdef uint64_t left = max(credit, 0)
     PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
     try:
         fill_window(&window, &exported, length, pos, phy_offset, end_offset, True, True, -1)
         rec.msg_size = 0
         rec.found = rec.expected = 0
         with nogil:
-            at = rmq_resync_find(&window, pos, &code, &rec)
-        return new_place(at, code, &rec)
+            at = rmq_resync_find(&window, pos, &left, &code, &rec)
+        return new_place(at, code, &rec), max(credit, 0) - left
     finally:
         PyBuffer_Release(&exported)
 

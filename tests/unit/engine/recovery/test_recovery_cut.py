@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqcore._native.put.mapped_file import MappedFile
-from rmqcore.disk.used_end import used_end
+from rmqcore.disk.data_extents import used_end
 from rmqcore.engine.recovery import cut as recovery_cut
 from rmqcore.engine.recovery.cut import LogCut, find_cut, take_out
 

@@ -5,15 +5,23 @@
 
 #include "scan/window.h"
 
-/* Where the record at pos would end by its own lengths: by TOTALSIZE, and by the other lengths (for a damaged TOTALSIZE).
- * Writes up to two positions in the window, answers how many. They are guesses; rmq_window_step decides. Trying them first
- * skips a damaged record's body without looking into it, so nothing forged in there is believed. */
-int rmq_resync_guesses(const rmq_window *w, size_t pos, size_t guesses[2]);
+enum { RMQ_RESYNC_COSTLY = -20 }; /* the credit does not pay for this candidate's CRC */
 
 /* First position >= pos that proves itself, with its step code in *code (size or RMQ_R_BLANK); or a position where more
- * bytes of the file are needed to tell, with RMQ_E_SHORT; or w->len - 7 (never less than pos) with RMQ_E_MAGIC when there is
- * none: the next window must start there, a header may straddle the end. w must ask for place and CRC. */
-size_t rmq_resync_find(const rmq_window *w, size_t pos, int32_t *code, rmq_record *rec);
+ * bytes of the file are needed to tell, with RMQ_E_SHORT; or one whose CRC costs more than *credit, with RMQ_RESYNC_COSTLY; or
+ * w->len - 7 (never less than pos) with RMQ_E_MAGIC when there is none: the next window must start there, a header may straddle
+ * the end. Takes the bytes of bodies that were hashed in vain from *credit. w must ask for place and CRC. */
+size_t rmq_resync_find(const rmq_window *w, size_t pos, uint64_t *credit, int32_t *code, rmq_record *rec);
+
+/* The positions at which MAGIC fields may lie, one after the other; each byte is looked at once. Begins as {0, 0, 0}. */
+typedef struct rmq_candidates {
+    size_t message; /* the next one of a message */
+    size_t blank; /* the next one of a BLANK before that, or the same */
+    int begun;
+} rmq_candidates;
+
+/* The first of them in [pos, limit), or limit; pos never goes back. Reads [pos + 4, limit + 8). */
+size_t rmq_next_candidate(const uint8_t *buf, size_t pos, size_t limit, rmq_candidates *candidates);
 
 /* First position in [pos, limit) whose MAGIC field starts with the bytes a, b, or limit. Reads [pos + 4, limit + 8). */
 size_t rmq_next_magic(const uint8_t *buf, size_t pos, size_t limit, uint8_t a, uint8_t b);
