@@ -17,7 +17,7 @@ from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.queues.queues import QueueInfo
+from rmqcore.offline.queues.queues import QueueInfo, list_queues
 from rmqcore.offline.reader import StoreReader
 
 MAX_ROWS = 200
@@ -41,7 +41,8 @@ def info(
     kind = report_format(asked_format, json)
     reader = StoreReader(store, commitlog=commitlog)
     found = reader.info()
-    queues = reader.queues()
+    # Not reader.queues(), which looks for the log's end again.
+    queues = list_queues(reader.paths, found.min_phy_offset, found.max_phy_offset)
     index_files = reader.index_files()
     if kind == ReportFormat.table:
         _print_tables(found, queues, index_files)
@@ -132,7 +133,7 @@ def _index_files(files: list[IndexFileInfo]) -> Table:
     )
     for file in files[:MAX_ROWS]:
         table.add_row(
-            printable(file.name),
+            printable(file.name if file.link_of is None else f"{file.name} = {file.link_of}"),
             format_time(file.begin_timestamp_ms),
             format_time(file.end_timestamp_ms),
             str(file.entry_count),

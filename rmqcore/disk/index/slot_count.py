@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from rmqcore._native.format.layout import (
     index_file_size,
 )
 from rmqcore._native.index.index_reader import INDEX_ENTRY_DTYPE, IndexHeader
-from rmqcore.disk.read_range import read_range
+from rmqcore.disk.data_extents import data_ranges
+from rmqcore.disk.read_range import opened, read_range
 
 CHUNK_ENTRIES = 200_000
 MAX_CANDIDATES = 1_000
@@ -61,30 +63,40 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
         return []
     most = (room - INDEX_ENTRY_SIZE * header.index_count) // INDEX_SLOT_SIZE
     found: list[int] = []
-    slots = least
-    while slots <= most:
-        pos = index_file_size(slots, last)
-        entries = _read_entries(path, pos, CHUNK_ENTRIES)
-        if not len(entries):
-            break
-        step = INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
-        fits = (
-            (entries["phy_offset"] == header.end_phy_offset)
-            & (entries["key_hash"] >= 0)
-            & (entries["time_diff"] >= 0)
-            & (entries["prev_index"] >= 0)
-            & (entries["prev_index"] < last)
-        )
-        # Where the last message lies at offset 0, any unwritten entry of zeros would fit.
-        fits &= (entries["key_hash"] != 0) | (entries["phy_offset"] != 0)
-        places = np.flatnonzero(fits)
-        found += [
-            slots + step * int(place) for place in places if slots + step * int(place) <= most
-        ]
-        if len(found) > MAX_CANDIDATES:
-            return []
-        slots += step * len(entries)
+    step = INDEX_ENTRY_SIZE // INDEX_SLOT_SIZE
+    origin = index_file_size(least, last)
+    number = 0  # of the entry to look at, counted from `origin`
+    with opened(path, os.O_RDONLY) as fd:
+        # An entry of zeros alone does not fit: holes are passed over.
+        for first, end in data_ranges(fd, origin, INDEX_HEADER_SIZE + room):
+            number = max(number, (first - origin) // INDEX_ENTRY_SIZE)
+            while number * INDEX_ENTRY_SIZE < end - origin:
+                entries = _read_entries(
+                    path, origin + number * INDEX_ENTRY_SIZE,
+                    min(CHUNK_ENTRIES, -(-(end - origin) // INDEX_ENTRY_SIZE) - number),
+                )  # fmt: skip
+                if not len(entries):
+                    break
+                numbers = least + step * (number + _fitting(entries, header, last))
+                found += [int(slots) for slots in numbers if slots <= most]
+                if len(found) > MAX_CANDIDATES:
+                    return []
+                number += len(entries)
     return found
+
+
+def _fitting(entries: npt.NDArray[np.void], header: IndexHeader, last: int) -> npt.NDArray[np.intp]:
+    """Which entries may be the last one in use."""
+    fits = (
+        (entries["phy_offset"] == header.end_phy_offset)
+        & (entries["key_hash"] >= 0)
+        & (entries["time_diff"] >= 0)
+        & (entries["prev_index"] >= 0)
+        & (entries["prev_index"] < last)
+    )
+    # Where the last message lies at offset 0, any unwritten entry of zeros would fit.
+    fits &= (entries["key_hash"] != 0) | (entries["phy_offset"] != 0)
+    return np.flatnonzero(fits)
 
 
 def _score(path: Path, slots: int, header: IndexHeader) -> float:

@@ -6,6 +6,7 @@ finds the number from the file itself, or takes it from another file of the same
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class IndexFileInfo:
         The next free entry; entry 0 is never used.
     slot_count, max_index_num : int or None
         Slots and entries that the file has room for; None when the number of slots is unknown.
+    link_of : str or None
+        The name of a file of the same directory that this is only another name of (a hard link).
     """
 
     name: str
@@ -60,6 +63,7 @@ class IndexFileInfo:
     index_count: int
     slot_count: int | None
     max_index_num: int | None
+    link_of: str | None = None
 
     @property
     def entry_count(self) -> int:
@@ -94,6 +98,7 @@ class IndexFileReader:
 
     def __init__(self, path: Path, *, slot_count: int | None = None) -> None:
         self.path = path
+        self.link_of: str | None = None
         self.size = path.stat().st_size
         self.header = self._read_header()
         self.slot_count = slot_count
@@ -110,6 +115,12 @@ class IndexFileReader:
     def _find_slot_count(self) -> int | None:
         return find_slot_count(self.path, self.size, self.header)
 
+    def under(self, path: Path) -> IndexFileReader:
+        """The same file under another name."""
+        other = copy(self)
+        other.path, other.link_of = path, self.path.name
+        return other
+
     @property
     def max_index_num(self) -> int | None:
         """Entries that the file has room for, the unused entry 0 included; None when the slots are unknown."""
@@ -120,7 +131,12 @@ class IndexFileReader:
     def info(self) -> IndexFileInfo:
         """Give what the header says."""
         return IndexFileInfo(
-            self.path.name, self.size, *self.header, self.slot_count, self.max_index_num
+            self.path.name,
+            self.size,
+            *self.header,
+            self.slot_count,
+            self.max_index_num,
+            self.link_of,
         )
 
     def _entry_pos(self, index: int) -> int:
@@ -164,16 +180,23 @@ def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> lis
     """Open the index files of a store, oldest first.
 
     Java loads every file whose name is a decimal number. All files of a store have the same number of slots, so a file
-    that does not tell its own (it is empty, or damaged) takes the number of the others.
+    that does not tell its own (it is empty, or damaged) takes the number of the others. A file with several names is read once.
 
     Source: RocketMQ 5.5.0 IndexService#load.
     """
-    readers = []
+    readers: list[IndexFileReader] = []
+    known_files: dict[tuple[int, int], IndexFileReader] = {}
     for entry in entries_of(paths.index):
         if not (is_index_file_name(entry.name) and entry.is_file()):
             continue
         try:
-            readers.append(IndexFileReader(Path(entry.path), slot_count=slot_count))
+            status = entry.stat()
+            file = (status.st_dev, status.st_ino)
+            if file in known_files:
+                readers.append(known_files[file].under(Path(entry.path)))
+                continue
+            known_files[file] = IndexFileReader(Path(entry.path), slot_count=slot_count)
+            readers.append(known_files[file])
         except FileNotFoundError:  # the cleaner has deleted it
             continue
     known = {reader.slot_count for reader in readers} - {None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from support.oracle import records as oracle
 from support.stores.golden_stores import CLEAN
 
-from rmqcore._native.index.index_reader import IndexFinding
-from rmqcore.disk.index import index_check
+from rmqcore._native.index.index_reader import IndexFinding, IndexHeader
+from rmqcore.disk.index import index_check, slot_count
 from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.index import index_files
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files, list_index_files
@@ -242,3 +243,59 @@ def test_an_empty_file_takes_its_slots_from_another(tmp_path: Path) -> None:
     assert (first.slot_count, first.max_index_num, first.entry_count) == (10, 40, 39)
     assert (second.slot_count, second.max_index_num, second.entry_count) == (10, 40, 0)
     assert second.as_dict()["index_count"] == 0
+
+
+def test_a_sparse_file_is_searched_where_it_has_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four GiB of hole were read for the number of slots: 7 s, and 28 s where the file had ten names."""
+    slots, size = 1_000_001, 1 << 30
+    entries = 5_000
+    path = write(tmp_path, b"")
+    made = make(slots, entries, entries - 1).encode()
+    with path.open("r+b") as file:
+        for at in range(0, len(made), 4096):
+            if made[at : at + 4096].strip(b"\0"):
+                file.seek(at)
+                file.write(made[at : at + 4096])
+    os.truncate(path, size)
+    with path.open("rb") as whole:
+        if (
+            not hasattr(os, "SEEK_DATA")
+            or os.lseek(whole.fileno(), size // 2, os.SEEK_HOLE) == size
+        ):
+            pytest.skip("this file system tells of no holes")
+    counted = 0
+    pread = os.pread
+
+    def count(fd: int, length: int, pos: int) -> bytes:
+        nonlocal counted
+        data = pread(fd, length, pos)
+        counted += len(data)
+        return data
+
+    monkeypatch.setattr(os, "pread", count)
+    assert IndexFileReader(path).slot_count == slots
+    assert counted < 20_000_000
+
+
+def test_a_file_with_several_names_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, make(100, 400, 300).encode())
+    for number in range(9):
+        os.link(path, path.with_name(f"2026112102484679{number}9"))
+    searched: list[Path] = []
+    search = slot_count.find_slot_count
+
+    def noted(path: Path, size: int, header: IndexHeader) -> int | None:
+        searched.append(path)
+        return search(path, size, header)
+
+    monkeypatch.setattr(index_files, "find_slot_count", noted)
+    found = list_index_files(StorePaths(tmp_path))
+    assert len(searched) == 1
+    assert {file.slot_count for file in found} == {100}
+    assert [file.link_of for file in found].count(None) == 1
+    (own,) = (file.name for file in found if file.link_of is None)
+    assert {file.link_of for file in found} == {None, own}
