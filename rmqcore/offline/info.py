@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths
@@ -60,7 +61,10 @@ class StoreInfo:
 
 
 def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
-    """Gather a StoreInfo: directories are listed, and only the ends of the CommitLog are read."""
+    """Gather a StoreInfo: directories are listed, the oldest and the newest CommitLog file are read.
+
+    The log's end is where a walk over its last file ends; no body is looked at for it, so that this costs less than `cat`.
+    """
     first, last, end = _log_times(files)
     checkpoint, checkpoint_error = None, None
     try:
@@ -99,23 +103,51 @@ def _log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
     The newest file may be allocated and empty, so older ones are asked until one holds a message.
     """
     first, last, end = None, None, files[-1].file_from_offset if files else 0
-    for file in files:
-        first = next((times[0] for times, _ in _times(files, file)), None)
-        if first is not None:
-            break
-    for file in reversed(files):
-        for times, walk_end in _times(files, file):
+    newest = len(files)
+    while newest and last is None:
+        newest -= 1
+        end = files[newest].file_from_offset
+        for times, walk_end in _times(files, files[newest]):
+            first = times[0] if last is None else first
             last, end = times[-1], walk_end
-        if last is not None:
-            break
-        end = file.file_from_offset
+    # A file without a message was asked above, if it lies behind the newest message.
+    for file in files[:newest]:
+        oldest = next((times[0] for times, _ in _times(files, file, most=1)), None)
+        if oldest is not None:
+            return oldest, last, end
     return first, last, end
 
 
-def _times(files: list[LogFile], file: LogFile) -> Any:
-    """Store timestamps of one file, a batch at a time, with the end of the last record so far."""
+class _Headers:
+    """A scan of columns that takes records without hashing their bodies: a wrong CRC changes neither times nor ends."""
+
+    def __init__(self, rows: int) -> None:
+        self._scan = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=rows)
+        self.take = self._scan.take
+
+    @property
+    def pending_rows(self) -> int:
+        return self._scan.pending_rows
+
+    def feed(
+        self,
+        buf: Any,
+        length: int,
+        pos: int,
+        phy_offset: int,
+        end_offset: int,
+        *,
+        trusted: int = -1,
+    ) -> Place:
+        return self._scan.feed(
+            buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted
+        )
+
+
+def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
+    """Store timestamps of one file, a batch of at most `most` at a time, with the end of the last record so far."""
     damage: list[DamageRange] = []
-    sink = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=65536)
+    sink = _Headers(most)
     walk: LogWalk[Batch] = LogWalk(
         files, sink, damage, start=file.file_from_offset, stop=file.end_offset
     )

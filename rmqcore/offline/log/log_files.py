@@ -10,14 +10,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePath
 
-from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_PHYSICALOFFSET
 from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
+from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreFormatError
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
@@ -36,11 +37,14 @@ class LogFile:
         CommitLog offset of its first byte, from its name.
     size : int
         Bytes when the directory was listed.
+    link_of : str or None
+        The name of another file of the log that this is only another name of (a hard link): no record says that it lies here.
     """
 
     path: PurePath
     file_from_offset: int
     size: int
+    link_of: str | None = None
 
     @property
     def location(self) -> str:
@@ -131,12 +135,15 @@ def is_log_file(name: str) -> bool:
 def list_log_files(paths: StorePaths) -> list[LogFile]:
     """CommitLog files by offset; empty files, and names that are no offset, are left out (`fsck` lists them).
 
+    Of a file with several names all but one are a `LogFile.link_of` it.
+
     Raises
     ------
     StoreFormatError
         A file lies in two directories of the log.
     """
     found: list[LogFile] = []
+    links: dict[tuple[int, int], list[int]] = {}
     seen: set[tuple[int, int]] = set()
     for directory in paths.commitlogs:
         try:
@@ -144,7 +151,7 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
             if (status.st_dev, status.st_ino) in seen:
                 continue  # another name of a directory that was listed
             seen.add((status.st_dev, status.st_ino))
-            _list_into(found, directory)
+            _list_into(found, links, directory)
         except FileNotFoundError:
             continue
     # Not before: a directory of 100,000 files is not held twice.
@@ -155,20 +162,42 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
                 raise StoreFormatError(
                     f"{one.path} and {other.path} have the same name, expected each file of the log in one directory"
                 )
+    for names in links.values():
+        if len(names) > 1:
+            _name_links(found, set(names))
     return found
 
 
-def _list_into(found: list[LogFile], directory: Path) -> None:
+def _name_links(found: list[LogFile], offsets: set[int]) -> None:
+    """Note which names of one file are not its own: its own is the one that its first record says, else the first."""
+    places = [at for at, file in enumerate(found) if file.file_from_offset in offsets]
+    own = next((at for at in places if _says_its_place(found[at])), places[0])
+    for at in places:
+        if at != own:
+            found[at] = replace(found[at], link_of=found[own].name)
+
+
+def _says_its_place(file: LogFile) -> bool:
+    place = read_range(str(file.path), REC_PHYSICALOFFSET, 8)
+    return len(place) == 8 and int.from_bytes(place, "big") == file.file_from_offset
+
+
+def _list_into(
+    found: list[LogFile], links: dict[tuple[int, int], list[int]], directory: Path
+) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
             file_from_offset = parse_file_name(entry.name)
             if file_from_offset is None or not entry.is_file():
                 continue
             try:
-                size = entry.stat().st_size
+                status = entry.stat()
             except FileNotFoundError:  # the cleaner was faster
                 continue
+            size = status.st_size
             if 0 < size <= MAX_OFFSET - file_from_offset:
+                if status.st_nlink > 1:
+                    links.setdefault((status.st_dev, status.st_ino), []).append(file_from_offset)
                 found.append(LogFile(Path(entry.path), file_from_offset, size))
 
 
@@ -191,7 +220,7 @@ def tail_offset(files: list[LogFile]) -> int:
     Java allocates the next file while the current one is being filled, so a store that is in use or was killed has one.
     """
     for file in reversed(files):
-        if _begins_with_data(file):
+        if file.link_of is None and _begins_with_data(file):
             return file.file_from_offset
     return files[0].file_from_offset if files else 0
 

@@ -124,7 +124,10 @@ class LogWalk(Generic[Rows]):
             if previous is not None:
                 self._damage += gap_between(previous, file, self._file_size)
             try:
-                yield from self._walk_file(file)
+                if file.link_of is None:
+                    yield from self._walk_file(file)
+                else:
+                    self._note_link(file)
             except FileNotFoundError:
                 # Listed a moment ago: the owner of a live store has cleaned it since. On a remote filesystem that can also
                 # be in the middle of the walk over it: what was delivered by then is not lost.
@@ -189,6 +192,13 @@ class LogWalk(Generic[Rows]):
                     return
                 self._note(file, pos, next_pos, "record", place)
                 pos = next_pos
+
+    def _note_link(self, file: LogFile) -> None:
+        """Another name of a file that is read under its own: nothing in it says that it lies here."""
+        self._add(
+            file, 0, file.size, "missing_file", "file", "one of its own", f"another name of {file.link_of}",
+        )  # fmt: skip
+        self.end_phy_offset = file.file_from_offset
 
     # ---- damage and progress ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rmqcore
+from rmqcore.cli.verbs.info import info
 from rmqcore.disk import log_window
 from rmqcore.disk.log_window import WINDOW, LogWindow
 from rmqcore.testing import hostile_logs
@@ -122,3 +123,46 @@ def test_a_bad_sector_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not list(reader.messages())
     unreadable = [found for found in reader.damage if found.kind == "unreadable"]
     assert [found.start_phy_offset for found in unreadable] == [bad]
+
+
+def test_a_file_with_two_names_is_read_under_its_own(tmp_path: Path, work: Work) -> None:
+    """A second name doubled the time, and gave a file in which nothing was sound."""
+    first = write_log(tmp_path, hostile_logs.sound(1 << 20))
+    for number in (1, 2, 3):
+        os.link(first, first.with_name(f"{number << 20:020}"))
+    reader = rmqcore.read(tmp_path)
+    last = max(view.phy_offset for view in reader.messages())
+    assert last < 1 << 20
+    assert [
+        (found.kind, found.start_phy_offset, found.end_phy_offset) for found in reader.damage
+    ] == [("missing_file", number << 20, (number + 1) << 20) for number in (1, 2, 3)]
+    assert str(reader.damage[0]).endswith(
+        f"file is another name of commitlog/{first.name}, expected one of its own"
+    )
+    assert work.bytes_read <= 2 << 20
+
+
+def test_the_own_name_of_a_file_is_what_its_first_record_says(tmp_path: Path) -> None:
+    record = hostile_logs.record(1 << 20, b"body")
+    path = write_log(tmp_path, record.ljust(1 << 20, b"\0"))
+    os.link(path, path.with_name(f"{1 << 20:020}"))
+    reader = rmqcore.read(tmp_path)
+    assert [view.phy_offset for view in reader.messages()] == [1 << 20]
+    assert [(found.start_phy_offset, found.end_phy_offset) for found in reader.damage] == [
+        (0, 1 << 20)
+    ]
+
+
+def test_info_walks_over_a_file_once_and_hashes_nothing(tmp_path: Path, work: Work) -> None:
+    """`info` looked for the log's end three times, each with all CRCs, and took three times as long as `cat`."""
+    size = 4 << 20
+    data = bytearray(hostile_logs.sound(size))
+    data[-100:] = bytes(100)
+    path = write_log(tmp_path, bytes(data))
+    found = rmqcore.read(tmp_path).info()
+    assert (found.first_store_timestamp_ms, found.last_store_timestamp_ms) == (1, 1)
+    assert size - 3000 < found.max_phy_offset <= size
+    assert work.bytes_read <= 2 * path.stat().st_size
+    work.bytes_read = 0
+    assert info(tmp_path, json=True) == 0
+    assert work.bytes_read <= 2 * path.stat().st_size
