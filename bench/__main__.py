@@ -20,6 +20,7 @@ BENCHES = {
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
     "processes": ("process_benches", "commands", True),
+    "hostile": ("hostile_benches", "hostile", False),
     "spark": ("spark_benches", "spark", True),
 }
 

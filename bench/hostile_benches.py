@@ -1,0 +1,111 @@
+"""Logs that were made up to cost time: cat and info of each shape at doubling sizes, beside sound logs.
+
+A straight line: twice the bytes on the disk take twice the time, whatever is forged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable
+
+from bench.report import Row
+from rmqcore.cli.common.output import RowFormat
+from rmqcore.cli.verbs.cat import cat
+from rmqcore.cli.verbs.info import info
+from rmqcore.testing import hostile_logs
+
+SIZES_MIB = (2, 4, 8, 16)
+DOUBLED = 2.6
+"""Twice the bytes take less than so many times the time; a quadratic reader takes four times."""
+
+OF_SOUND = 0.1
+"""A crafted log is read at a tenth of the speed of a sound one, by bytes on the disk, or faster."""
+
+ROUNDS = 3
+
+
+def small_records(size: int) -> bytes:
+    """Sound records as small as those of the shapes with a damage a record: as many lines to print."""
+    return hostile_logs.each(size, hostile_logs.record)
+
+
+SOUND: dict[str, Callable[[int], bytes]] = {
+    "sound, 1 KiB": hostile_logs.sound,
+    "sound, empty": small_records,
+}
+
+
+def seconds(store: pathlib.Path, verb: str) -> float:
+    """Processor time of a verb over a store, the least of some rounds; what it prints goes nowhere."""
+    found = []
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stderr(nowhere),
+        contextlib.redirect_stdout(nowhere),
+    ):
+        for _ in range(ROUNDS):
+            start = time.process_time()
+            if verb == "cat":
+                cat(
+                    store,
+                    asked_format=RowFormat.jsonl,
+                    out=pathlib.Path(os.devnull),
+                    no_progress=True,
+                )
+            else:
+                info(store, json=True)
+            found.append(time.process_time() - start)
+    return min(found)
+
+
+def measure(shape: str, mib: int, root: pathlib.Path) -> dict[str, float]:
+    """Seconds of each verb over a log of a shape with `mib` MiB on the disk."""
+    size = mib << 20
+    if shape == "sparse":
+        path = hostile_logs.write_sparse_log(root, size)
+    else:
+        path = hostile_logs.write_log(root, {**SOUND, **hostile_logs.SHAPES}[shape](size))
+    try:
+        return {verb: seconds(root, verb) for verb in ("cat", "info")}
+    finally:
+        path.unlink()
+
+
+def hostile() -> list[Row]:
+    """Every shape at every size; the requirements are for the two largest."""
+    rows = []
+    speed: dict[tuple[str, str], float] = {}
+    for shape in (*SOUND, *hostile_logs.SHAPES, "sparse"):
+        took: dict[str, list[float]] = {"cat": [], "info": []}
+        for mib in SIZES_MIB:
+            with tempfile.TemporaryDirectory() as folder:
+                for verb, value in measure(shape, mib, pathlib.Path(folder)).items():
+                    took[verb].append(value)
+        for verb, values in took.items():
+            times = ", ".join(f"{value * 1e3:.0f}" for value in values)
+            measured = f"{times} ms for {', '.join(map(str, SIZES_MIB))} MiB"
+            rows.append(
+                Row(
+                    "doubled",
+                    f"{shape}: {verb}",
+                    measured,
+                    values[-1] / values[-2],
+                    DOUBLED,
+                    at_most=True,
+                )
+            )
+            speed[shape, verb] = SIZES_MIB[-1] / values[-1]
+            if shape in SOUND:
+                continue
+            sound = min(speed[name, verb] for name in SOUND)
+            rows.append(
+                Row(
+                    "of a sound log", f"{shape}: {verb}", f"{speed[shape, verb]:.1f} MiB/s, sound {sound:.1f} MiB/s",
+                    speed[shape, verb] / sound, OF_SOUND,
+                )
+            )  # fmt: skip
+    return rows
