@@ -15,7 +15,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 from rmqcore.offline.log.walk import Blank, LogWalk
 
@@ -146,7 +146,7 @@ class _Headers:
 
 def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
     """Store timestamps of one file, a batch of at most `most` at a time, with the end of the last record so far."""
-    damage: list[DamageRange] = []
+    damage = DamageList(most=0)  # nobody asks for it
     sink = _Headers(most)
     walk: LogWalk[Batch] = LogWalk(
         files, sink, damage, start=file.file_from_offset, stop=file.end_offset

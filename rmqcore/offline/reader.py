@@ -17,7 +17,7 @@ from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
@@ -52,7 +52,7 @@ class StoreReader:
         Absolute from the start: a later `os.chdir` changes nothing.
     damage : list of DamageRange
         Ranges that the running or last call of `messages` or `batches` could not deliver, or whose body fails its CRC. Each such
-        call begins with a new, empty list.
+        call begins with a new, empty list. Behind the first 100,000 ranges the last one stands for all others (`MoreDamage`).
 
     Raises
     ------
@@ -78,7 +78,7 @@ class StoreReader:
         commitlog: LogDirectories | None = None,
     ) -> None:
         self.path = absolute_path(path, "path")
-        self.damage: list[DamageRange] = []
+        self.damage: list[DamageRange] = DamageList()
         self.paths = store_paths(self.path, config, commitlog)
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
@@ -234,7 +234,7 @@ class StoreReader:
         return BatchStream(chosen, read)
 
     def _walk(self, sink: Any, wanted: Conditions, **options: Any) -> LogWalk[Any]:
-        self.damage = []
+        self.damage = DamageList()
         return LogWalk(
             self.log_files(),
             sink,

@@ -23,7 +23,7 @@ from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import TargetNotEmptyError
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
@@ -103,7 +103,7 @@ def _build(
     progress: Progress | None,
 ) -> RebuildReport:
     levels = DelayLevels(config.delay_levels_ms)
-    damage: list[DamageRange] = []
+    damage = DamageList()
     builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, batch_topics(paths))
     settings = dispatch_config(config)
     service = IndexService(target, settings, on_full=lambda _: None)

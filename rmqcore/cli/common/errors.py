@@ -45,9 +45,8 @@ def note(message: str) -> None:
 def report_damage(damage: Iterable[DamageRange]) -> None:
     """Print damaged ranges on stderr, each on a line."""
     for found in damage:
-        size = found.end_phy_offset - found.start_phy_offset
         _print(
-            f"damaged: {found.start_phy_offset}..{found.end_phy_offset} ({size} bytes) {found.kind} in {found.path}: "
+            f"damaged: {found.start_phy_offset}..{found.end_phy_offset} ({found.byte_count} bytes) {found.kind} in {found.path}: "
             f"{found.field} is {found.found}, expected {found.expected}"
         )
 

@@ -124,7 +124,8 @@ def _print_summary(report: ExportReport) -> None:
         f"below {report.out}"
     )
     if report.damage:
-        note(f"damaged ranges: {len(report.damage)}, {human_bytes(report.damaged_bytes)}")
+        ranges = sum(found.range_count for found in report.damage)
+        note(f"damaged ranges: {ranges}, {human_bytes(report.damaged_bytes)}")
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class ExportReport:
     @property
     def damaged_bytes(self) -> int:
         """Bytes in the damaged ranges."""
-        return sum(found.end_phy_offset - found.start_phy_offset for found in self.damage)
+        return sum(found.byte_count for found in self.damage)
 
     @property
     def exit_code(self) -> int:

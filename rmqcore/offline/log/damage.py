@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
+
+MAX_RANGES = 100_000
+"""Ranges that are kept one by one: some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class DamageRange:
         ``crc``: one well-formed record whose body fails its CRC. ``record``: bytes that are no record, with sound ones after them
         or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file
         without the BLANK that belongs there. ``short_file``: a file ends early. ``missing_file``: no file holds these bytes.
-        ``unreadable``: the disk did not give the bytes.
+        ``unreadable``: the disk did not give the bytes. ``more``: a `MoreDamage`.
     path : str
         The file, relative to the store where it lies inside.
     field, expected, found
@@ -39,6 +43,83 @@ class DamageRange:
             f"{self.field} is {self.found}, expected {self.expected}"
         )
 
+    @property
+    def range_count(self) -> int:
+        """How many ranges this stands for."""
+        return 1
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes in them."""
+        return self.end_phy_offset - self.start_phy_offset
+
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class MoreDamage(DamageRange):
+    """All ranges behind the first 100,000 of a read, as one; sound records lie between them.
+
+    Attributes
+    ----------
+    ranges, damaged_bytes : int
+        How many they are, and the bytes in them.
+    """
+
+    ranges: int = 0
+    damaged_bytes: int = 0
+
+    @property
+    def range_count(self) -> int:
+        """How many ranges this stands for."""
+        return self.ranges
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes in them."""
+        return self.damaged_bytes
+
+
+class DamageList(list[DamageRange]):
+    """What a walk reports, in memory that does not follow the damage.
+
+    Parameters
+    ----------
+    most : int, optional
+        So many ranges are kept one by one (100,000); those behind them are one `MoreDamage`, the last item.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = MAX_RANGES if most is None else most
+
+    def append(self, found: DamageRange) -> None:
+        """Add a range; also by ``+=`` and `extend`."""
+        if len(self) < self._most:
+            super().append(found)
+            return
+        if len(self) == self._most:
+            super().append(_more(found, found.start_phy_offset, 0, 0, found.end_phy_offset))
+        last = self[-1]
+        counted = last.range_count if isinstance(last, MoreDamage) else 0
+        damaged = last.byte_count if isinstance(last, MoreDamage) else 0
+        end = max(last.end_phy_offset, found.end_phy_offset)
+        self[-1] = _more(last, last.start_phy_offset, counted + 1, damaged + found.byte_count, end)
+
+    def extend(self, ranges: Iterable[DamageRange]) -> None:
+        """Add ranges."""
+        for found in ranges:
+            self.append(found)
+
+    def __iadd__(self, ranges: Iterable[DamageRange], /) -> Self:  # type: ignore[misc, override]
+        self.extend(ranges)
+        return self
+
+
+def _more(first: DamageRange, start: int, ranges: int, damaged_bytes: int, end: int) -> MoreDamage:
+    found = f"{ranges} with {damaged_bytes} bytes"
+    return MoreDamage(
+        start, end, "more", first.path, "further ranges", "none", found, ranges, damaged_bytes
+    )
