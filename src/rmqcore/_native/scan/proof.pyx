@@ -62,6 +62,7 @@ cdef class Prover:
     cdef bytearray memory
     cdef list pages
     cdef small_pages small
+    cdef bint busy  # C looks at the window and the states, and may be calling read_into
     cdef readonly int64_t pages_read
     cdef readonly bint has_states
 
@@ -93,8 +94,10 @@ cdef class Prover:
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             self.look(&exported, length, pos, phy_offset, end_offset)
+            self.busy = True
             with nogil:
                 count = rmq_proof_guesses(&self.prover, start + pos, found)
+            self.busy = False
             self.raise_error()
             return [found[i] - start for i in range(count)]
         finally:
@@ -110,8 +113,10 @@ cdef class Prover:
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             self.look(&exported, length, pos, phy_offset, end_offset)
+            self.busy = True
             with nogil:
                 code = rmq_proof_shape(&self.prover, start + pos, &rec, &body_crc)
+            self.busy = False
             self.raise_error()
             return new_place(pos, code, &rec)
         finally:
@@ -128,8 +133,10 @@ cdef class Prover:
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             self.look(&exported, length, pos, phy_offset, end_offset)
+            self.busy = True
             with nogil:
                 code = rmq_proof_step(&self.prover, &self.states, start + pos, &rec)
+            self.busy = False
             self.raise_error()
             return new_place(pos, code, &rec)
         finally:
@@ -149,8 +156,10 @@ cdef class Prover:
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             self.look(&exported, length, pos, phy_offset, end_offset)
+            self.busy = True
             with nogil:
                 at = rmq_proof_find(&self.prover, &self.states, start + pos, &code, &rec)
+            self.busy = False
             self.raise_error()
             return new_place(at - start, code, &rec)
         finally:
@@ -159,6 +168,7 @@ cdef class Prover:
     cdef int look(self, Py_buffer *exported, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset,
                   int64_t end_offset) except -1:
         """Describe the window, once `pos` is known to lie in the file."""
+        self.need_idle()
         if phy_offset < self.prover.file_from_offset:
             raise ValueError(f"phy_offset {phy_offset} lies before the file at {self.prover.file_from_offset}")
         if not self.prover.file_from_offset - phy_offset <= pos <= end_offset - phy_offset:
@@ -170,6 +180,7 @@ cdef class Prover:
 
     def begin_states(self, int64_t data_bytes):
         """Begin the states of a file of which about `data_bytes` bytes are no holes."""
+        self.need_idle()
         if self.has_states:
             raise ValueError("the states were begun before")
         rmq_crc32_powers_init(&self.states.powers)
@@ -187,6 +198,7 @@ cdef class Prover:
         self.need_states()
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
+            self.need_idle()
             if not 0 <= length <= exported.len:
                 raise ValueError(f"length {length} does not fit a buffer of {exported.len} bytes")
             self.make_room(length, pos)
@@ -221,6 +233,11 @@ cdef class Prover:
                 raise MemoryError
             self.states.extents = <rmq_crc32_extent *> grown
         rmq_crc32_begin_extent(&self.states, pos)
+        return 0
+
+    cdef int need_idle(self) except -1:
+        if self.busy:
+            raise ValueError("read_into may not ask the prover that it reads for")
         return 0
 
     cdef int need_states(self) except -1:
