@@ -38,6 +38,19 @@ class StoreFormatError(StoreError):
     exit_code = 2
 
 
+class LinkError(StoreFormatError, OSError):
+    """A name in a store or an output folder is a link, which nobody asked to follow. ``filename`` is its path."""
+
+    code = "LINK"
+    hint = (
+        "remove the link, or put in its place what it leads to; a commitlog, consumequeue or index that is yours and lies on "
+        "another disk: follow_links=True, --follow-links"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
 class CommitLogMissingError(StoreError):
     """There are consume queues with messages, but no CommitLog file at all."""
 

@@ -31,6 +31,7 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     services: bool = True,
     recover: str = "normal",
     progress: Callable[[int, int], object] | None = None,
+    follow_links: bool = False,
     **overrides: Any,
 ) -> MessageStore:
     """Open a store for writing and recover it. A new store is made where there is none.
@@ -53,6 +54,9 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
         them. With ``"normal"`` they are after an unclean exit, as far as `recover_check_bytes` goes (docs/durability.md).
     progress : callable, optional
         Called with (bytes done, bytes in all) of each part of the recovery.
+    follow_links : bool
+        ``commitlog``, ``consumequeue`` and ``index`` in the root may be links, as Java takes them. All else that lies in a store
+        is never followed when it is a link. Directories that `config` names may be links.
     **overrides
         Fields of MessageStoreConfig; they win over `config`.
 
@@ -69,6 +73,8 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
         Nothing is there and `create` is false.
     StoreFormatError
         Files of another size than configured.
+    LinkError
+        A file or directory of the store is a link.
     ValueError
         A setting that its field cannot take, another `recover`, or a ``broker.conf`` of a broker whose store is of another kind
         (DLedger, RocksDB).
@@ -88,7 +94,10 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     mode = RecoverMode.named(recover, progress)
     settings = _settings(config, overrides)
     paths = StorePaths.configured(
-        path, settings.store_path_commit_log, settings.read_only_commit_log_store_paths
+        path,
+        settings.store_path_commit_log,
+        settings.read_only_commit_log_store_paths,
+        follow_links=follow_links,
     )
     _compare_root(paths, settings)
     store = None

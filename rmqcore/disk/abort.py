@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from rmqcore.disk.durable import sync_directory, write_durable
+from rmqcore.disk.inside.files import unlink
 
 
 class AbortFile:
@@ -39,7 +40,7 @@ class AbortFile:
 
     def remove(self) -> None:
         """Say that the exit is clean: everything is on disk and dispatched."""
-        self.path.unlink(missing_ok=True)
+        unlink(self.path, missing_ok=True)
         sync_directory(self.path.parent)
 
     def __repr__(self) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rmqcore._native.format.checkpoint import decode_checkpoint, encode_checkpoint
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CHECKPOINT_USED_SIZE
-from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore._native.threads.mutex import Mutex
-from rmqcore.disk.durable import sync_data, write_all, write_durable
-from rmqcore.disk.file_kinds import check_is_file
+from rmqcore.disk.durable import write_durable
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.errors import CorruptionError
 
 if TYPE_CHECKING:
@@ -86,15 +86,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
     CorruptionError
         The file is shorter than its six longs.
     StoreFormatError
-        It is no file but a FIFO or a device.
+        It is no file but a FIFO, a device or a link.
     OSError
         The file cannot be read.
     """
-    check_is_file(Path(path))
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(CHECKPOINT_FILE_SIZE)
-    except FileNotFoundError:
+    data = _read(path)
+    if data is None:
         return None
     try:
         return StoreCheckpoint.decode(data)
@@ -161,7 +158,7 @@ class CheckpointFile:
         self._written = None
         data = values.encode()
         try:
-            file = Descriptor(self.path, os.O_RDWR)
+            file = open_file(self.path, os.O_RDWR)
         except FileNotFoundError:
             write_durable(self.path, data)
         else:
@@ -181,8 +178,19 @@ class CheckpointFile:
 
 def _load(path: Path) -> StoreCheckpoint:
     """The file's values; 0 for those that it is too short for, as in Java, where mapping the file lengthens it with zeros."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    data = _read(path)
+    if data is None:
         return StoreCheckpoint()
-    return StoreCheckpoint.decode(data[:CHECKPOINT_FILE_SIZE].ljust(CHECKPOINT_FILE_SIZE, b"\0"))
+    return StoreCheckpoint.decode(data.ljust(CHECKPOINT_FILE_SIZE, b"\0"))
+
+
+def _read(path: str | os.PathLike[str]) -> bytes | None:
+    """The file's bytes, as many as a checkpoint has; None where there is no file."""
+    try:
+        file = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.pread(file.fileno(), CHECKPOINT_FILE_SIZE, 0)
+    finally:
+        file.close()

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore._native.threads.mutex import Mutex
+from rmqcore.disk.inside.files import open_folder
 from rmqcore.errors import StoreLockedError
 
 _Identity = tuple[int, int]
@@ -76,7 +77,8 @@ class DirectoryLock:
 
     def _acquire(self) -> None:
         try:
-            directory = self._open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            self._open_files.append(open_folder(self.directory))
+            directory = self._open_files[-1].fileno()
             status = os.fstat(directory)
             identity = (status.st_dev, status.st_ino)
             self._check_not_held_here(identity)
@@ -90,11 +92,6 @@ class DirectoryLock:
     def _check_not_held_here(self, identity: _Identity) -> None:
         if identity in _held:
             raise StoreLockedError(f"{self._name} is open already in this process ({os.getpid()})")
-
-    def _open(self, path: Path, flags: int) -> int:
-        """Open a file for as long as the lock is held."""
-        self._open_files.append(Descriptor(path, flags))
-        return self._open_files[-1].fileno()
 
     def _take(self, directory_fd: int) -> None:
         """Lock the directory that is open."""

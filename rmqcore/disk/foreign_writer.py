@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import parse_file_name
 
 _PROC = Path("/proc")
@@ -46,7 +46,7 @@ def foreign_writer(commitlog: Path) -> int | None:
 
 def _may_be_open_for_writing(path: Path) -> bool:
     """Whether a process has a file open for writing, or the file system does not tell."""
-    file = Descriptor(path, os.O_RDONLY | os.O_NONBLOCK)
+    file = open_file(path, os.O_RDONLY)
     fd = file.fileno()
     try:
         # Who opens the file while the lease is there makes the system send this signal, which by itself does nothing.

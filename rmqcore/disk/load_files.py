@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
 from rmqcore.errors import StoreFormatError
 
@@ -39,7 +40,7 @@ def load_files(
     ------
     StoreFormatError
         A file has another size than configured, is no regular file, lies in two directories, or leaves no room for the next one
-        in 63 bits.
+        in 63 bits. LinkError: it is a link.
 
     Notes
     -----
@@ -52,7 +53,7 @@ def load_files(
     numbered = [
         (start, entry)
         for entry in entries
-        if (start := parse_file_name(entry.name)) is not None and not entry.is_dir()
+        if (start := parse_file_name(entry.name)) is not None and not is_folder(entry)
     ]
     for (one, entry), (other, twin) in pairwise(numbered):
         if one == other:

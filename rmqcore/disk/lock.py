@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rmqcore.disk.directory_lock import DirectoryLock, held_here
-from rmqcore.disk.durable import CLOEXEC, naming, sync_data, write_all
+from rmqcore.disk.inside.files import open_file, unlink
+from rmqcore.disk.inside.opened import naming, sync_data, write_all
 
 TEXT = b"lock"
 LOCK_BYTE, HOLDER_BYTE = 0, 1
@@ -52,7 +53,8 @@ class StoreLock(DirectoryLock):
 
     def _take(self, directory_fd: int) -> None:
         # Not before the table was asked: closing the file again could let the lock of another object go.
-        fd = self._open(self.path, os.O_RDWR | os.O_CREAT)
+        self._open_files.append(open_file(self.path, os.O_RDWR | os.O_CREAT))
+        fd = self._open_files[-1].fileno()
         if not _try_lock(fd):
             raise self._in_use_by(_holder(fd))
         super()._take(directory_fd)
@@ -63,7 +65,7 @@ class StoreLock(DirectoryLock):
             if (
                 os.fstat(fd).st_size == 0
             ):  # the disk is full, and nobody else has the file that was made
-                self.path.unlink()
+                unlink(self.path)
             raise
 
     def __repr__(self) -> str:
@@ -77,17 +79,23 @@ def lock_holder(path: str | os.PathLike[str]) -> int | None:
     -------
     int or None
         The id of the process that has the lock, 0 when the system does not name it, None when the lock is free.
+
+    Raises
+    ------
+    StoreFormatError, OSError
+        The file is none, or cannot be opened; see `open_file`.
     """
     file = Path(path)
     with suppress(FileNotFoundError):
         status = file.parent.stat()
         if held_here(status):
             return os.getpid()
-        fd = os.open(file, os.O_RDONLY | CLOEXEC)
+        opened = open_file(file, os.O_RDONLY)
         try:
+            fd = opened.fileno()
             return (_holder(fd) or 0) if _is_locked(fd) else None
         finally:
-            os.close(fd)
+            opened.close()
     return None
 
 
@@ -165,8 +173,8 @@ def _ask(fd: int, byte: int) -> tuple[bool, int] | None:
 
 
 def _write_text(fd: int) -> None:
-    """Write the word that Java writes, unless the file holds it."""
-    if os.pread(fd, len(TEXT) + 1, 0) != TEXT:
-        os.ftruncate(fd, 0)
+    """Write the word that Java writes into a file that is empty, or holds its beginning: no other file was made for a lock."""
+    found = os.pread(fd, len(TEXT) + 1, 0)
+    if found != TEXT and TEXT.startswith(found):
         write_all(fd, TEXT, 0)
         sync_data(fd)

@@ -25,6 +25,8 @@ class StorePaths:
         The directories of storePathCommitLog, when the CommitLog lies elsewhere; see `log_directories` for the text of a setting.
     read_only : sequence of path-like
         The directories of readOnlyCommitLogStorePaths: their files are part of the log, new files are made elsewhere.
+    follow_links : bool
+        ``commitlog``, ``consumequeue`` and ``index`` in the root may be links (`rmqcore.disk.inside.links`).
 
     Attributes
     ----------
@@ -47,8 +49,11 @@ class StorePaths:
         *,
         commitlog: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         read_only: Sequence[str | os.PathLike[str]] = (),
+        follow_links: bool = False,
     ) -> None:
         self.root = absolute_path(root, "path")
+        self.follow_links = follow_links
+        self._named_log = commitlog is not None
         if commitlog is None:
             named = [self.root / "commitlog"]
         else:
@@ -70,10 +75,16 @@ class StorePaths:
         self.checkpoint = self.root / "checkpoint"
         self.abort = self.root / "abort"
         self.lock = self.root / "lock"
+        self.cut = self.root / "cut"
 
     @classmethod
     def configured(
-        cls, root: str | os.PathLike[str], log: str | None, read_only: str | None = None
+        cls,
+        root: str | os.PathLike[str],
+        log: str | None,
+        read_only: str | None = None,
+        *,
+        follow_links: bool = False,
     ) -> StorePaths:
         """Give the paths of a store whose configuration has these texts.
 
@@ -82,6 +93,7 @@ class StorePaths:
         root : path-like
         log, read_only : str or None
             ``store_path_commit_log`` and ``read_only_commit_log_store_paths``.
+        follow_links : bool
 
         Raises
         ------
@@ -92,7 +104,11 @@ class StorePaths:
         kept: list[str] = []
         if read_only is not None and read_only.strip():
             kept = log_directories(read_only, "read_only_commit_log_store_paths")
-        return cls(root, commitlog=named, read_only=kept)
+        return cls(root, commitlog=named, read_only=kept, follow_links=follow_links)
+
+    def follows(self, part: Path) -> bool:
+        """Whether ``commitlog``, ``consumequeue`` or ``index`` in the root may be a link."""
+        return self.follow_links or (self._named_log and part in self.commitlogs)
 
     def queue(self, topic: str, queue_id: int) -> Path:
         """Give the directory of one queue's files.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.read_range import entries_of, read_range
@@ -54,11 +55,16 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
     """Every queue's topic, id and directory, by topic and id.
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
+
+    Raises
+    ------
+    LinkError
+        A topic or a queue is a link.
     """
     for topic in entries_of(paths.consumequeue):
-        if not topic.is_dir():
+        if not is_folder(topic):
             continue
-        ids = (parse_queue_id(entry.name) for entry in entries_of(topic.path) if entry.is_dir())
+        ids = (parse_queue_id(entry.name) for entry in entries_of(topic.path) if is_folder(entry))
         for queue_id in sorted(found for found in ids if found is not None):
             yield topic.name, queue_id, os.path.join(topic.path, str(queue_id))
 
@@ -69,7 +75,7 @@ def batch_topics(paths: StorePaths) -> frozenset[str]:
     A broker asks the topic's configuration. The directories show what that was, for a broker refuses a store in which a topic
     has its directory in the other place. A topic with both directories is no batch topic here.
     """
-    found = {entry.name for entry in entries_of(paths.batchconsumequeue) if entry.is_dir()}
+    found = {entry.name for entry in entries_of(paths.batchconsumequeue) if is_folder(entry)}
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
 
 
@@ -127,7 +133,7 @@ def odd_files(paths: StorePaths, file_size: int, *, clean_exit: bool) -> OddFile
         _Found(entry.path, start, entry.stat().st_size)
         for _, _, directory in queue_directories(paths)
         for entry in entries_of(directory)
-        if (start := parse_file_name(entry.name)) is not None and entry.is_file()
+        if (start := parse_file_name(entry.name)) is not None and is_file(entry)
     ]
     strays = [file for file in found if file.start % file_size]
     odd = [file for file in found if file.size != file_size and not file.start % file_size]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.disk.inside.files import open_file
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 
@@ -18,13 +18,13 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
 
     Raises
     ------
-    OSError
-        The file is there but cannot be read.
+    StoreFormatError, OSError
+        What is there is no file, or cannot be read; see `open_file`.
     """
     if pos < 0 or count <= 0:
         return b""
     try:
-        file = Descriptor(path, os.O_RDONLY)
+        file = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return b""
     fd = file.fileno()
@@ -53,8 +53,8 @@ def entries_of(directory: str | Path) -> list[os.DirEntry[str]]:
 
 @contextmanager
 def opened(path: str | Path, flags: int) -> Iterator[int]:
-    """Open a file for the time of a ``with`` block; the descriptor is not inherited by other programs."""
-    file = Descriptor(path, flags)
+    """Open a file for the time of a ``with`` block, as `open_file` does."""
+    file = open_file(path, flags)
     try:
         yield file.fileno()
     finally:

@@ -15,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.directory_lock import DirectoryLock, held_here, try_flock
 from rmqcore.disk.durable import make_directory
-from rmqcore.disk.file_kinds import check_is_file, kind_of
+from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.foreign_writer import foreign_writer
+from rmqcore.disk.inside.files import check_is_file, open_folder, remove_empty, unlink
+from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.lock import StoreLock
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreClosedError, StoreLockedError
@@ -44,7 +45,8 @@ class StoreLocks:
     ValueError
         Two of the directories are one, or the root or a log lies among the queues or index files of a store.
     StoreFormatError
-        The ``lock`` file, the checkpoint or the abort file is a FIFO or a device.
+        The ``lock`` file, the checkpoint or the abort file is a FIFO or a device; LinkError: a name of the store is a link, see
+        `refuse_links`.
     OSError
         One of the directories is none, or one of these files is one; it cannot be opened or made.
 
@@ -88,6 +90,7 @@ class StoreLocks:
     def _acquire(self, create: bool) -> None:
         paths = self._paths
         parts = (paths.consumequeue, paths.index)
+        refuse_links(paths)
         _check_places(paths)
         _check_kinds((paths.root, *paths.commitlogs, *parts))
         for file in (paths.lock, paths.checkpoint, paths.abort):
@@ -178,10 +181,10 @@ class StoreLocks:
             return
         if self._root.held and self._made_lock:
             with suppress(OSError):
-                self._paths.lock.unlink()
+                unlink(self._paths.lock)
         for directory in reversed(self._made):
             with suppress(OSError):
-                directory.rmdir()
+                remove_empty(directory)
         self.release()
 
     def __enter__(self) -> Self:
@@ -236,7 +239,7 @@ def _check_above(part: Path, root: Path) -> None:
     if above.samefile(root):
         return
     with suppress(PermissionError):
-        opened = Descriptor(above, os.O_RDONLY | os.O_DIRECTORY)
+        opened = open_folder(above)
         fd = opened.fileno()
         try:
             if held_here(os.fstat(fd)) or try_flock(fd, fcntl.LOCK_SH) is False:

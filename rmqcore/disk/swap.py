@@ -7,17 +7,32 @@ back. Without that an open would find no queues, and dispatch only the newest fi
 
 from __future__ import annotations
 
-import os
-import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.folder import Folder, open_target
+from rmqcore.disk.inside.links import link_error
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 
 PARTS = ("consumequeue", "index")
 OLD, TRASH = ".old-", ".trash-"
+
+
+def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
+    """Check that the folders of a store can be renamed, before anything is built.
+
+    Raises
+    ------
+    LinkError
+        One is a link: the new folder would lie in the root, and the old one stay where the link leads.
+    """
+    with Folder(paths.root) as root:
+        for part in parts:
+            if _is_link(root, part):
+                how = "; the new folder cannot take its place by a rename: build it with --out, and move it there"
+                raise link_error(paths.root / part, how)
 
 
 def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
@@ -34,23 +49,26 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
 
     Raises
     ------
+    LinkError
+        As `check_swappable`; nothing was renamed.
     StoreError
         The folders lie on another file system.
     OSError
         A rename failed; the store then has the old folder or the new one.
     """
-    for part in parts:
-        if (built / part).stat().st_dev != paths.root.stat().st_dev:
-            raise StoreError(
-                f"{built / part} is on another file system than {paths.root}: it can be copied there, not swapped in"
-            )
-    for part in parts:
-        place = paths.root / part
-        if place.exists():
-            place.rename(_free_name(place, OLD))
-            sync_directory(paths.root)
-        (built / part).rename(place)
-        sync_directory(paths.root)
+    check_swappable(paths, parts)
+    with Folder(paths.root) as root, open_target(built, paths.root) as source:
+        for part in parts:
+            if source.folder(part).device != root.device:
+                raise StoreError(
+                    f"{built / part} is on another file system than {paths.root}: it can be copied there, not swapped in"
+                )
+        for part in parts:
+            if root.status(part) is not None:
+                root.move(part, _free_name(root, part, OLD))
+                root.sync()
+            source.move(part, part, root)
+            root.sync()
     finish_swaps(paths)
 
 
@@ -58,36 +76,49 @@ def finish_swaps(paths: StorePaths) -> list[str]:
     """Bring swaps to an end that a kill interrupted; the store's lock is held.
 
     An old folder whose place is empty goes back there. An old folder that has a successor is deleted, after a rename that says
-    so: no part of it may come back when the successor is deleted by hand.
+    so: no part of it may come back when the successor is deleted by hand. A link that bears such a name is deleted itself.
 
     Returns
     -------
     list of str
         The parts whose old folders were put back.
+
+    Raises
+    ------
+    LinkError
+        What would go back is a link, which nobody asked to follow.
     """
     back = []
-    for part in PARTS:
-        place = paths.root / part
-        waiting = _folders(paths.root, part + OLD)
-        if waiting and not place.exists():
-            waiting.pop().rename(place)
-            back.append(part)
-        for folder in waiting:
-            folder.rename(_free_name(place, TRASH))
-        if waiting or back:
-            sync_directory(paths.root)
-        for folder in _folders(paths.root, part + TRASH):
-            shutil.rmtree(folder)
+    with Folder(paths.root) as root:
+        for part in PARTS:
+            waiting = _names(root, part + OLD)
+            if waiting and root.status(part) is None:
+                newest = waiting.pop()
+                if _is_link(root, newest) and not paths.follows(paths.root / part):
+                    raise link_error(paths.root / newest)
+                root.move(newest, part)
+                back.append(part)
+            for name in waiting:
+                root.move(name, _free_name(root, part, TRASH))
+            if waiting or back:
+                root.sync()
+            for name in _names(root, part + TRASH):
+                root.remove(name)
     return back
 
 
-def _free_name(place: Path, kind: str) -> Path:
+def _is_link(root: Folder, name: str) -> bool:
+    status = root.status(name)
+    return status is not None and stat.S_ISLNK(status.st_mode)
+
+
+def _free_name(root: Folder, part: str, kind: str) -> str:
     number = 1
-    while (name := place.with_name(f"{place.name}{kind}{number:06d}")).exists():
+    while root.status(name := f"{part}{kind}{number:06d}") is not None:
         number += 1
     return name
 
 
-def _folders(root: Path, prefix: str) -> list[Path]:
-    """Folders whose names begin with `prefix`, oldest first."""
-    return sorted(Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(prefix))
+def _names(root: Folder, prefix: str) -> list[str]:
+    """Names that begin with `prefix`, oldest first."""
+    return [name for name in root.names() if name.startswith(prefix)]

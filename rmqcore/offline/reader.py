@@ -11,6 +11,7 @@ from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.scan.batch import Batch, ColumnList
 from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
@@ -45,6 +46,8 @@ class StoreReader:
         below `path`, whatever ``store_path_root_dir`` says.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is, if it is not ``path/commitlog``; a str as in storePathCommitLog, with commas between directories.
+    follow_links : bool
+        ``commitlog``, ``consumequeue`` and ``index`` in `path` may be links; all else in a store may not.
 
     Attributes
     ----------
@@ -58,6 +61,8 @@ class StoreReader:
     ------
     NotAStoreError
         The directory holds none of the parts of a store.
+    LinkError
+        A file or directory of the store is a link; also from a call that meets one.
     StoreFormatError
         From a call that reads the log: a file lies in two directories of the log.
     FileNotFoundError, NotADirectoryError
@@ -76,10 +81,11 @@ class StoreReader:
         *,
         config: MessageStoreConfig | None = None,
         commitlog: LogDirectories | None = None,
+        follow_links: bool = False,
     ) -> None:
         self.path = absolute_path(path, "path")
         self.damage: list[DamageRange] = DamageList()
-        self.paths = store_paths(self.path, config, commitlog)
+        self.paths = store_paths(self.path, config, commitlog, follow_links=follow_links)
         self._lookup = StoreLookup(self)
         self._levels: DelayLevels | None = None
         if config is not None:
@@ -327,13 +333,18 @@ def read(
     *,
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
 ) -> StoreReader:
     """Open a store directory for reading; see `StoreReader`."""
-    return StoreReader(path, config=config, commitlog=commitlog)
+    return StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
 
 
 def store_paths(
-    root: Path, config: MessageStoreConfig | None = None, commitlog: LogDirectories | None = None
+    root: Path,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    *,
+    follow_links: bool = False,
 ) -> StorePaths:
     """Where the parts of a store lie, given its root or its ``commitlog`` directory; the arguments are those of `StoreReader`.
 
@@ -341,38 +352,45 @@ def store_paths(
     ------
     NotAStoreError
         The directory holds none of the parts of a store.
+    LinkError
+        As `refuse_links`.
     FileNotFoundError, NotADirectoryError
         There is no such directory.
     ValueError
         As `StorePaths.configured`; or the directory has a CommitLog, and `config` names another.
     """
-    names = [entry.name for entry in os.scandir(root)]  # raises where there is no such directory
-    paths = _named_paths(root, config, commitlog)
+    names = os.listdir(root)  # raises where there is no such directory
+    paths = _named_paths(root, config, commitlog, follow_links)
     if paths is not None:
         for directory in paths.commitlogs:
             os.scandir(directory).close()
-        return paths
-    if holds_store(names):
-        return StorePaths(root)
-    if holds_log_files(root.name, names):
-        return StorePaths(root.parent, commitlog=root)
-    raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+    elif holds_store(names):
+        paths = StorePaths(root, follow_links=follow_links)
+    elif holds_log_files(root.name, names):
+        paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
+    else:
+        raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+    refuse_links(paths)
+    return paths
 
 
 def _named_paths(
-    root: Path, config: MessageStoreConfig | None, commitlog: LogDirectories | None
+    root: Path,
+    config: MessageStoreConfig | None,
+    commitlog: LogDirectories | None,
+    follow_links: bool,
 ) -> StorePaths | None:
     """The paths of a store of which it was said where the CommitLog is; None when nothing was said."""
     if isinstance(commitlog, str):
-        return StorePaths.configured(root, commitlog)
+        return StorePaths.configured(root, commitlog, follow_links=follow_links)
     if commitlog is not None:
-        return StorePaths(root, commitlog=commitlog)
+        return StorePaths(root, commitlog=commitlog, follow_links=follow_links)
     if config is None:
         return None
     log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
     if log is None and not (read_only and read_only.strip()):
         return None
-    paths = StorePaths.configured(root, log, read_only)
+    paths = StorePaths.configured(root, log, read_only, follow_links=follow_links)
     check_one_log(paths)
     return paths
 

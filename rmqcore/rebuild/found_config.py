@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, INDEX_ENTRY_SIZE, index_file_size
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.index.slot_count import find_slot_count
+from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
+from rmqcore.disk.read_range import entries_of
 from rmqcore.engine.index.index_file import read_header
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 
@@ -57,17 +58,15 @@ def _queue_file_sizes(folder: Path) -> Iterator[int]:
     """Sizes of the queue files of some queues."""
     queues = (queue for topic in _folders(folder) for queue in _folders(topic))
     for _, queue in zip(range(SAMPLED_QUEUES), queues, strict=False):
-        for entry in os.scandir(queue):
-            if parse_file_name(entry.name) is not None and entry.is_file():
+        for entry in entries_of(queue):
+            if parse_file_name(entry.name) is not None and is_file(entry):
                 size = entry.stat().st_size
                 if size:
                     yield size
 
 
 def _folders(folder: Path) -> list[Path]:
-    with suppress(FileNotFoundError):
-        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
-    return []
+    return [Path(entry.path) for entry in entries_of(folder) if is_folder(entry)]
 
 
 def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int] | None:
@@ -78,7 +77,7 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
         return None
     for name in names:
         path = folder / name
-        size = path.stat().st_size
+        size = path.lstat().st_size
         if size == config.index_file_size:
             return config.max_hash_slot_num, config.max_index_num
         slots = find_slot_count(path, size, read_header(path))

@@ -7,22 +7,23 @@ the store's lock.
 from __future__ import annotations
 
 import os
-import shutil
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import make_folder
+from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.swap import PARTS
 from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
@@ -63,33 +64,34 @@ def rebuild(
     Raises
     ------
     TargetNotEmptyError
-        `out` holds something.
+        `out` holds something; with `overwrite` something that no rebuild makes. Nothing is deleted then.
+    LinkError
+        `out` lies in the store and is a link.
     OSError
         A file cannot be read or written. What was built so far is removed.
     """
     began = time.perf_counter()
     settings = found_config(paths, config)
-    made = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    if overwrite:
-        for part in PARTS:
-            shutil.rmtree(out / part, ignore_errors=True)
-    if set(os.listdir(out)) - {WORKING}:
+    made = not os.path.lexists(out)
+    target = open_target(out, paths.root, make=True)
+    earlier = PARTS if overwrite else ()
+    if set(target.names()) - {WORKING, *earlier}:
         raise TargetNotEmptyError(f"{out} is not empty")
-    working = out / WORKING
-    shutil.rmtree(working, ignore_errors=True)  # what a killed attempt left
-    working.mkdir()
+    for name in (*earlier, WORKING):  # WORKING: what a killed attempt left
+        target.remove(name)
+    target.make(WORKING)
     try:
-        report = _build(paths, StorePaths(working), settings, queues, index, progress)
-        sync_tree(working)
+        report = _build(paths, StorePaths(out / WORKING), settings, queues, index, progress)
+        sync_tree(target.folder(WORKING))
         for part in report.parts:
-            (working / part).rename(out / part)
-        working.rmdir()
-        sync_directory(out)
+            target.move(f"{WORKING}/{part}", part)
+        target.remove_empty(WORKING)
+        target.sync()
     except BaseException:
-        shutil.rmtree(working, ignore_errors=True)
-        if made:
-            shutil.rmtree(out, ignore_errors=True)
+        with suppress(OSError, StoreError):  # the error that led here is the one to tell
+            target.remove(WORKING)
+            if made:
+                remove_made(out)
         raise
     return replace(report, out=os.fspath(out), seconds=time.perf_counter() - began)
 
@@ -109,7 +111,7 @@ def _build(
     service = IndexService(target, settings, on_full=lambda _: None)
     parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
     for part in parts:
-        (target.root / part).mkdir()
+        make_folder(target.root / part)
     columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())
     rows = ColumnScan(columns, delay_levels=levels, batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES)
     multi = MultiDispatch(settings, levels) if queues else None
@@ -152,17 +154,10 @@ def _build(
     )
 
 
-def sync_tree(folder: Path) -> None:
+def sync_tree(folder: Folder) -> None:
     """Wait until all files below a folder, and their names, are on disk.
 
     One sync of everything first: thousands of small ones after each other would take a disk seek each.
     """
     os.sync()
-    for path, _, names in os.walk(folder):
-        for name in names:
-            fd = os.open(os.path.join(path, name), os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        sync_directory(path)
+    folder.sync_tree()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import file_name
+from rmqcore.disk.read_range import opened
 
 WARM_BYTES = 64 * 1024  # of each queue, the newest 3,277 entries
 
@@ -35,10 +36,7 @@ def warm_queue(folder: Path, file_size: int, max_offset: int) -> None:
     end = last + 1 - start
     begin = max(0, end - WARM_BYTES)
     try:
-        fd = os.open(folder / file_name(start), os.O_RDONLY | os.O_CLOEXEC)
+        with opened(folder / file_name(start), os.O_RDONLY) as fd:
+            os.posix_fadvise(fd, begin, end - begin, os.POSIX_FADV_WILLNEED)
     except FileNotFoundError:
         return  # the file was deleted meanwhile
-    try:
-        os.posix_fadvise(fd, begin, end - begin, os.POSIX_FADV_WILLNEED)
-    finally:
-        os.close(fd)

@@ -34,7 +34,7 @@ import json, sys
 sys.path.insert(0, {str(TESTS)!r})
 from rmqcore.testing.crash_check import *
 root, log = sys.argv[1:3]
-settings = {{**TINY, "services": False, "store_path_commit_log": log or None}}
+settings = {{**TINY, "services": False, "store_path_commit_log": log or None, "follow_links": True}}
 """
 HOLDS = OPENS + "store = rmqcore.open(root, **settings); put(store, 1)\n"
 HOLDS_AS_JAVA = """
@@ -120,7 +120,7 @@ def test_a_part_that_is_a_link_into_an_open_store(tmp_path: Path, part: str, fre
         (two / part).symlink_to(one / part)
         before = tree(tmp_path)
         with pytest.raises(StoreLockedError, match=re.escape(str(two / part))):
-            rmqcore.open(two, **STEPS)
+            rmqcore.open(two, **STEPS, follow_links=True)
         assert str(two / part) in refused_elsewhere(two)
         assert tree(tmp_path).keys() == before.keys()
 
@@ -133,7 +133,7 @@ def test_parts_that_are_links_to_a_disk_of_their_own(tmp_path: Path) -> None:
             (tmp_path / "ssd" / name / part).mkdir(parents=True)
             (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / part).symlink_to(tmp_path / "ssd" / name / part)
-        stores.append(rmqcore.open(tmp_path / name, **STEPS))
+        stores.append(rmqcore.open(tmp_path / name, **STEPS, follow_links=True))
         put(stores[-1], 1)
     for store in stores:
         store.close()

@@ -11,7 +11,7 @@ from rmqcore.testing.fault_shim import CALLS, run_child, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-NOT_MADE = {"write", "rmdir"}
+NOT_MADE = {"write", "rmdir", "read"}
 """Calls that the life of a store makes rarely or never."""
 STRIDE = int(os.environ.get("RMQCORE_CALL_STRIDE", "23"))
 

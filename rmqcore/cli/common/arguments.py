@@ -76,6 +76,12 @@ CommitLog = Annotated[
         show_default="STORE/commitlog",
     ),
 ]
+FollowLinks = Annotated[
+    bool,
+    typer.Option(
+        "--follow-links", help="commitlog, consumequeue and index of the store may be links."
+    ),
+]
 Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),

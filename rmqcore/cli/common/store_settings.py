@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rmqcore.cli.common.errors import note
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
@@ -16,21 +17,25 @@ from rmqcore.unused_settings import UnusedSettingWarning
 
 
 def store_settings(
-    store: Path, config: Path | None, commitlog: str | None
+    store: Path, config: Path | None, commitlog: str | None, *, follow_links: bool
 ) -> tuple[StorePaths, MessageStoreConfig]:
-    """Give paths and configuration of a store, with the file sizes that its files have."""
+    """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`)."""
     base = _read(config) if config is not None else None
     if commitlog is not None:
         base = (base or MessageStoreConfig()).changed(
             store_path_commit_log=commitlog, read_only_commit_log_store_paths=None
         )
     if base is None:
-        paths = StorePaths(store)
+        paths = StorePaths(store, follow_links=follow_links)
     else:
         paths = StorePaths.configured(
-            store, base.store_path_commit_log, base.read_only_commit_log_store_paths
+            store,
+            base.store_path_commit_log,
+            base.read_only_commit_log_store_paths,
+            follow_links=follow_links,
         )
     names = os.listdir(store)  # raises where there is no such directory
+    refuse_links(paths)
     check_log_directories(paths)
     if commitlog is None:
         check_one_log(paths)

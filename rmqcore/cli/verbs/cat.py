@@ -49,6 +49,7 @@ def cat(
     blank: Blanks = False,
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -74,7 +75,7 @@ def cat(
     refuse_csv_safe(kind, csv_safe)
     refuse_text_in_columns(kind, body, decompress=decompress)
     asked = {**wanted.keywords(), "verify_crc": verify_crc}
-    reader = StoreReader(store, commitlog=commitlog)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     bodies = Bodies(body or BodyMode.text, decompress=decompress)
     with (
         open_output(out, styled=kind == RowFormat.table) as sink,

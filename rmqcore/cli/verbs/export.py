@@ -73,6 +73,7 @@ def export(
     overwrite: arguments.Overwrite = False,
     csv_safe: arguments.CsvSafe = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -92,7 +93,7 @@ def export(
             "Parquet holds bodies as they are stored, or none", param_hint="--body"
         )
     refuse_csv_safe(file_format.value, csv_safe)
-    reader = StoreReader(store, commitlog=commitlog)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     with _terminated_cleanly(), progress_bar("export", no_progress=no_progress) as progress:
         report = export_store(
             reader,

@@ -42,6 +42,7 @@ def fsck(
         ),
     ] = 1000,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
@@ -58,7 +59,11 @@ def fsck(
     kind = report_format(asked_format, json)
     with progress_bar("fsck", no_progress=no_progress) as progress:
         report = check_store(
-            store, commitlog=commitlog, progress=progress, max_findings=max_findings
+            store,
+            commitlog=commitlog,
+            follow_links=follow_links,
+            progress=progress,
+            max_findings=max_findings,
         )
     if kind is None:
         print_json(report.as_dict())

@@ -47,6 +47,7 @@ def get(
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -60,7 +61,7 @@ def get(
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
     """
     answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
-    found = StoreReader(store, commitlog=commitlog).get(
+    found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).get(
         topic, queue, offset, max_messages, tags=tags
     )
     status = {

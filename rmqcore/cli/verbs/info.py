@@ -27,6 +27,7 @@ MAX_ROWS = 200
 def info(
     store: arguments.Store,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
 ) -> int:
@@ -39,7 +40,7 @@ def info(
       rmqcore info /data/store --json | jq .max_phy_offset
     """
     kind = report_format(asked_format, json)
-    reader = StoreReader(store, commitlog=commitlog)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     found = reader.info()
     # Not reader.queues(), which looks for the log's end again.
     queues = list_queues(reader.paths, found.min_phy_offset, found.max_phy_offset)

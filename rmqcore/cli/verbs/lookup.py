@@ -27,6 +27,7 @@ def lookup(
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -42,7 +43,7 @@ def lookup(
     """
     answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
-    reader = StoreReader(store, commitlog=commitlog)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
     if view is not None:
         return answer.show_one(view)

@@ -43,6 +43,7 @@ def query(
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -59,7 +60,7 @@ def query(
     answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value
-    found = StoreReader(store, commitlog=commitlog).query(
+    found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).query(
         topic, key, limit, since or 0, end_ms, index_type=kind
     )
     code = answer.show(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +17,10 @@ from rmqcore.cli.common.rebuild_summary import print_summary
 from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
+from rmqcore.disk.inside.folder import remove_made
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_locks import StoreLocks
-from rmqcore.disk.swap import PARTS, finish_swaps, swap_in
+from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
 from rmqcore.errors import StoreError
 from rmqcore.opening import open as open_store
 from rmqcore.rebuild.found_config import found_sizes
@@ -46,6 +47,7 @@ def rebuild(
     ] = False,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -60,7 +62,7 @@ def rebuild(
       rmqcore rebuild /data/store --out /data/rebuilt
       rmqcore rebuild /data/store --cq --apply
     """
-    paths, settings = store_settings(store, config, commitlog)
+    paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
     wanted = [part for part, asked in zip(PARTS, (cq, index), strict=True) if asked] or list(PARTS)
     if config is None:
         _note_sizes(paths, settings, wanted)
@@ -113,11 +115,14 @@ def _in_place(
 ) -> RebuildReport:
     """Build while this process holds the store's lock, then swap the new folders in."""
     folder = paths.root / FOLDER if out is None else out
-    made = not folder.exists()
+    made = not os.path.lexists(folder)
+    check_swappable(paths, parts)
     abort = AbortFile(paths.abort)
     if abort.exists:
         note("the store was not cleanly closed: recovering it first")
-        open_store(paths.root, config, create=False, services=False).close()
+        open_store(
+            paths.root, config, create=False, services=False, follow_links=paths.follow_links
+        ).close()
     with StoreLocks(paths):
         if abort.exists:
             raise StoreError(
@@ -133,5 +138,5 @@ def _in_place(
             )  # also after Ctrl-C: the store has the old or the new folders, never none
             raise
         if made:
-            shutil.rmtree(folder)
+            remove_made(folder)
     return report

@@ -40,6 +40,7 @@ def recover(
     ] = False,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
@@ -59,7 +60,7 @@ def recover(
       rmqcore recover /data/store --deep --apply
     """
     kind = report_format(asked_format, json)
-    paths, settings = store_settings(store, config, commitlog)
+    paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
     fields: dict[str, Any] = {"path": str(store), "applied": apply, "deep": deep}
     if apply:
         report = _apply(paths, settings, deep=deep, no_progress=no_progress)
@@ -83,7 +84,13 @@ def _apply(
     with (
         progress_bar("recover", no_progress=no_progress) as progress,
         open_store(
-            paths.root, settings, create=False, services=False, recover=mode, progress=progress
+            paths.root,
+            settings,
+            create=False,
+            services=False,
+            recover=mode,
+            progress=progress,
+            follow_links=paths.follow_links,
         ) as opened,
     ):
         return opened.recovery

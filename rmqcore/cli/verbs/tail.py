@@ -43,6 +43,7 @@ def tail(
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
     commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
     csv_safe: arguments.CsvSafe = False,
 ) -> int:
@@ -61,7 +62,9 @@ def tail(
             f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
         )
     refuse_csv_safe(kind, csv_safe)
-    newest = LogTail(StoreReader(store, commitlog=commitlog), **wanted.keywords())
+    newest = LogTail(
+        StoreReader(store, commitlog=commitlog, follow_links=follow_links), **wanted.keywords()
+    )
     bodies = Bodies(body or BodyMode.text, decompress=decompress)
     with open_output(None, styled=kind == RowFormat.table) as sink:
         writer = text_writer(kind, sink, bodies, terminal=stdout_is_terminal(), csv_safe=csv_safe)

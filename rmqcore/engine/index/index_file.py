@@ -18,7 +18,9 @@ from rmqcore._native.index.mapped_index import MappedIndexFile
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.index.slot_count import fits_any_slot_count
+from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import is_index_file_name
+from rmqcore.disk.read_range import opened
 from rmqcore.errors import StoreFormatError
 
 NAME_DIGITS = 17
@@ -141,15 +143,15 @@ class IndexFile:
         )
         header = IndexHeader(timestamp_ms, timestamp_ms, phy_offset, phy_offset, 0, 1)
         try:
-            with open(path, "xb", buffering=0, opener=_open_file) as made:
-                os.ftruncate(made.fileno(), index_file_size(slot_count, capacity))
+            with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as made:
+                os.ftruncate(made, index_file_size(slot_count, capacity))
             file = cls(path, slot_count, capacity, header, writable=True)
             file._mapped.allocate(0, INDEX_HEADER_SIZE)
             file.native.write_header()
         except FileExistsError:
             raise
         except BaseException:
-            path.unlink(missing_ok=True)
+            unlink(path, missing_ok=True)
             raise
         return file
 
@@ -231,14 +233,8 @@ def read_header(path: Path) -> IndexHeader:
     OSError
         The file cannot be read.
     """
-    with path.open("rb", buffering=0) as file:
-        return decode_header(
-            os.pread(file.fileno(), INDEX_HEADER_SIZE, 0).ljust(INDEX_HEADER_SIZE, b"\0")
-        )
-
-
-def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o644)
+    with opened(path, os.O_RDONLY) as fd:
+        return decode_header(os.pread(fd, INDEX_HEADER_SIZE, 0).ljust(INDEX_HEADER_SIZE, b"\0"))
 
 
 def find_geometry(
@@ -282,12 +278,12 @@ def _fits(path: Path, header: IndexHeader, slot_count: int, capacity: int) -> bo
         return False
     if header.index_count <= 1:  # without an entry nothing can be read wrongly
         return True
-    with path.open("rb", buffering=0) as file:
+    with opened(path, os.O_RDONLY) as fd:
         for index, phy_offset in (
             (1, header.begin_phy_offset),
             (header.index_count - 1, header.end_phy_offset),
         ):
             pos = index_file_size(slot_count, index) + INDEX_ENTRY_PHYOFFSET
-            if int.from_bytes(os.pread(file.fileno(), 8, pos), "big", signed=True) != phy_offset:
+            if int.from_bytes(os.pread(fd, 8, pos), "big", signed=True) != phy_offset:
                 return False
     return True

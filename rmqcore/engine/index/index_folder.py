@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import make_directory, sync_directory
+from rmqcore.disk.inside.files import remove_empty, unlink
+from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import is_index_file_name
 from rmqcore.engine.index.index_file import (
     IndexFile,
@@ -140,7 +142,7 @@ class IndexFolder:
                 return sorted(
                     (entry.name, entry.stat().st_size)
                     for entry in entries
-                    if is_index_file_name(entry.name) and entry.is_file()
+                    if is_index_file_name(entry.name) and is_file(entry)
                 )
         except FileNotFoundError:
             return []
@@ -180,7 +182,7 @@ class IndexFolder:
         """Delete a file that an interrupted `create` left: the last one made, if it is not in use."""
         name = self._making
         if name is not None and all(file.name != name for file in files):
-            (self.path / name).unlink(missing_ok=True)
+            unlink(self.path / name, missing_ok=True)
         self._making = None
 
     def sync_names(self) -> None:
@@ -202,7 +204,7 @@ class IndexFolder:
         if not names:
             return
         for name in reversed(names):
-            (self.path / name).unlink()
+            unlink(self.path / name)
         sync_directory(self.path)
         if not any(self.path.iterdir()):
-            self.path.rmdir()
+            remove_empty(self.path)

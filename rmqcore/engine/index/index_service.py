@@ -10,6 +10,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
@@ -414,7 +415,7 @@ class IndexService:
             while (
                 len(self.files) > 1 and self.files[0].native.header.end_phy_offset < min_phy_offset
             ):
-                self.files[0].path.unlink(missing_ok=True)
+                unlink(self.files[0].path, missing_ok=True)
                 self._set_files(self.files[1:])
                 deleted += 1
         return deleted

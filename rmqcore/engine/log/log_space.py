@@ -15,6 +15,7 @@ from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore.disk.durable import make_directory
+from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import file_name
 from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.mapped_files import create_mapped_file
@@ -196,7 +197,7 @@ class LogSpace:
         self._roll()
         unused = self._making if self._next is None else Path(self._next.file.path)
         if unused is not None:
-            unused.unlink(missing_ok=True)
+            unlink(unused, missing_ok=True)
             self.files.replace(file for file in self.files.files if file.path != str(unused))
             self._next = self._making = None
 

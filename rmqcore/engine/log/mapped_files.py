@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmqcore._native.put.mapped_file import MappedFile
-from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import open_file, unlink
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import file_name
 
@@ -35,7 +35,7 @@ def create_mapped_file(
     """
     path = directory / file_name(file_from_offset)
     flags = os.O_RDWR | os.O_CREAT | (0 if again else os.O_EXCL)
-    opened = Descriptor(path, flags)
+    opened = open_file(path, flags)
     descriptor = opened.fileno()
     try:
         if again:
@@ -45,7 +45,7 @@ def create_mapped_file(
     except FileExistsError:
         raise
     except OSError:
-        path.unlink()
+        unlink(path)
         raise
     finally:
         opened.close()

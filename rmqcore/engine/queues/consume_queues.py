@@ -15,6 +15,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.files import remove_empty, unlink
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_ends import (
     end_of_message,
@@ -287,11 +288,11 @@ class ConsumeQueues:
             for queue in self._all():
                 directory = self._directory(queue)
                 for start in reversed(queue.file_starts()):
-                    (directory / file_name(start)).unlink()
+                    unlink(directory / file_name(start))
                 queue.set_files(-1, -1, 0, -1)
                 queue.set_min(0)
                 if directory.is_dir() and not any(directory.iterdir()):
-                    directory.rmdir()
+                    remove_empty(directory)
 
     def correct_min_offsets(self, min_phy_offset: int) -> None:
         """Bring the min offsets up to the first entries whose messages are still in the log, which begins there."""
@@ -414,7 +415,7 @@ class ConsumeQueues:
             queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
             queue.set_first_file(first)
         for start in expired:
-            (self._directory(queue) / file_name(start)).unlink(missing_ok=True)
+            unlink(self._directory(queue) / file_name(start), missing_ok=True)
         return len(expired)
 
     def close(self) -> None:

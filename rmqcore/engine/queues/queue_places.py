@@ -14,7 +14,9 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_compare import QueueCompare, write_entries
 from rmqcore._native.queues.queue_table import QueueTable
-from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import unlink
+from rmqcore.disk.inside.opened import sync_data
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, file_name
 from rmqcore.disk.queue_ends import (
     corrected_min,
@@ -96,11 +98,8 @@ class QueuePlaces:
         """Bring to disk what was written, and the names of new files."""
         folders: set[Path] = set()
         for path in sorted(self._written):
-            fd = os.open(path, os.O_RDONLY | CLOEXEC)
-            try:
+            with opened(path, os.O_RDONLY) as fd:
                 sync_data(fd)
-            finally:
-                os.close(fd)
             folders |= {path.parent, path.parent.parent, path.parent.parent.parent}
         for folder in sorted(folders, reverse=True):
             sync_directory(folder)
@@ -113,7 +112,7 @@ class QueuePlaces:
                 os.ftruncate(fd, self._table.file_size)
                 os.fsync(fd)
         for path in sorted(self.odd.strays):
-            Path(path).unlink(missing_ok=True)
+            unlink(path, missing_ok=True)
         for folder in sorted({Path(path).parent for path in self.odd.strays}):
             sync_directory(folder)
         self.odd = NOT_ODD

@@ -12,8 +12,11 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.data_extents import used_end
-from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory, write_all
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import unlink
+from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.disk.queue_files import QueueFile
+from rmqcore.disk.read_range import opened
 
 
 class StaleBytes:
@@ -62,16 +65,13 @@ class StaleBytes:
     def clear(self) -> None:
         """Delete the files, zero the bytes, and wait until that is on disk."""
         for path, (begin, end) in self._bytes.items():
-            fd = os.open(path, os.O_WRONLY | CLOEXEC)
-            try:
+            with opened(path, os.O_WRONLY) as fd:
                 write_all(fd, bytes(end - begin), begin)
                 sync_data(fd)
-            finally:
-                os.close(fd)
         # Delete the newest first: the files that a crash leaves are then always the first of the sequence.
         directories = set()
         for name in sorted(self._files, reverse=True):
-            Path(name).unlink(missing_ok=True)
+            unlink(name, missing_ok=True)
             directories.add(Path(name).parent)
         for directory in directories:
             sync_directory(directory)

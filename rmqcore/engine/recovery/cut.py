@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ from pathlib import Path
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.data_extents import used_end
-from rmqcore.disk.durable import make_directory, sync_data, sync_directory, write_all
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import unlink
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import opened, read_exactly
 
@@ -107,82 +111,98 @@ def take_out(cut: LogCut, folder: Path) -> tuple[str, ...]:
     """
     kept = []
     if cut.tail is not None:
-        kept.append(_copy_aside(cut.tail, folder))
+        kept.append(_copy_aside(cut.tail, _made(folder)))
         _overwrite(cut.tail)
     # From the newest on: what is left is always the beginning of the sequence, over all directories of the log.
     gone = {Path(path): None for path in cut.unused} | {Path(part.path): part for part in cut.later}
     for path in sorted(gone, key=lambda path: path.name, reverse=True):
         part = gone[path]
         if part is None:
-            path.unlink()
+            unlink(path)
         else:
-            kept.append(_move_aside(part, folder))
+            kept.append(_move_aside(part, _made(folder)))
         sync_directory(path.parent)
     return tuple(kept)
 
 
-def _copy_aside(part: LogPart, folder: Path) -> str:
+def _made(path: Path) -> Folder:
+    """The folder ``cut`` of the root: no link is followed there."""
+    root = Folder(path.parent)
+    if not root.is_folder(path.name):
+        root.make(path.name, exist_ok=True)
+        root.sync()
+    return root.folder(path.name)
+
+
+def _copy_aside(part: LogPart, folder: Folder) -> str:
     """Copy the part's bytes into a file of their own, unless an earlier attempt has done so."""
-    make_directory(folder)
     with opened(part.path, os.O_RDONLY) as source:
-        for target in _names(folder, part):
-            if target.exists():
-                if _same(source, part, target):
-                    return os.fspath(target)
+        for name in _names(part):
+            if folder.status(name) is None:
+                _copy(source, part, folder, name)
+            elif not _same(source, part, folder, name):
                 continue
-            working = target.with_name(f".{target.name}.tmp")
-            with opened(working, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as out:
-                for at in range(part.begin, part.end, CHUNK):
-                    data = read_exactly(source, part.path, at, min(at + CHUNK, part.end))
-                    write_all(out, data, at - part.begin)
-                os.fsync(out)
-            working.replace(target)
-            sync_directory(folder)
-            return os.fspath(target)
+            return os.fspath(folder.path / name)
     raise AssertionError("names never end")
 
 
-def _move_aside(part: LogPart, folder: Path) -> str:
-    """Move a whole file; another file system gets a copy of its data."""
-    make_directory(folder)
-    target = next(name for name in _names(folder, part) if not name.exists())
+def _copy(source: int, part: LogPart, folder: Folder, name: str) -> None:
+    """Copy into a file that takes its name when it is complete; what an earlier attempt left goes."""
+    working = f".{name}.tmp"
+    folder.delete(working, missing_ok=True)
+    out = folder.open_file(working, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        Path(part.path).rename(target)
+        for at in range(part.begin, part.end, CHUNK):
+            data = read_exactly(source, part.path, at, min(at + CHUNK, part.end))
+            write_all(out.fileno(), data, at - part.begin)
+        os.fsync(out.fileno())
+    finally:
+        out.close()
+    folder.move(working, name)
+    folder.sync()
+
+
+def _move_aside(part: LogPart, folder: Folder) -> str:
+    """Move a whole file; another file system gets a copy of its data."""
+    name = next(name for name in _names(part) if folder.status(name) is None)
+    try:
+        folder.take(part.path, name)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         copied = _copy_aside(part, folder)
-        Path(part.path).unlink()
+        unlink(part.path)
         return copied
-    sync_directory(folder)
-    return os.fspath(target)
+    folder.sync()
+    return os.fspath(folder.path / name)
 
 
-def _names(folder: Path, part: LogPart) -> Iterator[Path]:
+def _names(part: LogPart) -> Iterator[str]:
     """The offset as a name, then further names in case an earlier recovery cut something else there."""
     name = file_name(part.phy_offset)
-    yield folder / name
+    yield name
     number = 1
     while True:
-        yield folder / f"{name}.{number}"
+        yield f"{name}.{number}"
         number += 1
 
 
-def _same(source: int, part: LogPart, target: Path) -> bool:
+def _same(source: int, part: LogPart, folder: Folder, name: str) -> bool:
     """Whether a file holds exactly the part's bytes."""
-    if target.stat().st_size != part.size:
+    status = folder.status(name)
+    if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != part.size:
         return False
-    with opened(target, os.O_RDONLY) as other:
+    other, path = folder.open_file(name, os.O_RDONLY), os.fspath(folder.path / name)
+    try:
         return all(
             read_exactly(source, part.path, at, min(at + CHUNK, part.end))
             == read_exactly(
-                other,
-                os.fspath(target),
-                at - part.begin,
-                min(at + CHUNK, part.end) - part.begin,
+                other.fileno(), path, at - part.begin, min(at + CHUNK, part.end) - part.begin
             )
             for at in range(part.begin, part.end, CHUNK)
         )
+    finally:
+        other.close()
 
 
 def _overwrite(part: LogPart) -> None:

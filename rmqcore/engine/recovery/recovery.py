@@ -33,6 +33,7 @@ import numpy as np
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.mapped_files import find_mapped_files
@@ -134,13 +135,12 @@ def apply_recovery(
         truncated, filled = _settle(plan, healed, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
-    cut_folder = paths.root / "cut"
-    cut_files = take_out(plan.cut, cut_folder)
+    cut_files = take_out(plan.cut, paths.cut)
     _drop_files(paths, config, commitlog, plan)
     set_queue_offsets(commitlog, queues, plan.min_phy_offset)
     return report_of(
         plan,
-        cut_path=os.fspath(cut_folder) if cut_files else None,
+        cut_path=os.fspath(paths.cut) if cut_files else None,
         cut_files=cut_files,
         healed=healed,
         filled_entries=filled,
@@ -243,4 +243,4 @@ def _drop_files(
     gone = {*plan.cut.unused, *(part.path for part in plan.cut.later)}
     commitlog.files.replace(file for file in commitlog.files.files if file.path not in gone)
     for path in find_mapped_files(paths.commitlogs, config.mapped_file_size_commit_log)[1]:
-        path.unlink(missing_ok=True)
+        unlink(path, missing_ok=True)

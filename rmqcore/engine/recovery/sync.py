@@ -15,8 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from rmqcore._native.put.mapped_file import MappedFile
-from rmqcore.disk.durable import CLOEXEC, sync_data, sync_directory
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.opened import sync_data
 from rmqcore.disk.paths import StorePaths, parse_file_name
+from rmqcore.disk.read_range import opened
 
 
 def sync_log(files: Sequence[MappedFile], begin: int, end: int) -> None:
@@ -52,9 +54,6 @@ def sync_queues(paths: StorePaths, queues: Iterable[tuple[str, int]], from_phy_o
 
 def _sync_file(path: str) -> int:
     """Sync a file; answers the long at its start, which in a queue is the first entry's CommitLog offset."""
-    fd = os.open(path, os.O_RDONLY | CLOEXEC)
-    try:
+    with opened(path, os.O_RDONLY) as fd:
         sync_data(fd)
         return int.from_bytes(os.pread(fd, 8, 0), "big", signed=True)
-    finally:
-        os.close(fd)

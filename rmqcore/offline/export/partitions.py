@@ -6,16 +6,19 @@ Spark, pyarrow, DuckDB and Polars read this layout as partitions:
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.disk.inside.files import remove_empty
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import StoreError, TargetNotEmptyError
 
 DAY_MS = 86_400_000
 LAST_DAY = 2_932_896  # 9999-12-31
@@ -70,6 +73,8 @@ class ExportTarget:
     ------
     TargetNotEmptyError
         The folder is not empty and `overwrite` is off.
+    LinkError
+        From `publish`: a partition is a link. Nothing is deleted or moved then.
     """
 
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
@@ -81,18 +86,21 @@ class ExportTarget:
     def __enter__(self) -> Self:
         self._made = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._inside = Folder(self.folder)
         if not self._overwrite:
             self._refuse_content()
         self.work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=self.folder))
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        if self._made and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        with suppress(OSError, StoreError):  # an error that ended the export is the one to tell
+            self._inside.remove(self.work.name)
+            if self._made and not self._inside.names():
+                remove_empty(self.folder)
+        self._inside.close()
 
     def _refuse_content(self) -> None:
-        found = sorted(entry.name for entry in self.folder.iterdir())
+        found = self._inside.names()
         if not found:
             return
         if all(name.startswith(WORK_PREFIX) for name in found):
@@ -108,17 +116,48 @@ class ExportTarget:
         if self._overwrite:
             self._remove_earlier()
         for part, place in places:
-            target = self.folder / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part.rename(target)
+            self._inside.make(place.rpartition("/")[0], exist_ok=True)
+            self._inside.take(part, place)
 
     def _remove_earlier(self) -> None:
-        for leftover in self.folder.glob(f"{WORK_PREFIX}*"):
-            if leftover != self.work:
-                shutil.rmtree(leftover)
-        for part in list(self.folder.glob("topic=*/day=*/part-*")):
-            if part.suffix in PART_SUFFIXES:
-                part.unlink()
-                for folder in (part.parent, part.parent.parent):
-                    if not any(folder.iterdir()):
-                        folder.rmdir()
+        parts = [
+            part for part in part_places(self._inside) if part.endswith(PART_SUFFIXES)
+        ]  # before anything is deleted: a link among the folders ends the export here
+        for name in self._inside.names():
+            if name.startswith(WORK_PREFIX) and name != self.work.name:
+                self._inside.remove(name)
+        for part in parts:
+            self._inside.delete(part, missing_ok=True)
+            remove_empty_above(self._inside, part)
+
+
+def part_places(folder: Folder) -> Iterator[str]:
+    """Give the places ``topic=*/day=*/part-*`` of what lies in a folder.
+
+    Raises
+    ------
+    LinkError
+        A topic or a day is a link.
+    """
+    for topic in folder.names():
+        if topic.startswith("topic=") and folder.is_folder(topic):
+            days = folder.folder(topic)
+            for day in days.names():
+                if day.startswith("day=") and days.is_folder(day):
+                    names = days.folder(day).names()
+                    yield from (f"{topic}/{day}/{name}" for name in names if name[:5] == "part-")
+
+
+def remove_empty_above(folder: Folder, place: str) -> None:
+    """Remove the folders above a place that are empty, the lowest first."""
+    while "/" in place:
+        place = place.rpartition("/")[0]
+        try:
+            folder.remove_empty(place)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return
+            if (
+                error.errno != errno.ENOENT
+            ):  # gone already: the one above it may be empty all the same
+                raise

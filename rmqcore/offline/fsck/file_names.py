@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.inside.links import link_error
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import entries_of
 from rmqcore.errors import CorruptionError, StoreFormatError
@@ -28,9 +29,11 @@ def _list(directory: Path) -> list[_Listed]:
     found = []
     for entry in entries_of(directory):
         try:
-            status = entry.stat()
-        except FileNotFoundError:  # deleted since it was listed, or a dangling link
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # deleted since it was listed
             continue
+        if stat.S_ISLNK(status.st_mode):
+            raise link_error(entry.path)
         found.append(_Listed(entry.name, status.st_size, stat.S_ISDIR(status.st_mode)))
     return found
 
@@ -176,7 +179,7 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
             found="missing",
         )  # fmt: skip
         return None
-    size = paths.checkpoint.stat().st_size
+    size = paths.checkpoint.lstat().st_size
     if size != CHECKPOINT_FILE_SIZE:
         findings.add(
             "checkpoint", WARNING, "checkpoint", f"the file has {size} bytes", field="file size",

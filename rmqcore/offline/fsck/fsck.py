@@ -96,6 +96,7 @@ def fsck(
     *,
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
     check_index: bool = True,
     check_queues: bool = True,
     progress: Progress | None = None,
@@ -113,6 +114,8 @@ def fsck(
         Its ``message_delay_level`` gives the deliver times of delayed messages, and its paths say where the CommitLog is.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `StoreReader`.
+    follow_links : bool
+        As of `StoreReader`. A link that is not followed ends the check.
     check_index, check_queues : bool
         Also compare IndexFiles and ConsumeQueues with the log.
     progress : callable, optional
@@ -122,16 +125,17 @@ def fsck(
 
     Raises
     ------
-    NotAStoreError, FileNotFoundError, NotADirectoryError
+    NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         See `StoreReader`.
     ValueError
         `max_findings` is negative.
     """
     if max_findings < 0:
         raise ValueError(f"max_findings {max_findings} is negative")
-    return _Check(
-        StoreReader(path, config=config, commitlog=commitlog), config, max_findings, progress
-    ).run(queues=check_queues, index=check_index)
+    reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
+    return _Check(reader, config, max_findings, progress).run(
+        queues=check_queues, index=check_index
+    )
 
 
 class _Check:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqcore._native.format.cq import CQ_DTYPE, pack_cq
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore.disk.read_range import opened
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
 from rmqcore.offline.queues.queues import Entries
 from rmqcore.sysflag import has_queue_entry
@@ -135,11 +136,8 @@ class EntryRoom:
 
 def read_into(path: str | Path, out: memoryview, pos: int) -> None:
     """Fill `out` from byte `pos` of a file on; bytes behind the file's end are left as they are."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_RDONLY) as fd:
         os.preadv(fd, [out], pos)
-    finally:
-        os.close(fd)
 
 
 def stretches(places: Int64) -> list[Int64]:

@@ -22,6 +22,7 @@ from rmqcore._native.format.layout import (
 from rmqcore._native.index.index_reader import ChainWalk, IndexHeader, decode_header
 from rmqcore.disk.index.index_check import MAX_FINDINGS, IndexFileCheck, check_index_file
 from rmqcore.disk.index.slot_count import find_slot_count
+from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
 from rmqcore.disk.read_range import entries_of, read_range
 
@@ -187,7 +188,7 @@ def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> lis
     readers: list[IndexFileReader] = []
     known_files: dict[tuple[int, int], IndexFileReader] = {}
     for entry in entries_of(paths.index):
-        if not (is_index_file_name(entry.name) and entry.is_file()):
+        if not (is_index_file_name(entry.name) and is_file(entry)):
             continue
         try:
             status = entry.stat()

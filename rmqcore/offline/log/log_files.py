@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_PHYSICALOFFSET
 from rmqcore.disk.data_extents import DataExtents
+from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreFormatError
@@ -315,10 +316,11 @@ def open_log_file(
     file: LogFile, unreadable: Callable[[int, int, OSError], None]
 ) -> Iterator[LogBytes]:
     """Open a file for positional reads."""
-    fd = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    opened = open_file(file.path, os.O_RDONLY)
     try:
+        fd = opened.fileno()
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         yield LogBytes(file, fd, unreadable)
     finally:
-        os.close(fd)
+        opened.close()

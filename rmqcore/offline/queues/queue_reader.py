@@ -10,6 +10,7 @@ import numpy as np
 
 from rmqcore._native.format.cq import CQ_DTYPE, unpack_cq
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import parse_file_name
 from rmqcore.disk.queue_files import Entries, QueueFile
 from rmqcore.disk.read_range import entries_of
@@ -57,7 +58,7 @@ class QueueFiles:
         self.disk_bytes = 0
         for entry in entries_of(self.directory):
             start = parse_file_name(entry.name)
-            if start is None or start % CQ_STORE_UNIT_SIZE or not entry.is_file():
+            if start is None or start % CQ_STORE_UNIT_SIZE or not is_file(entry):
                 continue
             try:
                 status = entry.stat()

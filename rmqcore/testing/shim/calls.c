@@ -303,49 +303,46 @@ int ftruncate(int fd, off_t length) {
 }
 int ftruncate64(int fd, off64_t length) { return ftruncate(fd, length); }
 
-static int opened(const char *path, int flags, int mode) {
-    REAL(open);
+static int opened(int folder, const char *name, int flags, va_list more) {
+    REAL(openat);
     struct stat status;
-    if (!below(path)) return real(path, flags, mode);
+    char whole[8192];
+    const int mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, int) : 0;
+    const char *path = place_of(folder, name, whole);
+    if (!below(path)) return real(folder, name, flags, mode);
     if (fails(K_open)) return -1;
     const int recorded = begin(flags & (O_CREAT | O_TRUNC));
     const int is_new = recorded && plain_lstat(path, &status) < 0;
-    const int fd = real(path, flags, mode);
-    if (recorded && fd >= 0) {
-        if (is_new) record_name('C', path, 0);
-        else record_resized(fd);
-    }
+    const int fd = real(folder, name, flags, mode);
+    if (recorded && fd >= 0 && is_new) record_name('C', path, 0);
+    else if (recorded && fd >= 0) record_resized(fd);
     end(recorded);
     return fd;
 }
 
-static int open_mode(int flags, va_list more) { return flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, int) : 0; }
+#define OPEN(folder)                                  \
+    va_list more;                                     \
+    va_start(more, flags);                            \
+    const int fd = opened(folder, path, flags, more); \
+    return va_end(more), fd
+int open(const char *path, int flags, ...) { OPEN(AT_FDCWD); }
+int open64(const char *path, int flags, ...) { OPEN(AT_FDCWD); }
+int openat(int folder, const char *path, int flags, ...) { OPEN(folder); }
+int openat64(int folder, const char *path, int flags, ...) { OPEN(folder); }
 
-int open(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    const int mode = open_mode(flags, more);
-    va_end(more);
-    return opened(path, flags, mode);
-}
-int open64(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    const int mode = open_mode(flags, more);
-    va_end(more);
-    return opened(path, flags, mode);
-}
-
-int rename(const char *from, const char *to) {
-    REAL(rename);
-    if (!below(to)) return real(from, to);
+int renameat(int source, const char *old, int target, const char *new) {
+    REAL(renameat);
+    char old_path[8192], new_path[8192];
+    const char *from = place_of(source, old, old_path), *to = place_of(target, new, new_path);
+    if (!below(to)) return real(source, old, target, new);
     if (fails(K_rename)) return -1;
     const int recorded = begin(1);
-    const int code = real(from, to);
+    const int code = real(source, old, target, new);
     if (recorded && code == 0) record_rename(from, to);
     end(recorded);
     return code;
 }
+int rename(const char *from, const char *to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 
 int unlinkat(int folder, const char *name, int flags) {
     REAL(unlinkat);
@@ -362,16 +359,19 @@ int unlinkat(int folder, const char *name, int flags) {
 int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
 int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 
-int mkdir(const char *path, mode_t mode) {
-    REAL(mkdir);
-    if (!below(path)) return real(path, mode);
+int mkdirat(int folder, const char *name, mode_t mode) {
+    REAL(mkdirat);
+    char whole[8192];
+    const char *path = place_of(folder, name, whole);
+    if (!below(path)) return real(folder, name, mode);
     if (fails(K_mkdir)) return -1;
     const int recorded = begin(1);
-    const int code = real(path, mode);
+    const int code = real(folder, name, mode);
     if (recorded && code == 0) record_name('C', path, 1);
     end(recorded);
     return code;
 }
+int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 
 /* ---- calls that only look: they can fail ---- */
 

@@ -11,6 +11,7 @@ import pytest
 from conftest import StoreCopy
 from support.cli.cli_runs import Run, in_terminal
 
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.lock import StoreLock
 from rmqcore.offline.fsck import fsck
 from rmqcore.rebuild.queue_builder import QueueBuilder
@@ -128,17 +129,17 @@ def test_ctrl_c_between_two_renames(
 ) -> None:
     store = store_copy("basic")
     before = tree(store, "commitlog", "consumequeue", "index")
-    rename = Path.rename
+    move = Folder.move
     left = [1]
 
-    def interrupted(self: Path, target: Path) -> Path:
-        if target.name == "consumequeue" and self.parent.name == "rebuilt":
+    def interrupted(self: Folder, place: str, target: str, to: Folder | None = None) -> None:
+        if target == "consumequeue" and to is not None and self.path.name == "rebuilt":
             left[0] -= 1
             if left[0] == 0:
                 raise KeyboardInterrupt
-        return rename(self, target)
+        move(self, place, target, to)
 
-    monkeypatch.setattr(Path, "rename", interrupted)
+    monkeypatch.setattr(Folder, "move", interrupted)
     assert rmqcore("rebuild", store, "--apply").code == 130
     assert tree(store, "commitlog", "consumequeue", "index") == before
     assert rmqcore("rebuild", store, "--apply").code == 0

@@ -60,9 +60,18 @@ def test_the_text_is_javas(tmp_path: Path) -> None:
         assert lock.held
         assert path.read_bytes() == b"lock"
     assert not lock.held
-    path.write_bytes(b"something longer")
+    path.write_bytes(b"lo")
     with StoreLock(path):
         assert path.read_bytes() == b"lock"
+
+
+def test_a_file_that_was_made_for_something_else_keeps_its_text(tmp_path: Path) -> None:
+    """Any open emptied a file that bore the name, and wrote "lock" into it."""
+    path = tmp_path / "lock"
+    path.write_bytes(b"something longer")
+    with StoreLock(path) as lock:
+        assert lock.held and not java_gets_it(path)
+    assert path.read_bytes() == b"something longer"
 
 
 def test_a_second_open_in_this_process_is_refused_and_takes_nothing_away(tmp_path: Path) -> None:

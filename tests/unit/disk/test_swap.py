@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import finish_swaps, swap_in
 
@@ -57,19 +58,19 @@ def test_killed_between_any_two_steps(
         if left == 0:
             raise Killed
 
-    rename, rmtree = Path.rename, shutil.rmtree
+    move, remove = Folder.move, Folder.remove
 
-    def renaming(self: Path, target: Path) -> Path:
+    def moving(self: Folder, place: str, target: str, to: Folder | None = None) -> None:
         count()
-        return rename(self, target)
+        move(self, place, target, to)
 
-    def removing(folder: Path) -> None:
+    def removing(self: Folder, place: str) -> None:
         count()
-        rmtree(folder)
+        remove(self, place)
 
     with monkeypatch.context() as patch, suppress(Killed):
-        patch.setattr(Path, "rename", renaming)
-        patch.setattr(shutil, "rmtree", removing)
+        patch.setattr(Folder, "move", moving)
+        patch.setattr(Folder, "remove", removing)
         swap_in(store, store.root / "built", PARTS)
     before = {part: (store.root / part).exists() for part in PARTS}
     back = finish_swaps(store)

@@ -1,6 +1,8 @@
 """Descriptor: an open file whose number no interrupt can lose, and whose close is one step."""
 
 cimport cython
+from libc.errno cimport errno
+from posix.stat cimport fstat, struct_stat
 from posix.unistd cimport close as posix_close
 
 import os as _os
@@ -18,6 +20,10 @@ cdef class Descriptor:
     path : path-like
     flags : int
         Of ``os.open``; O_CLOEXEC is added.
+    folder : Descriptor, optional
+        A directory that is open: a relative `path` begins there.
+    mode : int
+        Of a file that is made, less the process's umask.
 
     Raises
     ------
@@ -27,9 +33,13 @@ cdef class Descriptor:
 
     cdef int number
 
-    def __cinit__(self, path, int flags):
+    def __cinit__(self, path, int flags, Descriptor folder=None, int mode=0o644):
         self.number = -1
-        self.number = _os.open(path, flags | getattr(_os, "O_CLOEXEC", 0), 0o644)
+        flags |= getattr(_os, "O_CLOEXEC", 0)
+        if folder is None:
+            self.number = _os.open(path, flags, mode)
+        else:
+            self.number = _os.open(path, flags, mode, dir_fd=folder.number)
 
     def __dealloc__(self):
         self.close_now()
@@ -37,6 +47,20 @@ cdef class Descriptor:
     def fileno(self):
         """The number; -1 when it is closed."""
         return self.number
+
+    @property
+    def mode(self):
+        """Kind and permissions of what is open (``st_mode``).
+
+        Raises
+        ------
+        OSError
+            It is closed.
+        """
+        cdef struct_stat status
+        if fstat(self.number, &status) < 0:
+            raise OSError(errno, _os.strerror(errno))
+        return status.st_mode
 
     def close(self):
         """Close it; may be repeated."""

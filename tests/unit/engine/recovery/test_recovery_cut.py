@@ -11,6 +11,7 @@ import pytest
 
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.data_extents import used_end
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.engine.recovery import cut as recovery_cut
 from rmqcore.engine.recovery.cut import LogCut, find_cut, take_out
 
@@ -103,14 +104,19 @@ def test_killed_between_any_two_steps(
             raise Killed
 
     with monkeypatch.context() as patch:
-        for name in ("sync_directory", "sync_data", "make_directory"):
-            before = getattr(recovery_cut, name)
+        for owner, name in (
+            (recovery_cut, "sync_directory"),
+            (recovery_cut, "sync_data"),
+            (Folder, "sync"),
+            (Folder, "move"),
+        ):
+            before = getattr(owner, name)
 
             def stepping(*arguments: object, do: object = before) -> None:
                 step()
                 do(*arguments)  # type: ignore[operator]
 
-            patch.setattr(recovery_cut, name, stepping)
+            patch.setattr(owner, name, stepping)
         with suppress(Killed):
             take_out(find(log), tmp_path / "cut")
     take_out(find(log), tmp_path / "cut")
@@ -139,10 +145,10 @@ def test_the_log_on_another_file_system(
 ) -> None:
     whole = contents(log)
 
-    def rename(self: Path, target: Path) -> Path:
+    def take(self: Folder, path: str, place: str) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(Folder, "take", take)
     take_out(find(log), tmp_path / "cut")
     assert sorted(contents(log)) == [f"{0:020}", f"{SIZE:020}"]
     aside = contents(tmp_path / "cut")

@@ -15,9 +15,13 @@ static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 int rmq_map_file(const char *path, size_t size, int writable, uint8_t **base, int *fd, int64_t *found) {
     struct stat status;
     *found = (int64_t)size;
-    const int opened = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    const int opened = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (opened < 0) return -errno;
     if (fstat(opened, &status) < 0) goto failed;
+    if (!S_ISREG(status.st_mode)) {
+        errno = ENODEV;
+        goto failed;
+    }
     if (status.st_size != (off_t)size) {
         *found = status.st_size;
         close(opened);

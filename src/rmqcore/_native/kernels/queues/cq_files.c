@@ -26,10 +26,16 @@ int rmq_cq_make_path(const rmq_cq_table *t, const rmq_cq *q, int64_t file, char 
 }
 
 int rmq_cq_open_path(const char *path, int flags) {
+    struct stat status;
+    const int folder = flags & O_DIRECTORY; /* the root of the queues may be a link that the caller follows */
     int fd;
+    if (!folder) flags |= O_NOFOLLOW | O_NONBLOCK; /* O_NONBLOCK: a FIFO would wait for ever */
     do fd = open(path, flags | O_CLOEXEC, 0644);
     while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : fd;
+    if (fd < 0) return -errno;
+    if (folder || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))) return fd;
+    close(fd);
+    return -EINVAL;
 }
 
 /* Makes the missing directories above a queue's files and adds the flag of each new one to *made. */

@@ -66,7 +66,7 @@ int rmq_cq_make_room(void **items, int64_t *room, int64_t wanted, size_t size);
 
 /* The path of a file (>= 0), or of a directory: -1 the queue's, -2 the topic's, -3 the root. 0 or -ENAMETOOLONG. */
 int rmq_cq_make_path(const rmq_cq_table *table, const rmq_cq *queue, int64_t file, char *out);
-/* open() that goes on after a signal: a descriptor. */
+/* open() that goes on after a signal: a descriptor. Of a file: -ELOOP: a link, -EINVAL: no file. */
 int rmq_cq_open_path(const char *path, int flags);
 /* Opens a file of the queue for writing, pinned; a new one is created with its full size, sparse. */
 int rmq_cq_open_to_write(rmq_cq_table *table, rmq_cq *queue, int64_t file, int create, const char *path,

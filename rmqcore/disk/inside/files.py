@@ -1,0 +1,153 @@
+"""Files and directories by path, whose last name is never followed when it is a link.
+
+What is above that name was looked at when it was listed or made (`links`), or is reached name by name (`folder`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.inside.links import link_error
+from rmqcore.errors import StoreFormatError, is_of_the_system
+
+Path = str | os.PathLike[str]
+
+# O_NONBLOCK: to open a FIFO would wait for ever. It means nothing for a regular file, and all else is closed again.
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+def open_file(path: Path, flags: int) -> Descriptor:
+    """Open a regular file.
+
+    Parameters
+    ----------
+    path : path-like
+    flags : int
+        Of ``os.open``.
+
+    Raises
+    ------
+    LinkError
+        The path is a link.
+    StoreFormatError
+        It is a FIFO, a socket or a device.
+    OSError
+        It is a directory, or cannot be opened.
+    """
+    return open_file_in(None, path, flags, path)
+
+
+def open_file_in(
+    folder: Descriptor | None, name: Path, flags: int, path: Path, mode: int = 0o644
+) -> Descriptor:
+    """Open a regular file by its name in a directory that is open; `path` is for errors, which are those of `open_file`."""
+    try:
+        file = Descriptor(name, flags | _SAFE, folder, mode)
+        kind = file.mode
+    except OSError as error:
+        raise _better(error, path) from None
+    if not stat.S_ISREG(kind):
+        raise _wrong_kind(kind, path)
+    return file
+
+
+def open_folder(path: Path) -> Descriptor:
+    """Open a directory that the caller named: links are followed."""
+    return Descriptor(path, _FOLDER)
+
+
+def open_folder_in(folder: Descriptor, name: str, path: Path) -> Descriptor:
+    """Open a directory by its name in another one that is open; `path` is for errors.
+
+    Raises
+    ------
+    LinkError
+        The name is a link.
+    OSError
+        It is no directory, or cannot be opened.
+    """
+    try:
+        return Descriptor(name, _FOLDER | os.O_NOFOLLOW, folder)
+    except OSError as error:
+        raise _better(error, path) from None
+
+
+def _better(error: OSError, path: Path) -> Exception:
+    """The error that says what lies there, where the system says only that it is not what was wanted."""
+    if not is_of_the_system(error):
+        return error
+    if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EMLINK}:
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            mode = stat.S_IFREG
+        if stat.S_ISLNK(mode):
+            return link_error(path)
+        if error.errno == errno.ENOTDIR and not stat.S_ISDIR(mode):
+            why = f"{kind_of(mode)}, expected a directory"
+            return NotADirectoryError(errno.ENOTDIR, why, os.fspath(path))
+        if error.errno == errno.ENXIO and not stat.S_ISREG(mode):
+            return _wrong_kind(mode, path)
+    error.filename = os.fspath(path)
+    return error
+
+
+def _wrong_kind(mode: int, path: Path) -> Exception:
+    if stat.S_ISDIR(mode):
+        why = "a directory, expected a file"
+        return IsADirectoryError(errno.EISDIR, why, os.fspath(path))
+    return StoreFormatError(f"{os.fspath(path)}: {kind_of(mode)}, expected a file")
+
+
+def check_is_file(path: Path) -> None:
+    """Check that what is there is a regular file; it may be missing.
+
+    Raises
+    ------
+    LinkError, StoreFormatError, OSError
+        As `open_file`.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(mode):
+        raise link_error(path)
+    if not stat.S_ISREG(mode):
+        raise _wrong_kind(mode, path)
+
+
+# ---- names ------------------------------------------------------------------------------------------
+
+
+def unlink(path: Path, *, missing_ok: bool = False) -> None:
+    """Delete a file; a link goes itself, and what it leads to stays."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        if not missing_ok:
+            raise
+
+
+def rename(path: Path, target: Path) -> None:
+    """Give a file or directory another name; a file or link that has that name goes."""
+    os.replace(path, target)
+
+
+def make_folder(path: Path, *, exist_ok: bool = False) -> None:
+    """Make a directory, whose parent is there."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not exist_ok or not os.path.isdir(path):
+            raise
+
+
+def remove_empty(path: Path) -> None:
+    """Delete a directory in which nothing lies."""
+    os.rmdir(path)

@@ -1,0 +1,283 @@
+"""A directory that is open, and what lies below it: reached name by name from its descriptor, so that no path leads out."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.disk.inside.files import open_file_in, open_folder, open_folder_in
+from rmqcore.disk.inside.links import link_error
+from rmqcore.disk.inside.opened import naming, read_all, sync_open, write_all
+from rmqcore.errors import StoreError, StoreFormatError
+
+MOST_DEEP = 256
+
+
+class Folder:
+    """A directory, open. A *place* is a path below it, with ``/`` between names.
+
+    No name of a place is followed when it is a link, whoever made it and whenever: a place leads to a file or directory inside,
+    or to an error. The directory stays the one that was opened when its path is renamed.
+
+    Parameters
+    ----------
+    path : path-like
+        The caller names it: links on the way are followed.
+    opened : Descriptor, optional
+        The directory, where it is open already.
+
+    Raises
+    ------
+    LinkError
+        From any method: a name of the place is a link.
+    StoreFormatError
+        From any method: the place is no path that stays inside (absolute, ``..``), or no file or directory lies there.
+    OSError
+        As of the system.
+
+    Notes
+    -----
+    Thread safety: all methods but `close` may run at once.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], opened: Descriptor | None = None) -> None:
+        self.path = Path(path)
+        self._open = open_folder(self.path) if opened is None else opened
+
+    def folder(self, place: str, *, make: bool = False) -> Folder:
+        """Open a directory inside; with `make` it is made where it is missing, and what is above it."""
+        return Folder(self.path / place, self._reach(_steps(place), make=make))
+
+    def _reach(self, steps: list[str], *, make: bool = False) -> Descriptor:
+        at, path = self._open, self.path
+        for name in steps:
+            path /= name
+            if make:
+                with suppress(FileExistsError), naming(path):
+                    os.mkdir(name, dir_fd=at.fileno())
+            at = open_folder_in(at, name, path)
+        return at
+
+    def _above(self, place: str) -> tuple[Descriptor, str]:
+        *above, name = _steps(place)
+        return self._reach(above), name
+
+    # ---- looking ------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """What lies in the directory, sorted."""
+        return sorted(os.listdir(self._open.fileno()))
+
+    def status(self, place: str) -> os.stat_result | None:
+        """What lies at a place, a link too; None where nothing does."""
+        try:
+            above, name = self._above(place)
+            return os.stat(name, dir_fd=above.fileno(), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def is_folder(self, place: str) -> bool:
+        """Whether a directory lies at a place; a link is an error."""
+        status = self.status(place)
+        if status is None:
+            return False
+        if stat.S_ISLNK(status.st_mode):
+            raise link_error(self.path / place)
+        return stat.S_ISDIR(status.st_mode)
+
+    def open_file(self, place: str, flags: int, mode: int = 0o644) -> Descriptor:
+        """Open a regular file; `flags` and `mode` are those of ``os.open``."""
+        above, name = self._above(place)
+        return open_file_in(above, name, flags, self.path / place, mode)
+
+    def read(self, place: str) -> bytes:
+        """Read a whole file."""
+        return read_all(self.open_file(place, os.O_RDONLY), self.path / place)
+
+    # ---- changing -----------------------------------------------------------------------------------
+
+    def write(self, place: str, data: bytes) -> None:
+        """Write a small file: after a crash at any moment it is there as a whole, or the old one is.
+
+        What an earlier call left half done goes.
+        """
+        above, name = self._above(place)
+        working, path = f".{name}.tmp", self.path / place
+        with suppress(FileNotFoundError), naming(path):
+            os.unlink(working, dir_fd=above.fileno())
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        file = open_file_in(above, working, flags, path.with_name(working))
+        try:
+            with naming(path):
+                write_all(file.fileno(), data, 0)
+                os.fsync(file.fileno())
+        except OSError:
+            os.unlink(working, dir_fd=above.fileno())
+            raise
+        finally:
+            file.close()
+        with naming(path):
+            os.replace(working, name, src_dir_fd=above.fileno(), dst_dir_fd=above.fileno())
+        sync_open(above, path.parent)
+
+    def move(self, place: str, target: str, to: Folder | None = None) -> None:
+        """Give a file or directory another place, here or in the folder `to`; a file or link that lies there goes."""
+        above, name = self._above(place)
+        into, new = (to or self)._above(target)  # noqa: SLF001  (of the same class)
+        with naming(self.path / place):
+            os.replace(name, new, src_dir_fd=above.fileno(), dst_dir_fd=into.fileno())
+
+    def take(self, path: str | os.PathLike[str], place: str) -> None:
+        """Move a file or directory here that lies elsewhere on the same file system, under a path that the caller knows."""
+        above, name = self._above(place)
+        os.rename(path, name, dst_dir_fd=above.fileno())
+
+    def make(self, place: str, *, exist_ok: bool = False) -> None:
+        """Make a directory; with `exist_ok` also what is above it, and it may be there."""
+        if exist_ok:
+            self._reach(_steps(place), make=True)
+            return
+        above, name = self._above(place)
+        with naming(self.path / place):
+            os.mkdir(name, dir_fd=above.fileno())
+
+    def delete(self, place: str, *, missing_ok: bool = False) -> None:
+        """Delete a file; a link goes itself, and what it leads to stays."""
+        with _missing(missing_ok):
+            above, name = self._above(place)
+            with naming(self.path / place):
+                os.unlink(name, dir_fd=above.fileno())
+
+    def remove_empty(self, place: str) -> None:
+        """Delete a directory in which nothing lies."""
+        above, name = self._above(place)
+        with naming(self.path / place):
+            os.rmdir(name, dir_fd=above.fileno())
+
+    def remove(self, place: str, *, missing_ok: bool = True) -> None:
+        """Delete what lies at a place, a directory with all below it; links go themselves.
+
+        Raises
+        ------
+        StoreError
+            Another file system is mounted there, or directories lie too deep in each other. What was deleted stays deleted.
+        """
+        with _missing(missing_ok):
+            above, name = self._above(place)
+            _remove(above, name, self.path / place, self.device, 0)
+
+    def fileno(self) -> int:
+        """The descriptor's number, for a lock."""
+        return self._open.fileno()
+
+    @property
+    def device(self) -> int:
+        """The file system's number."""
+        return os.fstat(self._open.fileno()).st_dev
+
+    # ---- on disk ------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Wait until the names in the directory are on disk."""
+        sync_open(self._open, self.path)
+
+    def sync_tree(self) -> None:
+        """Wait until all files below, and their names, are on disk."""
+        for name in self.names():
+            if self.is_folder(name):
+                self.folder(name).sync_tree()
+            else:
+                sync_open(self.open_file(name, os.O_RDONLY), self.path / name)
+        self.sync()
+
+    def sync_names(self) -> None:
+        """Wait until the names of all that lies below are on disk; the files are."""
+        for name in self.names():
+            if self.is_folder(name):
+                self.folder(name).sync_names()
+        self.sync()
+
+    def close(self) -> None:
+        """Close it; may be repeated."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Folder {str(self.path)!r}>"
+
+
+def open_target(path: Path, root: Path, *, make: bool = False) -> Folder:
+    """Open a directory that is the caller's, or one that a store has in its root and which is therefore no link.
+
+    Parameters
+    ----------
+    path : Path
+    root : Path
+        Of the store.
+    make : bool
+        Make it where it is missing; of one of the caller's also what is above it.
+    """
+    if path.parent == root:
+        return Folder(root).folder(path.name, make=make)
+    if make:
+        path.mkdir(parents=True, exist_ok=True)
+    return Folder(path)
+
+
+def remove_made(path: Path) -> None:
+    """Delete a directory that this program has made, with all below it; nothing happens where it is gone."""
+    with suppress(FileNotFoundError), Folder(path.parent) as above:
+        above.remove(path.name)
+
+
+def _steps(place: str) -> list[str]:
+    """The names of a place.
+
+    Raises
+    ------
+    StoreFormatError
+        It is empty or absolute, or has a name in it that is empty, ``.`` or ``..``.
+    """
+    steps = place.split("/")
+    if any(name in ("", ".", "..") or "\0" in name for name in steps):
+        raise StoreFormatError(
+            f"{place!r} is no place inside a folder, expected names with / between them"
+        )
+    return steps
+
+
+@contextmanager
+def _missing(missing_ok: bool) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        if not missing_ok:
+            raise
+
+
+def _remove(above: Descriptor, name: str, path: Path, device: int, depth: int) -> None:
+    status = os.stat(name, dir_fd=above.fileno(), follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode):
+        with naming(path):
+            os.unlink(name, dir_fd=above.fileno())
+        return
+    if status.st_dev != device:
+        raise StoreError(f"{path}: another file system is mounted here, and is not deleted")
+    if depth > MOST_DEEP:
+        raise StoreError(f"{path}: more than {MOST_DEEP} directories lie in each other")
+    inside = open_folder_in(above, name, path)
+    for entry in os.listdir(inside.fileno()):
+        _remove(inside, entry, path / entry, device, depth + 1)
+    inside.close()
+    with naming(path):
+        os.rmdir(name, dir_fd=above.fileno())

@@ -1,0 +1,73 @@
+"""Links in a store: an error says where one leads, and how links are followed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import LinkError
+
+RULE = "in a store links are followed only where you name them"
+
+
+def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
+    """Give the error of a path that is a link.
+
+    Parameters
+    ----------
+    path : path-like
+    how : str
+        What lets this link be followed; empty where nothing does.
+    """
+    text = os.fspath(path)
+    target = os.readlink(text)
+    where = "" if os.path.exists(text) else ", where nothing is"
+    return LinkError(errno.ELOOP, f"a link to {target}{where}; {RULE}{how}", text)
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a listed directory is a regular file.
+
+    Raises
+    ------
+    LinkError
+        It is a link.
+    """
+    if entry.is_symlink():
+        raise link_error(entry.path)
+    return entry.is_file(follow_symlinks=False)
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a listed directory is a directory; raises as `is_file`."""
+    if entry.is_symlink():
+        raise link_error(entry.path)
+    return entry.is_dir(follow_symlinks=False)
+
+
+def refuse_links(paths: StorePaths) -> None:
+    """Check that none of the names that every store has is a link which the caller did not ask for.
+
+    Directories of the CommitLog that a setting names may be links. ``commitlog``, ``consumequeue`` and ``index`` in the root may
+    be with ``follow_links``.
+
+    Raises
+    ------
+    LinkError
+        One is.
+    """
+    for path in (paths.root / "commitlog", paths.consumequeue, paths.index):
+        if path.is_symlink() and not paths.follows(path):
+            how = ": follow_links=True, --follow-links"
+            if path.name == "commitlog":
+                how += f", or --commitlog {os.path.realpath(path)} (store_path_commit_log)"
+            raise link_error(path, how)
+    for path in (paths.lock, paths.abort, paths.checkpoint, paths.cut, *_beside(paths)):
+        if path.is_symlink():
+            raise link_error(path)
+
+
+def _beside(paths: StorePaths) -> tuple[Path, ...]:
+    return paths.consumequeue_ext, paths.batchconsumequeue

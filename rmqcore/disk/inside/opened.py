@@ -1,0 +1,50 @@
+"""What is done with a file or directory that is open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.errors import is_of_the_system
+
+sync_data = getattr(os, "fdatasync", os.fsync)
+"""Wait until the bytes of an open file are on disk, and as much of its metadata as is needed to read them."""
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error of a call that knows only a descriptor, and perhaps a name in it, name the whole path."""
+    try:
+        yield
+    except OSError as error:
+        known = error.filename
+        if is_of_the_system(error) and (known is None or not os.path.isabs(os.fspath(known))):
+            error.filename = os.fspath(path)
+        raise
+
+
+def read_all(file: Descriptor, path: str | os.PathLike[str]) -> bytes:
+    """Read an open file from its first byte to its last."""
+    parts: list[bytes] = []
+    pos = 0
+    with naming(path):
+        while part := os.pread(file.fileno(), 1 << 20, pos):
+            parts.append(part)
+            pos += len(part)
+    return b"".join(parts)
+
+
+def write_all(fd: int, data: bytes | memoryview, pos: int) -> None:
+    """Write all of `data` at byte `pos` of an open file; a full disk is an OSError."""
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(fd, view, pos)
+        view, pos = view[done:], pos + done
+
+
+def sync_open(opened: Descriptor, path: str | os.PathLike[str]) -> None:
+    """Wait until an open file, or the entries of an open directory, are on disk; `path` is for errors."""
+    with naming(path):
+        os.fsync(opened.fileno())
