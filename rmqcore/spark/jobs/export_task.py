@@ -7,8 +7,9 @@ too. So a folder with that name is complete, even if tasks were killed or severa
 from __future__ import annotations
 
 import json
-import shutil
+import stat
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError
 from rmqcore.offline.export.parquet_parts import Compression, ParquetParts, known_days
 from rmqcore.offline.log.damage import DamageRange
@@ -58,11 +60,18 @@ class SplitParts:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the manifest of a finished split; None when there is no such folder, or one of its files is missing."""
+        """Read the manifest of a finished split; None when there is no such folder, or one of its files is missing.
+
+        Raises
+        ------
+        LinkError, StoreFormatError
+            The folder or one of its files is a link, or the manifest names a file outside.
+        """
         try:
-            found = json.loads((folder / MANIFEST).read_bytes())
+            split = Folder(folder.parent).folder(folder.name)
+            found = json.loads(split.read(MANIFEST))
             parts = cls(**{**found, "places": [tuple(place) for place in found["places"]]})
-            size = sum((folder / name).stat().st_size for name, _ in parts.places)
+            size = sum(_file_size(split, name) for name, _ in parts.places)
         except (FileNotFoundError, TypeError, ValueError, KeyError):
             return None
         return parts if size == parts.file_bytes else None
@@ -105,33 +114,34 @@ def export_split(task: ExportTask) -> SplitParts:
         raise StoreError(
             f"{job} is not here: the job has ended, or it is no folder that driver and workers share"
         )
-    attempt = job / f"attempt-{uuid.uuid4().hex}"
-    attempt.mkdir()
-    try:
-        parts = _write(task, attempt)
-        finished = job / task.name
+    attempt = f"attempt-{uuid.uuid4().hex}"
+    with Folder(job) as inside:
+        inside.make(attempt)
         try:
-            attempt.rename(finished)
-        except OSError:  # not empty: another attempt of this split was faster
-            faster = SplitParts.read(finished)
-            if faster is None:
-                raise
-            return faster
-    finally:
-        shutil.rmtree(attempt, ignore_errors=True)
+            parts = _write(task, inside.folder(attempt))
+            try:
+                inside.move(attempt, task.name)
+            except OSError:  # not empty: another attempt of this split was faster
+                faster = SplitParts.read(job / task.name)
+                if faster is None:
+                    raise
+                return faster
+        finally:
+            with suppress(OSError, StoreError):  # the end of the job removes it
+                inside.remove(attempt)
     return parts
 
 
-def _write(task: ExportTask, folder: Path) -> SplitParts:
+def _write(task: ExportTask, attempt: Folder) -> SplitParts:
     damage: list[DamageRange] = []
     rows = stored_bytes = 0
-    parts = ParquetParts(folder, task.compression, days_of_us, chunk_bytes=CHUNK_BYTES)
+    parts = ParquetParts(attempt.path, task.compression, days_of_us, chunk_bytes=CHUNK_BYTES)
     for batch in read_split(task.split, task.columns, task.options, damage=damage):
         parts.write(batch)
         rows += batch.num_rows
         stored_bytes += _sum(batch, "msg_size")
     parts.close()
-    shutil.rmtree(folder / "spill", ignore_errors=True)
+    attempt.remove("spill")
     written = SplitParts(
         rows,
         stored_bytes,
@@ -139,8 +149,15 @@ def _write(task: ExportTask, folder: Path) -> SplitParts:
         [(path.name, place.rpartition("/")[0]) for path, place in parts.names.places],
         [found.as_dict() for found in damage],
     )
-    (folder / MANIFEST).write_text(json.dumps(asdict(written), default=str))
+    attempt.write(MANIFEST, json.dumps(asdict(written), default=str).encode())
     return written
+
+
+def _file_size(folder: Folder, name: str) -> int:
+    status = folder.status(str(name))
+    if status is None or not stat.S_ISREG(status.st_mode):
+        raise FileNotFoundError(name)
+    return status.st_size
 
 
 def days_of_us(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

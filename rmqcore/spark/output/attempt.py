@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 
 from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.inside.files import make_folder, open_file
 from rmqcore.errors import StoreError
 from rmqcore.spark.output.part_output import StagedFile
 
@@ -31,7 +32,7 @@ class Attempt:
         """The folder to write into. It is made when it is first asked for, because most tasks of a small job write nothing."""
         self.check()
         if not self._made:
-            self._folder.mkdir()
+            make_folder(self._folder)
             self._made = True
         return self._folder
 
@@ -52,10 +53,12 @@ class Attempt:
         self, path: Path, rows: int, start_phy_offset: int, end_phy_offset: int
     ) -> StagedFile:
         """Sync a file to disk, and describe it."""
-        with path.open("rb") as file:
+        opened = open_file(path, os.O_RDONLY)
+        with os.fdopen(opened.fileno(), "rb", closefd=False) as file:
             os.fsync(file.fileno())
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             byte_count = file.tell()
+        opened.close()
         staged = path.relative_to(self._job_folder).as_posix()
         return StagedFile(staged, byte_count, digest, rows, start_phy_offset, end_phy_offset)
 

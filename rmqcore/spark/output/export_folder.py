@@ -10,29 +10,30 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 
-from rmqcore.disk.durable import make_directory, sync_directory, write_durable
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.disk.durable import make_directory
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.inside.links import link_error
+from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.offline.export.partitions import part_places, remove_empty_above
 from rmqcore.spark.output.job_folder import (
     JOURNAL,
     TEMPORARY,
     check_outside,
     discard_jobs,
     local_folder,
-    lock_directory,
+    lock_folder,
     refuse_foreign_work,
 )
 from rmqcore.spark.output.journal import SUCCESS, read_journal
 from rmqcore.spark.storage.store_location import StoreLocation
 
 MANIFEST = "_manifest.json"
-_OLD_PARTS = "topic=*/day=*/part-*.parquet"
-_PART_NAME = re.compile(r"part-\d{5,}\.parquet")
+_PLACE = re.compile(r"topic=[^/]+/day=[^/]+/part-\d{5,}\.parquet")
 """Spark's own writer calls its files part-00000-UUID.c000.zstd.parquet."""
 
 
@@ -61,6 +62,9 @@ class ExportFolder:
         The folder is not empty and `overwrite` is off, or another program writes to the folder.
     StoreLockedError
         Another job writes to the folder.
+    LinkError, StoreFormatError
+        From `__enter__` and `commit`: a name in the folder is a link, or a journal there names a file outside of it. Nothing was
+        moved or removed.
     ValueError
         `out` is a URI, or lies in a store.
     """
@@ -77,23 +81,34 @@ class ExportFolder:
         check_outside(self.out, stores, (TEMPORARY,))
         self.job_folder = self.out / TEMPORARY / job
         self._overwrite = overwrite
-        self._lock = -1
+        self._inside: Folder | None = None
 
     def __enter__(self) -> Self:
         make_directory(self.out)
-        self._lock = lock_directory(self.out)
+        self._inside = Folder(self.out)
         try:
-            refuse_foreign_work(self.out)
-            self._refuse_content(was_finished=finish(self.out))
+            lock_folder(self.inside)
+            refuse_foreign_work(self.inside)
+            self._refuse_content(was_finished=finish(self.inside))
             self._discard_leftovers()
-            self.job_folder.mkdir(parents=True, exist_ok=True)
+            self.inside.make(self._job_place, exist_ok=True)
         except BaseException:
-            os.close(self._lock)
+            self.inside.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._lock)
+        self.inside.close()
+
+    @property
+    def inside(self) -> Folder:
+        """The folder, open and locked."""
+        assert self._inside is not None
+        return self._inside
+
+    @property
+    def _job_place(self) -> str:
+        return f"{TEMPORARY}/{self.job_folder.name}"
 
     def _refuse_content(self, *, was_finished: bool) -> None:
         if self._overwrite:
@@ -102,21 +117,24 @@ class ExportFolder:
             raise TargetNotEmptyError(
                 f"{self.out} held an export that was interrupted while its files took their places; it is complete now"
             )
-        found = sorted(set(os.listdir(self.out)) - {TEMPORARY})
+        found = sorted(set(self.inside.names()) - {TEMPORARY})
         if found:
             more = f" and {len(found) - 1} more" if found[1:] else ""
             raise TargetNotEmptyError(f"{self.out} is not empty: it holds {found[0]}{more}")
 
     def _discard_leftovers(self) -> None:
-        discard_jobs(self.out, keep=self.job_folder.name)
-        for attempt in self.job_folder.glob("attempt-*"):
-            shutil.rmtree(attempt, ignore_errors=True)
+        discard_jobs(self.inside, keep=self.job_folder.name)
+        with suppress(FileNotFoundError):
+            job = self.inside.folder(self._job_place)
+            for name in job.names():
+                if name.startswith("attempt-"):
+                    with suppress(OSError, StoreError):  # the end of the job removes it
+                        job.remove(name)
 
     def make_room(self, names: Iterable[str]) -> None:
         """Remove finished splits that are to be written again."""
         for name in names:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(self.job_folder / name)
+            self.inside.remove(f"{self._job_place}/{name}")
 
     def commit(self, places: Iterable[tuple[str, str]], manifest: dict[str, Any]) -> None:
         """Move finished files to their places.
@@ -128,50 +146,82 @@ class ExportFolder:
         manifest : dict
             Content of ``_manifest.json``; plain JSON values.
         """
-        moves = [[f"{TEMPORARY}/{self.job_folder.name}/{part}", place] for part, place in places]
-        old = [
-            str(path.relative_to(self.out))
-            for path in self.out.glob(_OLD_PARTS)
-            if _PART_NAME.fullmatch(path.name)
-        ]
+        moves = [[f"{self._job_place}/{part}", place] for part, place in places]
+        old = [place for place in part_places(self.inside) if _PLACE.fullmatch(place)]
         os.sync()  # one wait for all files, in place of a wait for each of hundreds of small files
         journal = {"old": sorted(old), "moves": moves, "manifest": manifest}
-        write_durable(self.out / TEMPORARY / JOURNAL, json.dumps(journal).encode())
-        finish(self.out)
+        _check(self.inside, journal)
+        self.inside.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
+        finish(self.inside)
 
 
-def finish(out: Path) -> bool:
+def finish(out: Folder) -> bool:
     """End a commit that was begun; answer whether there was such a commit."""
-    path = out / TEMPORARY / JOURNAL
     journal = read_journal(out, {"old", "moves", "manifest"})
     if journal is None:
         return False
-    (out / SUCCESS).unlink(missing_ok=True)
-    sync_directory(out)
+    _check(out, journal)
+    out.delete(SUCCESS, missing_ok=True)
+    out.sync()
     if journal["old"]:
         for name in journal["old"]:
-            _remove(out, name)
+            out.delete(name, missing_ok=True)
+            remove_empty_above(out, name)
         # From here on a file of such a name is a new file, which a repetition must not remove.
-        write_durable(path, json.dumps({**journal, "old": []}).encode())
+        out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps({**journal, "old": []}).encode())
     folders = set()
     for part, place in journal["moves"]:
-        target = out / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folders |= {target.parent, target.parent.parent}
+        day = place.rpartition("/")[0]
+        out.make(day, exist_ok=True)
+        folders |= {day, day.rpartition("/")[0]}
         with suppress(FileNotFoundError):  # an earlier try has moved it already
-            (out / part).rename(target)
+            out.move(part, place)
     for folder in sorted(folders):
-        sync_directory(folder)
-    write_durable(out / MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
-    write_durable(out / SUCCESS, b"")
-    path.unlink()
+        out.folder(folder).sync()
+    out.write(MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
+    out.write(SUCCESS, b"")
+    out.delete(f"{TEMPORARY}/{JOURNAL}")
     discard_jobs(out)  # attempts that lost a race may still write there
     return True
 
 
-def _remove(out: Path, name: str) -> None:
-    part = out / name
-    part.unlink(missing_ok=True)
-    for folder in (part.parent, part.parent.parent):
-        with suppress(OSError):  # not empty, or gone
-            folder.rmdir()
+def _check(out: Folder, journal: dict[str, Any]) -> None:
+    """Check a journal before it is believed: somebody else may have written it.
+
+    Raises
+    ------
+    StoreFormatError
+        It names a file outside of the folder, or one that no export has there.
+    LinkError
+        A name on the way to a file is a link, or the file is one.
+    """
+    moves = journal["moves"]
+    if not isinstance(moves, list) or not all(_is_move(move) for move in moves):
+        raise _unbelievable(out, "moves", f"[{TEMPORARY}/..., topic=*/day=*/part-*.parquet] each")
+    old = journal["old"]
+    if not isinstance(old, list) or not all(map(_is_place, old)):
+        raise _unbelievable(out, "old", "topic=*/day=*/part-*.parquet each")
+    for place in (*old, *(place for move in moves for place in move)):
+        status = out.status(place)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise link_error(out.path / place)
+
+
+def _is_place(place: object) -> bool:
+    return isinstance(place, str) and _PLACE.fullmatch(place) is not None
+
+
+def _is_move(move: object) -> bool:
+    if not (
+        isinstance(move, list) and len(move) == 2 and all(isinstance(one, str) for one in move)
+    ):
+        return False
+    part, place = move
+    return part.startswith(f"{TEMPORARY}/") and ".." not in part.split("/") and _is_place(place)
+
+
+def _unbelievable(out: Folder, field: str, expected: str) -> StoreFormatError:
+    path = out.path / TEMPORARY / JOURNAL
+    return StoreFormatError(
+        f"{path}: {field} names other files than an export makes, expected {expected}"
+    )

@@ -6,14 +6,15 @@ import errno
 import fcntl
 import os
 import re
-import shutil
+import stat
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
-from rmqcore.errors import StoreLockedError, TargetNotEmptyError
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import StoreError, StoreLockedError, TargetNotEmptyError
 from rmqcore.rebuild.report import FOLDER
 from rmqcore.spark.storage.store_location import StoreLocation
 
@@ -81,8 +82,8 @@ def check_outside(out: Path, stores: Iterable[StoreLocation], names: Iterable[st
                 )
 
 
-def lock_directory(folder: Path) -> int:
-    """Lock the folder and give the descriptor that holds the lock: it ends when the descriptor is closed or the process dies.
+def lock_folder(folder: Folder) -> None:
+    """Lock a folder that is open: the lock ends when it is closed or the process dies.
 
     Some filesystems know no such locks. There nothing stops a second job from starting, and one of the two jobs fails later.
 
@@ -91,57 +92,59 @@ def lock_directory(folder: Path) -> int:
     StoreLockedError
         Another job holds the lock, or has removed the folder meanwhile.
     """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held = False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held = os.fstat(fd).st_nlink == 0  # another job made the folder, failed, and removed it
+        fcntl.flock(folder.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another job made the folder, failed, and removed it:
+        held = os.fstat(folder.fileno()).st_nlink == 0
     except OSError as error:
         held = error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
     if held:
-        os.close(fd)
-        raise StoreLockedError(f"another job writes to {folder}")
-    return fd
+        raise StoreLockedError(f"another job writes to {folder.path}")
 
 
-def refuse_foreign_work(out: Path) -> None:
+def refuse_foreign_work(out: Folder) -> None:
     """Make sure that ``_temporary`` holds only files of this package: Spark's own writers use a folder of this name too.
 
     Raises
     ------
     TargetNotEmptyError
         The folder holds a file that no job of this package made, and that it therefore must not remove.
+    LinkError
+        ``_temporary`` is a link.
     """
-    temporary = out / TEMPORARY
     with suppress(FileNotFoundError):
-        foreign = sorted(name for name in os.listdir(temporary) if not _OURS.fullmatch(name))
+        temporary = out.folder(TEMPORARY)
+        foreign = [name for name in temporary.names() if not _OURS.fullmatch(name)]
         if foreign:
             raise TargetNotEmptyError(
-                f"{temporary} holds {foreign[0]}, which no job of rmqcore left: something else writes to {out}"
+                f"{temporary.path} holds {foreign[0]}, which no job of rmqcore left: something else writes to {out.path}"
             )
 
 
-def discard_jobs(out: Path, keep: str | None = None) -> None:
+def discard_jobs(out: Folder, keep: str | None = None) -> None:
     """Remove what jobs left behind. A job's folder is renamed first: a task that still runs then no longer finds it.
 
     Parameters
     ----------
-    out : Path
+    out : Folder
     keep : str, optional
         Name of a job whose folder stays.
     """
-    temporary = out / TEMPORARY
     with suppress(FileNotFoundError):
-        for job in list(temporary.iterdir()):
-            if job.name == keep:
+        temporary = out.folder(TEMPORARY)
+        for job in temporary.names():
+            status = temporary.status(job)
+            if job == keep or status is None:
                 continue
-            if not job.is_dir():
-                job.unlink(missing_ok=True)
+            if not stat.S_ISDIR(status.st_mode):
+                temporary.delete(job, missing_ok=True)
                 continue
-            trash = temporary / f".trash-{uuid.uuid4().hex}"
-            job.rename(trash)
-            shutil.rmtree(trash, ignore_errors=True)
+            trash = f".trash-{uuid.uuid4().hex}"
+            temporary.move(job, trash)
+            with suppress(OSError, StoreError):  # the next job removes it
+                temporary.remove(trash)
         with suppress(
             OSError
         ):  # a task that still runs has made a file there: the next job removes it
-            temporary.rmdir()
+            out.remove_empty(TEMPORARY)

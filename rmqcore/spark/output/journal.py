@@ -12,18 +12,19 @@ are left.
 from __future__ import annotations
 
 import json
-import os
+import re
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from rmqcore.disk.durable import sync_directory, write_durable
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.swap import PARTS
+from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.spark.output.job_folder import JOURNAL, TEMPORARY, discard_jobs
 
 SUCCESS, MANIFEST = "_SUCCESS", "manifest.json"
 ASSEMBLED, REPLACED = "commit", "replaced"
 VERSION = 1
+_JOB = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Journal:
     entry: dict[str, Any]
 
 
-def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
+def read_manifest(out: Folder) -> dict[str, dict[str, Any]]:
     """Give the parts that the manifest of a folder names; an empty dict when there is no manifest.
 
     Raises
@@ -54,12 +55,12 @@ def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
         The file is no manifest of ours.
     """
     try:
-        found = json.loads((out / MANIFEST).read_bytes())
+        found = json.loads(out.read(MANIFEST))
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise TargetNotEmptyError(
-            f"{out / MANIFEST} is no manifest of a rebuild: {error}"
+            f"{out.path / MANIFEST} is no manifest of a rebuild: {error}"
         ) from error
     parts = found.get("parts") if isinstance(found, dict) else None
     if (
@@ -67,11 +68,11 @@ def read_manifest(out: Path) -> dict[str, dict[str, Any]]:
         or found.get("version") != VERSION
         or not all(isinstance(part, dict) for part in parts.values())
     ):
-        raise TargetNotEmptyError(f"{out / MANIFEST} is no manifest of a rebuild")
+        raise TargetNotEmptyError(f"{out.path / MANIFEST} is no manifest of a rebuild")
     return parts
 
 
-def read_journal(out: Path, fields: set[str]) -> dict[str, Any] | None:
+def read_journal(out: Folder, fields: set[str]) -> dict[str, Any] | None:
     """Give the journal of a commit that was begun and not ended; None when there is none.
 
     Raises
@@ -79,9 +80,9 @@ def read_journal(out: Path, fields: set[str]) -> dict[str, Any] | None:
     TargetNotEmptyError
         The journal is that of another kind of job, and only that kind of job can end its commit.
     """
-    path = out / TEMPORARY / JOURNAL
+    path = out.path / TEMPORARY / JOURNAL
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(out.read(f"{TEMPORARY}/{JOURNAL}"))
     except FileNotFoundError:
         return None
     except ValueError:
@@ -94,43 +95,62 @@ def read_journal(out: Path, fields: set[str]) -> dict[str, Any] | None:
     return found
 
 
-def commit(out: Path, journal: Journal) -> None:
+def commit(out: Folder, journal: Journal) -> None:
     """Put an assembled folder, whose files are synced, in its place."""
-    write_durable(out / TEMPORARY / JOURNAL, json.dumps(asdict(journal)).encode())
+    out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(asdict(journal)).encode())
     finish(out)
 
 
-def finish(out: Path) -> None:
-    """End a commit that was begun, if there is such a commit."""
+def finish(out: Folder) -> None:
+    """End a commit that was begun, if there is such a commit.
+
+    Raises
+    ------
+    StoreFormatError
+        The journal names a job or a part that cannot be: somebody else wrote it. Nothing was moved.
+    LinkError
+        A name on the way is a link.
+    """
     found = read_journal(out, {"job", "part", "entry"})
     if found is None:
         return
+    _check(out, found)
     journal = Journal(**found)
-    job = out / TEMPORARY / journal.job
-    assembled, place = job / ASSEMBLED / journal.part, out / journal.part
-    (out / SUCCESS).unlink(missing_ok=True)
-    sync_directory(out)
-    if assembled.exists():  # else an earlier try has moved it to its place
-        if place.exists():
-            place.rename(job / REPLACED)
-        assembled.rename(place)
-        sync_directory(out)
+    job = f"{TEMPORARY}/{journal.job}"
+    assembled = f"{job}/{ASSEMBLED}/{journal.part}"
+    is_there = out.is_folder(assembled)  # else an earlier try has moved it to its place
+    out.delete(SUCCESS, missing_ok=True)
+    out.sync()
+    if is_there:
+        if out.status(journal.part) is not None:
+            out.move(journal.part, f"{job}/{REPLACED}")
+        out.move(assembled, journal.part)
+        out.sync()
     parts = read_manifest(out) | {journal.part: journal.entry}
     document = {"version": VERSION, "parts": dict(sorted(parts.items()))}
-    write_durable(out / MANIFEST, json.dumps(document, indent=1).encode() + b"\n")
-    write_durable(out / SUCCESS, b"")
-    (out / TEMPORARY / JOURNAL).unlink()
+    out.write(MANIFEST, json.dumps(document, indent=1).encode() + b"\n")
+    out.write(SUCCESS, b"")
+    out.delete(f"{TEMPORARY}/{JOURNAL}")
 
 
-def discard(out: Path) -> None:
+def _check(out: Folder, found: dict[str, Any]) -> None:
+    job, part = found["job"], found["part"]
+    sound = isinstance(job, str) and _JOB.fullmatch(job) is not None
+    if not sound or part not in PARTS or not isinstance(found["entry"], dict):
+        path = out.path / TEMPORARY / JOURNAL
+        expected = f"32 hex digits and one of {', '.join(PARTS)}"
+        raise StoreFormatError(f"{path}: job is {job!r} and part {part!r}, expected {expected}")
+
+
+def discard(out: Folder) -> None:
     """Remove what jobs left behind."""
     discard_jobs(out)
-    for name in (MANIFEST, SUCCESS):  # `write_durable` may have died before it renamed its file
-        (out / f".{name}.tmp").unlink(missing_ok=True)
-    sync_directory(out)
+    for name in (MANIFEST, SUCCESS):  # a write may have died before it renamed its file
+        out.delete(f".{name}.tmp", missing_ok=True)
+    out.sync()
 
 
-def unknown_names(out: Path, parts: tuple[str, ...]) -> list[str]:
+def unknown_names(out: Folder, parts: tuple[str, ...]) -> list[str]:
     """Names in a folder that no rebuild made."""
     ours = {TEMPORARY, SUCCESS, MANIFEST, f".{MANIFEST}.tmp", f".{SUCCESS}.tmp", *parts}
-    return sorted(set(os.listdir(out)) - ours)
+    return sorted(set(out.names()) - ours)

@@ -15,14 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rmqcore.disk.durable import make_directory, sync_directory
+from rmqcore.disk.durable import make_directory
+from rmqcore.disk.inside.files import remove_empty
+from rmqcore.disk.inside.folder import Folder, open_target
 from rmqcore.disk.swap import PARTS
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.spark.output.job_folder import (
     TEMPORARY,
     check_outside,
     local_folder,
-    lock_directory,
+    lock_folder,
     refuse_foreign_work,
 )
 from rmqcore.spark.output.journal import (
@@ -105,25 +107,33 @@ class PartOutput:
         self._overwrite = overwrite
         self._job = uuid.uuid4().hex
         self._made = False
-        self._lock = -1
+        self._inside: Folder | None = None
+        self._root = Path(store.root) if store.is_local else self.out
         self.job_folder = self.out / TEMPORARY / self._job
 
     def __enter__(self) -> Self:
         self._made = not self.out.exists()
-        if not self._made:
-            self._refuse_unknown()
-        make_directory(self.out)
-        self._lock = lock_directory(self.out)
+        if self._made:
+            make_directory(self.out)
+        self._inside = open_target(self.out, self._root)
         try:
-            refuse_foreign_work(self.out)
-            finish(self.out)
+            self._refuse_unknown()
+            lock_folder(self.inside)
+            refuse_foreign_work(self.inside)
+            finish(self.inside)
             self._refuse_foreign_part()
-            discard(self.out)
-            self.job_folder.mkdir(parents=True)
+            discard(self.inside)
+            self.inside.make(f"{TEMPORARY}/{self._job}", exist_ok=True)
         except BaseException:
-            self._let_go()
+            self.inside.close()
             raise
         return self
+
+    @property
+    def inside(self) -> Folder:
+        """The folder, open and locked."""
+        assert self._inside is not None
+        return self._inside
 
     def __exit__(
         self,
@@ -132,28 +142,25 @@ class PartOutput:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            finish(self.out)  # of a commit that this process began and did not end
-            discard(self.out)
+            finish(self.inside)  # of a commit that this process began and did not end
+            discard(self.inside)
             if kind is not None and self._made:
                 with suppress(OSError):  # not empty: a commit was begun and has ended
-                    self.out.rmdir()
+                    remove_empty(self.out)
         finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        os.close(self._lock)
+            self.inside.close()
 
     def _refuse_unknown(self) -> None:
-        unknown = unknown_names(self.out, PARTS)
+        unknown = unknown_names(self.inside, PARTS)
         if unknown:
             raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
 
     def _refuse_foreign_part(self) -> None:
         if self._overwrite:
             return
-        known = read_manifest(self.out)
+        known = read_manifest(self.inside)
         for part in PARTS:
-            if (self.out / part).exists() and part not in known:
+            if self.inside.is_folder(part) and part not in known:
                 raise TargetNotEmptyError(
                     f"{self.out / part} is there, and no rebuild by Spark has made it"
                 )
@@ -180,32 +187,31 @@ class PartOutput:
         OSError
             A rename or a sync failed.
         """
-        assembled = self.job_folder / ASSEMBLED / self._part
-        assembled.mkdir(parents=True)
+        job = self.inside.folder(f"{TEMPORARY}/{self._job}")
+        assembled = job.folder(f"{ASSEMBLED}/{self._part}", make=True)
         for name, file in sorted(files.items()):
-            target = assembled / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self._take(file, target)
-        for folder, _, _ in os.walk(assembled, topdown=False):
-            sync_directory(folder)
+            above = name.rpartition("/")[0]
+            if above:
+                assembled.make(above, exist_ok=True)
+            self._take(job, file, f"{ASSEMBLED}/{self._part}/{name}")
+        assembled.sync_names()
         listed = [
             {"file": f"{self._part}/{name}", **_without_place(file)}
             for name, file in sorted(files.items())
         ]
         entry = {"store": self._store, **facts, "files": listed}
-        commit(self.out, Journal(self._job, self._part, entry))
+        commit(self.inside, Journal(self._job, self._part, entry))
 
-    def _take(self, file: StagedFile, target: Path) -> None:
+    def _take(self, job: Folder, file: StagedFile, target: str) -> None:
         staged = self.job_folder / file.staged
-        try:
-            byte_count = staged.stat().st_size
-        except FileNotFoundError as error:
+        status = job.status(file.staged)
+        if status is None:
             raise StoreError(
                 f"{staged} was written by a task and is not here: {self.out} must be one folder for driver and workers"
-            ) from error
-        if byte_count != file.byte_count:
-            raise StoreError(f"{staged} has {byte_count} bytes, expected {file.byte_count}")
-        staged.rename(target)
+            )
+        if status.st_size != file.byte_count:
+            raise StoreError(f"{staged} has {status.st_size} bytes, expected {file.byte_count}")
+        job.move(file.staged, target)
 
 
 def _without_place(file: StagedFile) -> dict[str, Any]:

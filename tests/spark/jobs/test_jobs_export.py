@@ -13,13 +13,13 @@ import pytest
 from support.stores.built_store import BuiltStore
 
 import rmqcore
-from rmqcore.disk.durable import write_durable
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreLockedError, TargetNotEmptyError
 from rmqcore.spark.jobs import export as job_export
 from rmqcore.spark.jobs.export import ExportReport, export_parquet
 from rmqcore.spark.jobs.export_task import ExportTask, export_split
 from rmqcore.spark.output import export_folder
-from rmqcore.spark.output.job_folder import lock_directory
+from rmqcore.spark.output.job_folder import lock_folder
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -134,12 +134,10 @@ def test_a_folder_that_holds_something_is_refused(golden: Path, tmp_path: Path) 
 
 
 def test_one_job_at_a_time(golden: Path, tmp_path: Path) -> None:
-    lock = lock_directory(tmp_path)
-    try:
+    with Folder(tmp_path) as other:
+        lock_folder(other)
         with pytest.raises(StoreLockedError):
             export(golden / "basic" / "store", tmp_path)
-    finally:
-        os.close(lock)
 
 
 class Killed(BaseException):
@@ -286,13 +284,13 @@ def die_at_step(patch: pytest.MonkeyPatch, step: int) -> None:
 
     real = export_folder.finish
 
-    def finish(out: Path) -> bool:
-        if not (out / "_temporary" / "commit.json").exists():
+    def finish(out: Folder) -> bool:
+        if out.status("_temporary/commit.json") is None:
             return False
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Path, "rename", counted(Path.rename))
-            inner.setattr(Path, "unlink", counted(Path.unlink))
-            inner.setattr(export_folder, "write_durable", counted(write_durable))
+            inner.setattr(Folder, "move", counted(Folder.move))
+            inner.setattr(Folder, "delete", counted(Folder.delete))
+            inner.setattr(Folder, "write", counted(Folder.write))
             return real(out)
 
     patch.setattr(export_folder, "finish", finish)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,9 +12,10 @@ import pytest
 from support.spark.local_runner import LocalRunner
 from support.stores.built_store import BuiltStore
 
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreLockedError, TargetNotEmptyError
 from rmqcore.spark.jobs import export as job_export
-from rmqcore.spark.output.job_folder import local_folder, lock_directory
+from rmqcore.spark.output.job_folder import local_folder, lock_folder
 from rmqcore.spark.rebuild.index import build_index
 from rmqcore.spark.rebuild.queues import build_queues
 from rmqcore.spark.rebuild.source import RebuildSource
@@ -139,20 +139,21 @@ def test_tasks_that_still_write_do_not_fail_an_export_that_is_done(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slower attempt of a task made files while `_temporary` was removed: the export was complete, and raised an OSError."""
-    rmtree = shutil.rmtree
+    remove = Folder.remove
+    written = []
 
-    def late(path: Path, *, ignore_errors: bool = False) -> None:
-        if path.parent.name == "_temporary":
-            (path / "late").write_text("x")
-            if not ignore_errors:
-                raise OSError(39, "Directory not empty", str(path))
-        else:
-            rmtree(path, ignore_errors=ignore_errors)
+    def late(self: Folder, place: str) -> None:
+        if self.path.name == "_temporary":
+            written.append(self.path / place / "late")
+            written[-1].write_text("x")
+            raise OSError(39, "Directory not empty", str(self.path / place))
+        remove(self, place)
 
-    monkeypatch.setattr(shutil, "rmtree", late)
+    monkeypatch.setattr(Folder, "remove", late)
     export(store, tmp_path / "out", False)
     monkeypatch.undo()
     assert (tmp_path / "out" / "_SUCCESS").exists()
+    assert written
 
 
 def test_which_paths_are_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +184,6 @@ def test_a_lock_on_a_folder_that_is_gone_is_none(
 
     monkeypatch.setattr(fcntl, "flock", late)
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(StoreLockedError):
-        lock_directory(folder)
+    with Folder(folder) as opened, pytest.raises(StoreLockedError):
+        lock_folder(opened)
     assert len(os.listdir("/proc/self/fd")) == before
