@@ -16,8 +16,8 @@ from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_MAGIC
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.proof import Prover
-from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.data_extents import DataExtents
+from rmqcore.disk.inside.files import open_file
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 WINDOW = 2 * 1024 * 1024
@@ -328,7 +328,7 @@ class WholeFile:
     def __init__(self, path: str | os.PathLike[str], file_size: int) -> None:
         self.path = Path(path)
         self.file_size = file_size
-        self._file = Descriptor(path, os.O_RDONLY)
+        self._file = open_file(path, os.O_RDONLY)
         self._fd = self._file.fileno()
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)

@@ -149,7 +149,7 @@ def _build(
         ignored_records=builder.ignored,
         index_files=len(files),
         index_entries=index_entries,
-        damage=damage,
+        damage=list(damage),
         seconds=0.0,
     )
 

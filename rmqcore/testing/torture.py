@@ -1,9 +1,9 @@
 """``python -m rmqcore.testing.torture DIR``: prove on this machine and this disk that a store keeps what it acknowledged.
 
-Four parts take turns until the time is up: writers and readers that are killed, power cuts (from a record of everything that
-changes files), system calls that fail, and random damage. A fifth, real power cuts of file systems that are mounted for it, runs
-where root asks for it. Everything is made below DIR, which must be empty or not there, and removed again; after a failure what
-shows it stays. docs/reliability.md says what each part proves.
+Five parts take turns until the time is up: writers and readers that are killed, power cuts (from a record of everything that
+changes files), system calls that fail, random damage, and directories that mean harm. A sixth, real power cuts of file systems
+that are mounted for it, runs where root asks for it. Everything is made below DIR, which must be empty or not there, and removed
+again; after a failure what shows it stays. docs/reliability.md says what each part proves.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rmqcore.testing.disk_facts import DiskFacts, disk_facts
 from rmqcore.testing.fault_shim import run_child
 from rmqcore.testing.kills import kill_rounds
 from rmqcore.testing.power_cuts import WRITERS
+from rmqcore.testing.strangers import stranger_rounds
 from rmqcore.testing.verdict import PromiseBrokenError
 
 EXIT_FINE, EXIT_BROKEN, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 64, 130
@@ -71,6 +72,11 @@ def run_damage(folder: Path, rng: random.Random) -> Counter[str]:
 def run_real_cuts(folder: Path, rng: random.Random) -> Counter[str]:
     """One writer on ext4 and one on XFS, whose disks are cut."""
     return real_cuts.cut_rounds(folder, rng, REAL_CUTS_A_ROUND)
+
+
+def run_strangers(folder: Path, rng: random.Random) -> Counter[str]:
+    """Directories that mean harm, and everything done to each; what is outside stays as it is."""
+    return stranger_rounds(folder / "strangers", rng.randrange(1 << 30), STORES_A_ROUND)
 
 
 def _child(call: str) -> str:
@@ -129,6 +135,7 @@ def all_parts() -> list[Part]:
         Part("power-cuts", run_cuts, fault_shim.why_not),
         Part("calls", run_calls, fault_shim.why_not),
         Part("damage", run_damage),
+        Part("strangers", run_strangers),
         Part("real-cuts", run_real_cuts, real_cuts.why_not, unasked=False),
     ]
 

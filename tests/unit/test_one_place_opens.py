@@ -31,9 +31,6 @@ SHORT_LIST: dict[str, dict[str, str]] = {
     },
     "disk/foreign_writer.py": {"Path.read_text": "/proc"},
     "disk/directory_lock.py": {"Path.read_text": "/proc/locks"},
-    "disk/log_window.py": {
-        "Descriptor": "a file of the log that `load_files` has listed as no link"
-    },
     "offline/export/partitions.py": {
         "Path.mkdir": "the folder that the caller names",
         "tempfile": "a working folder in it with a name of its own, which only this user may enter",

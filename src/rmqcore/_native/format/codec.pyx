@@ -258,8 +258,7 @@ cdef class MessageView:
 
     def body_start(self, int64_t most):
         """The first `most` bytes of the body as stored, fewer where it ends before; nothing else is copied."""
-        cdef int64_t size = min(max(most, 0), <int64_t> self.rec.body_len)
-        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, size)
+        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, min(max(most, 0), self.rec.body_len))
 
     @property
     def topic(self):

@@ -1,0 +1,192 @@
+"""Directories that mean harm, and everything that a user may do with a store done to each.
+
+What is outside of the directory must be the same afterwards, byte by byte. Nothing hangs, and what is refused is refused with an
+error that says where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import stat
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import rmqcore
+from rmqcore import Message
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreError
+from rmqcore.offline.export.export import export
+from rmqcore.offline.fsck import fsck
+from rmqcore.offline.reader import StoreReader
+from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.testing.crash_check import TINY, drain, put
+from rmqcore.testing.harm import spoil
+from rmqcore.testing.verdict import broken, hold
+
+MESSAGES = 60
+LONGEST_S, MOST_KIB = 60, 600 * 1024
+EXIT_BROKEN = 3
+REFUSALS = (StoreError, OSError, ValueError)
+
+
+def _cat(root: Path, out: Path) -> None:
+    del out
+    for _ in StoreReader(root).messages():
+        pass
+
+
+def _get(root: Path, out: Path) -> None:
+    del out
+    reader = StoreReader(root)
+    for queue in reader.queues():
+        reader.get(queue.topic, queue.queue_id, queue.min_offset)
+    reader.query("T0", "k1")
+
+
+def _export(root: Path, out: Path) -> None:
+    export(StoreReader(root), out, file_format="jsonl")
+
+
+def _rebuild(root: Path, out: Path) -> None:
+    rebuild(StorePaths(root), out, overwrite=out.exists())
+
+
+def _open(root: Path, out: Path) -> None:
+    del out
+    with rmqcore.open(root, services=False, **TINY) as store:
+        store.put(Message("T0", b"one more", keys="k1"))
+        while store.dispatch_once():
+            pass
+        store.get("T0", 0, 0)
+
+
+ACTIONS: dict[str, Callable[[Path, Path], object]] = {
+    "info": lambda root, out: StoreReader(root).info(),
+    "fsck": lambda root, out: fsck(root),
+    "cat": _cat,
+    "get": _get,
+    "export": _export,
+    "rebuild": _rebuild,
+    "rebuild into it": lambda root, out: _rebuild(root, root / "rebuilt"),
+    "open": _open,
+    "open again": _open,
+    "recover": lambda root, out: rmqcore.open(root, services=False, recover="deep", **TINY).close(),
+}
+
+
+def _act(root: Path, out: Path, log: Path) -> Iterator[str]:
+    """Do everything, each under an alarm; say before each what it is."""
+    for name, action in ACTIONS.items():
+        yield name
+        signal.alarm(LONGEST_S)
+        try:
+            action(root, out / name.replace(" ", "-"))
+        except REFUSALS as error:
+            with log.open("a") as file:
+                file.write(f"{name}: {type(error).__name__}: {error!r}\n")
+        signal.alarm(0)
+
+
+def _child(root: Path, out: Path, log: Path) -> None:
+    """End the process with what came of it: EXIT_BROKEN where an error is none of the documented kinds."""
+    code = 0
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for name in _act(root, out, log):
+            log.with_suffix(".now").write_text(name)
+    except BaseException:  # noqa: BLE001 - the parent tells it
+        log.write_text(traceback.format_exc())
+        code = EXIT_BROKEN
+    os._exit(code)
+
+
+def try_store(root: Path, outside: Path, scratch: Path) -> int:
+    """Do everything to one store, in a process of its own; answer how many actions refused it.
+
+    Raises
+    ------
+    PromiseBrokenError
+        Something outside changed, or was made; something hung, crashed, took too much memory or raised what is not documented.
+    """
+    out, log = scratch / "out", scratch / "log"
+    out.mkdir()
+    log.touch()
+    before = fingerprint(outside)
+    beside = sorted(os.listdir(root.parent))
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        _child(root, out, log)
+    _, status, usage = os.wait4(child, 0)
+    now = log.with_suffix(".now")
+    doing = now.read_text() if now.exists() else "nothing yet"
+    code = os.waitstatus_to_exitcode(status)
+    hold(code != -signal.SIGALRM, f"{doing} did not end in {LONGEST_S} s")
+    hold(code == 0, f"{doing} ended with {code}:", log.read_text())
+    hold(usage.ru_maxrss < MOST_KIB, f"{usage.ru_maxrss} KiB of memory were used")
+    hold(sorted(os.listdir(root.parent)) == beside, "something was made beside the store")
+    after = fingerprint(outside)
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path):
+            broken(f"outside of the store {path} was {before.get(path)}, and is {after.get(path)}")
+    return len(log.read_text().splitlines())
+
+
+def fingerprint(folder: Path) -> dict[str, tuple[object, ...]]:
+    """What every path below a folder is: kind and mode, size, when it changed, and a hash of its bytes."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        status = path.lstat()
+        content: object = None
+        if stat.S_ISREG(status.st_mode):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        found[os.fspath(path)] = status.st_mode, status.st_size, status.st_mtime_ns, content
+    return found
+
+
+def stranger_rounds(base: Path, seed: int, rounds: int) -> Counter[str]:
+    """Spoil so many copies of one store, and try everything on each; count what came of it.
+
+    Raises
+    ------
+    PromiseBrokenError
+        As `try_store`. The message names the harm, and what shows it stays.
+    """
+    base.mkdir()
+    rng = random.Random(seed)
+    sound, outside = base / "sound", base / "outside"
+    with rmqcore.open(sound, services=False, **TINY) as store:
+        for number in range(MESSAGES):
+            put(store, number, topics=2, queues=2)
+        drain(store)
+    (outside / "folder").mkdir(parents=True)
+    (outside / "folder" / "precious").write_text("precious")
+    (outside / "file").write_text("precious too")
+    shutil.copytree(sound, outside / "store")
+    counts: Counter[str] = Counter()
+    for number in range(rounds):
+        case = base / f"stranger-{number}"
+        scratch = base / f"scratch-{number}"
+        case.mkdir()
+        scratch.mkdir()
+        root = case / "store"
+        shutil.copytree(sound, root)
+        if rng.random() < 0.5:
+            (root / "abort").write_text("1")
+        told = spoil(root, outside, rng)
+        try:
+            counts["refusals"] += try_store(root, outside, scratch)
+        except Exception as error:
+            error.add_note(f"store {number} of seed {seed}: {'; '.join(told)}")
+            raise
+        counts["stores"] += 1
+        for folder in (case, scratch):
+            shutil.rmtree(folder)
+    return counts
