@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import rmqcore
-from rmqcore import Message
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.reader import StoreReader

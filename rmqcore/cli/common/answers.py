@@ -40,6 +40,7 @@ class Answer:
         body: BodyMode | None,
         *,
         decompress: bool,
+        max_body: int,
         as_json: bool,
         csv_safe: bool = False,
     ) -> None:
@@ -50,7 +51,7 @@ class Answer:
         refuse_csv_safe(self._kind, csv_safe)
         self._csv_safe = csv_safe
         self._out = out
-        self._bodies = Bodies(body or BodyMode.text, decompress=decompress)
+        self._bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
         """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""

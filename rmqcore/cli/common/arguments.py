@@ -144,6 +144,15 @@ Decompress = Annotated[
         "--decompress", help="Show compressed bodies as they were before (else as stored)."
     ),
 ]
+MaxBody = Annotated[
+    int,
+    typer.Option(
+        "--max-body",
+        metavar="BYTES",
+        min=1,
+        help="Show so many bytes of a longer body, as text or base64.",
+    ),
+]
 VerifyCrc = Annotated[
     bool, typer.Option("--verify-crc", help="Leave out messages whose body fails its CRC.")
 ]

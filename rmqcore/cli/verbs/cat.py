@@ -22,7 +22,7 @@ from rmqcore.cli.common.output import (
     stdout_is_terminal,
 )
 from rmqcore.cli.common.progress import Progress, progress_bar
-from rmqcore.offline.export.message_rows import FIELDS, json_encoder
+from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, json_encoder
 from rmqcore.offline.reader import StoreReader
 
 Limit = Annotated[
@@ -46,6 +46,7 @@ def cat(
     limit: Limit = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    max_body: arguments.MaxBody = MAX_BODY,
     blank: Blanks = False,
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
@@ -76,7 +77,7 @@ def cat(
     refuse_text_in_columns(kind, body, decompress=decompress)
     asked = {**wanted.keywords(), "verify_crc": verify_crc}
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    bodies = Bodies(body or BodyMode.text, decompress=decompress)
+    bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
     with (
         open_output(out, styled=kind == RowFormat.table) as sink,
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,

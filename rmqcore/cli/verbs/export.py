@@ -25,6 +25,7 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
+from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 
@@ -68,6 +69,7 @@ def export(
             show_default="text",
         ),
     ] = None,
+    max_body: arguments.MaxBody = MAX_BODY,
     verify_crc: arguments.VerifyCrc = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     overwrite: arguments.Overwrite = False,
@@ -101,6 +103,7 @@ def export(
             file_format=file_format.value,
             overwrite=overwrite,
             body=None if body is None else body.value,
+            max_body=max_body,
             compression=compression.value,
             verify_crc=verify_crc,
             csv_safe=csv_safe,
@@ -111,6 +114,10 @@ def export(
         print_json(report.as_dict())
     else:
         _print_summary(report)
+    if report.shortened_bodies:
+        note(
+            f"{report.shortened_bodies} bodies shortened to {max_body} bytes: --max-body shows more"
+        )
     report_damage(report.damage)
     return report.exit_code
 

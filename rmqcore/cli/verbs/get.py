@@ -9,6 +9,7 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 
@@ -46,6 +47,7 @@ def get(
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
@@ -60,7 +62,15 @@ def get(
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
     """
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
+    answer = Answer(
+        asked_format,
+        out,
+        body,
+        decompress=decompress,
+        max_body=max_body,
+        as_json=json,
+        csv_safe=csv_safe,
+    )
     found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).get(
         topic, queue, offset, max_messages, tags=tags
     )

@@ -10,6 +10,7 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import FAILED, say
+from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
@@ -26,6 +27,7 @@ def lookup(
     ],
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
@@ -41,7 +43,15 @@ def lookup(
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
       rmqcore lookup /data/store 77628
     """
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
+    answer = Answer(
+        asked_format,
+        out,
+        body,
+        decompress=decompress,
+        max_body=max_body,
+        as_json=json,
+        csv_safe=csv_safe,
+    )
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))

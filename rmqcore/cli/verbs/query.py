@@ -10,6 +10,7 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 
@@ -42,6 +43,7 @@ def query(
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
@@ -57,7 +59,15 @@ def query(
       rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
     """
     arguments.conditions(None, None, None, None, since, until)
-    answer = Answer(asked_format, out, body, decompress=decompress, as_json=json, csv_safe=csv_safe)
+    answer = Answer(
+        asked_format,
+        out,
+        body,
+        decompress=decompress,
+        max_body=max_body,
+        as_json=json,
+        csv_safe=csv_safe,
+    )
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value
     found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).query(

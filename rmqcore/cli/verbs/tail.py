@@ -19,6 +19,7 @@ from rmqcore.cli.common.output import (
     row_format,
     stdout_is_terminal,
 )
+from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
 
@@ -42,6 +43,7 @@ def tail(
     until: arguments.Until = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
+    max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.Format = None,
@@ -65,7 +67,7 @@ def tail(
     newest = LogTail(
         StoreReader(store, commitlog=commitlog, follow_links=follow_links), **wanted.keywords()
     )
-    bodies = Bodies(body or BodyMode.text, decompress=decompress)
+    bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
     with open_output(None, styled=kind == RowFormat.table) as sink:
         writer = text_writer(kind, sink, bodies, terminal=stdout_is_terminal(), csv_safe=csv_safe)
         for view in newest.newest(lines):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rmqcore.offline.export.message_rows import FIELDS, Body
+from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, Body
 from rmqcore.offline.export.parquet_parts import Compression, ParquetParts
 from rmqcore.offline.export.part_files import TextParts
 from rmqcore.offline.export.partitions import ExportTarget
@@ -31,6 +31,8 @@ class ExportReport:
         The store and the folder written to.
     rows, stored_bytes : int
         Messages written, and the bytes that their records take in the store.
+    shortened_bodies : int
+        Messages of which CSV or JSON Lines have only the beginning of the body.
     files, file_bytes, partitions : int
         Part files, their bytes, and the folders they are in.
     damage : list of DamageRange
@@ -44,6 +46,7 @@ class ExportReport:
     format: str
     rows: int
     stored_bytes: int
+    shortened_bodies: int
     files: int
     file_bytes: int
     partitions: int
@@ -72,6 +75,7 @@ def export(
     file_format: ExportFormat = "parquet",
     overwrite: bool = False,
     body: Body | None = None,
+    max_body: int | None = MAX_BODY,
     compression: Compression = "zstd",
     topics: Iterable[str] | None = None,
     queue_ids: Iterable[int] | None = None,
@@ -101,6 +105,8 @@ def export(
     body : {"none", "text", "base64", "sha256"}, optional
         How CSV and JSON Lines show bodies, text when None. Parquet holds the stored bytes, or with
         ``none`` no column ``body``.
+    max_body : int, optional
+        Bytes that text and base64 show of a longer body, 4 MiB; None: all.
     compression : {"zstd", "snappy", "none"}
         Of Parquet files.
     csv_safe : bool
@@ -124,6 +130,7 @@ def export(
     if file_format == "parquet" and body not in (None, "none"):
         raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
     began = time.monotonic()
+    shortened = 0
     with ExportTarget(Path(out), overwrite=overwrite) as target:
         if file_format == "parquet":
             columns = [name for name in FIELDS if body != "none" or name != "body"]
@@ -131,8 +138,11 @@ def export(
                 ParquetParts(target.work, compression), reader, columns, asked
             )
         else:
-            parts = TextParts(target.work, file_format, body or "text", csv_safe=csv_safe)
+            parts = TextParts(
+                target.work, file_format, body or "text", max_body=max_body, csv_safe=csv_safe
+            )
             rows, stored_bytes, places = _text(parts, reader, asked)
+            shortened = parts.shortened_bodies
         file_bytes = sum(part.stat().st_size for part, _ in places)
         target.publish(places)
     return ExportReport(
@@ -141,6 +151,7 @@ def export(
         format=file_format,
         rows=rows,
         stored_bytes=stored_bytes,
+        shortened_bodies=shortened,
         files=len(places),
         file_bytes=file_bytes,
         partitions=len({place.rpartition("/")[0] for _, place in places}),

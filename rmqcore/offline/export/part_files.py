@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rmqcore.offline.export.message_rows import (
     FIELDS,
+    MAX_BODY,
     Body,
+    BodyText,
     body_encoder,
     csv_encoder,
     json_encoder,
@@ -69,24 +71,42 @@ class TextParts:
     folder : Path
     suffix : {"csv", "jsonl"}
     body : {"none", "text", "base64", "sha256"}
+    max_body : int, optional
+        Bytes that text and base64 show of a longer body; None: all.
     csv_safe : bool
         No text in CSV begins as a formula of a spreadsheet does.
+
+    Attributes
+    ----------
+    shortened_bodies : int
+        How many bodies are longer.
     """
 
     def __init__(
-        self, folder: Path, suffix: Literal["csv", "jsonl"], body: Body, *, csv_safe: bool = False
+        self,
+        folder: Path,
+        suffix: Literal["csv", "jsonl"],
+        body: Body,
+        *,
+        max_body: int | None = MAX_BODY,
+        csv_safe: bool = False,
     ) -> None:
+        self.shortened_bodies = 0
+        shown = body_encoder(body, max_body=max_body, on_shortened=self._count_shortened)
         self.names = PartNames(folder, suffix)
         self._encode = (
-            json_encoder(body_encoder(body))
+            json_encoder(shown)
             if suffix == "jsonl"
-            else _csv_line_encoder(body, csv_safe=csv_safe)
+            else _csv_line_encoder(shown, csv_safe=csv_safe)
         )
         self._header = "" if suffix == "jsonl" else _csv_line(FIELDS)
         self._pending: dict[Partition, list[bytes]] = {}
         self._sizes: dict[Partition, int] = {}
         self._paths: dict[Partition, Path] = {}
         self._total = 0
+
+    def _count_shortened(self, _view: MessageView) -> None:
+        self.shortened_bodies += 1
 
     def write(self, view: MessageView) -> None:
         """Add a message."""
@@ -124,6 +144,6 @@ def _csv_line(row: Any) -> str:
     return line.getvalue()
 
 
-def _csv_line_encoder(body: Body, *, csv_safe: bool) -> Callable[[MessageView], str]:
-    encode = csv_encoder(body_encoder(body), csv_safe=csv_safe)
+def _csv_line_encoder(body_text: BodyText, *, csv_safe: bool) -> Callable[[MessageView], str]:
+    encode = csv_encoder(body_text, csv_safe=csv_safe)
     return lambda view: _csv_line(encode(view))

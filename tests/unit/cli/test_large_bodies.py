@@ -100,6 +100,14 @@ def test_what_is_shortened_is_said(rmqcore: Run, tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in done.err.splitlines()] == [
         f"body of the message at {place} shortened to {MAX_BODY} bytes" for place in places[::2]
     ]
+    done = rmqcore("cat", store, "--decompress", "--max-body", str(MAX_BODY + 1))
+    assert (done.err, [len(row["body"]) for row in done.lines]) == (
+        "",
+        [MAX_BODY + 1, MAX_BODY, MAX_BODY + 1],
+    )
+    done = rmqcore("export", store, "-o", tmp_path / "out", "--format", "jsonl", "--json")
+    assert done.object["shortened_bodies"] == 1
+    assert done.err == f"1 bodies shortened to {MAX_BODY} bytes: --max-body shows more\n"
     done = rmqcore("cat", store, "--body", "sha256")
     assert done.err == ""
     hashes = [hashlib.sha256(body).hexdigest() for body in bodies]
