@@ -193,7 +193,7 @@ class QueuesMachine(RuleBasedStateMachine):
         kept = {}
         for place, queue in self.model.items():
             if queue.files:
-                kept[place] = replace(queue, min_logic=0)
+                kept[place] = replace(queue, min_logic=0, ahead=None)
                 kept[place].recover()
         before = queue_files(self.root)
         self.model = kept
