@@ -17,6 +17,8 @@ echo "== real power cuts"
 "${root[@]}" "$(command -v "$python")" -m rmqcore.testing.torture "$place/real" --part real-cuts --rounds 5
 echo "== mixed work with kills, $minutes minutes"
 "$python" -m rmqcore.testing.torture "$place/mixed" --part kills --minutes "$minutes"
+echo "== directories that mean harm, $minutes minutes"
+"$python" -m rmqcore.testing.torture "$place/strangers" --part strangers --minutes "$minutes"
 echo "== all parts together"
 "$python" -m rmqcore.testing.torture "$place/all" --minutes 10
 rmdir "$place"
