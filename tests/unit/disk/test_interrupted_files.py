@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,15 @@ def make(folder: Path) -> None:
     create_mapped_file(folder, 4096, 0)
 
 
+@pytest.fixture
+def few_objects() -> Iterator[None]:
+    """A collection looks at what the test makes alone: with all modules loaded a thousand of them took minutes."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="asks Linux which files are open")
 @pytest.mark.parametrize(
     "call",
