@@ -216,17 +216,6 @@ class Comparer:
         odd = found.differing_entries or found.refused_records or found.reasons or found.distrust
         return bool(self._left_out) and (self._wanted_more or bool(odd))
 
-    @property
-    def is_in_order(self) -> bool:
-        """Whether each queue's records in the scan follow each other without a gap, and none was refused or left out."""
-        if self._left_out or self.found.refused_records or self.found.damage:
-            return False
-        return all(
-            seen.backs == 0 and seen.last - seen.first + 1 == seen.rows
-            for seen in self.compare.seen_by_number()
-            if seen.rows
-        )
-
     def _compare_older(self, scan_start: int, *, thorough: bool) -> None:
         """Go over the files before the scan that are asked for, and find the ends of the queues."""
         if thorough:

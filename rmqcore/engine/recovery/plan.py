@@ -72,8 +72,6 @@ class RecoveryPlan:
         Greatest end of a message that has a queue entry; -1 without any.
     comparison : Comparison
         What was compared with the queues, and which entries are missing or wrong.
-    queues_by_dispatch : bool
-        There is no queue at all, and dispatch from the beginning of the log makes what healing would make, in half the time.
     cut : LogCut
     truncated_queues : tuple of (str, int)
         Queues with entries behind the end.
@@ -93,7 +91,6 @@ class RecoveryPlan:
     confirm_phy_offset: int
     dispatch_from: int
     comparison: Comparison
-    queues_by_dispatch: bool
     cut: LogCut
     truncated_queues: tuple[tuple[str, int], ...]
     destroys_queues: bool
@@ -183,9 +180,6 @@ def plan_recovery(
         confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
         dispatch_from=dispatch_from,
         comparison=comparison,
-        queues_by_dispatch=(
-            found.records > 0 and start.number == 0 and not queues.queues() and comparer.is_in_order
-        ),
         cut=cut,
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
@@ -243,7 +237,6 @@ def _plan_without_log(
         confirm_phy_offset=0,
         dispatch_from=dispatch_from,
         comparison=Comparison(),
-        queues_by_dispatch=False,
         cut=nothing,
         truncated_queues=known if dispatch_from > 0 else (),
         destroys_queues=bool(known),

@@ -5,8 +5,7 @@
 1. Records whose queue entries are missing or wrong get them, each at the place that its QUEUEOFFSET names (`heal`). Java
    appends the records from some file on to the ends of their queues: behind missing entries that is a wrong place.
 2. Each queue ends behind its last record: entries behind it are taken away, and what lies behind the ends is zeroed. Places
-   before it for which the log has no record get fillers. Where there is no queue at all and the log has each one's records in
-   order, 1 and 2 are left to dispatch, which is through before the open is (`RecoveryReport.queues_by_dispatch`).
+   before it for which the log has no record get fillers.
 3. Log and queues are synced.
 4. The checkpoint is set to how much is on disk now, and synced.
 5. Bytes behind the end of the log are copied or moved to ``cut/``; then the tail of the last file is overwritten with zeros,
@@ -130,14 +129,19 @@ def apply_recovery(
     if plan.destroys_queues:
         queues.destroy_all()
     healed, (truncated, filled) = heal.HealResult(), (0, 0)
-    if plan.scan is not None and not plan.queues_by_dispatch:
+    if plan.scan is not None:
         healed = _heal(plan, config, commitlog, queues)
         truncated, filled = _settle(plan, healed, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
     cut_files = take_out(plan.cut, paths.cut)
     _drop_files(paths, config, commitlog, plan)
-    set_queue_offsets(commitlog, queues, plan.min_phy_offset)
+    queues.correct_min_offsets(plan.min_phy_offset)
+    known = queues.queues()
+    for topic, queue_id in known:
+        queue = queues.find(topic, queue_id)
+        assert queue is not None
+        commitlog.set_next_queue_offset(topic, queue_id, queue.max_offset)
     return report_of(
         plan,
         cut_path=os.fspath(paths.cut) if cut_files else None,
@@ -145,18 +149,9 @@ def apply_recovery(
         healed=healed,
         filled_entries=filled,
         truncated_entries=truncated,
-        queues=len(queues.queues()),
+        queues=len(known),
         apply_seconds=time.perf_counter() - began,
     )
-
-
-def set_queue_offsets(commitlog: CommitLog, queues: RecoveredQueues, min_phy_offset: int) -> None:
-    """Find each queue's first entry whose message is still in the log, and the queue offset of its next message."""
-    queues.correct_min_offsets(min_phy_offset)
-    for topic, queue_id in queues.queues():
-        queue = queues.find(topic, queue_id)
-        assert queue is not None
-        commitlog.set_next_queue_offset(topic, queue_id, queue.max_offset)
 
 
 def _heal(
@@ -223,11 +218,9 @@ def _set_checkpoint(plan: RecoveryPlan, checkpoint: CheckpointFile) -> None:
         "master_flushed_offset": max(0, min(before.master_flushed_offset, plan.end_phy_offset)),
     }
     if plan.scan is not None and plan.scan.records:
-        newest_ms = plan.scan.last_store_timestamp_ms
-        values["physic_msg_timestamp_ms"] = newest_ms
-        made = not plan.queues_by_dispatch
-        values["logics_physical_offset"] = plan.scan.last_phy_offset if made else 0
-        values["logics_msg_timestamp_ms"] = newest_ms if made else 0
+        values["logics_physical_offset"] = plan.scan.last_phy_offset
+        values["logics_msg_timestamp_ms"] = plan.scan.last_store_timestamp_ms
+        values["physic_msg_timestamp_ms"] = plan.scan.last_store_timestamp_ms
     else:
         last = max(0, plan.end_phy_offset - 1)
         values["logics_physical_offset"] = max(0, min(before.logics_physical_offset, last))

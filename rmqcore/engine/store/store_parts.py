@@ -19,7 +19,7 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.missing_disk import check_no_disk_is_missing
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.index.heal import heal_index
-from rmqcore.engine.recovery.recovery import recover, set_queue_offsets
+from rmqcore.engine.recovery.recovery import recover
 from rmqcore.engine.recovery.report import RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store_state import StoreState
@@ -173,25 +173,6 @@ class StoreParts:
         resume = self.index.resume_offset
         self.dispatcher.index_from = (
             end_offset if resume is None else max(resume, self.log.min_offset)
-        )
-        if self.recovery.queues_by_dispatch:
-            self._make_queues(end_offset)
-
-    def _make_queues(self, end_offset: int) -> None:
-        """Make all queues from the log: before the first put, which needs to know where they end."""
-        self.dispatcher.cq_from = self.log.min_offset
-        while self.dispatcher.dispatch_once(end_offset):
-            self.locks.check_process()
-        set_queue_offsets(self.log, self.queues, self.log.min_offset)
-        found = ((place, self.queues.find(*place)) for place in sorted(self.queues.queues()))
-        made = tuple(
-            (*place, queue.max_offset - queue.min_offset) for place, queue in found if queue
-        )
-        self.recovery = replace(
-            self.recovery,
-            queues=len(made),
-            healed_queues=made,
-            healed_entries=sum(count for _, _, count in made),
         )
 
     def release(self) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from support.oracle import records as oracle
 from support.stores.built_store import QUEUE_ENTRIES, BuiltStore
 
-import rmqcore
 from rmqcore.broker_conf import snake_case
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk import checkpoint as checkpoint_module
@@ -51,8 +50,6 @@ FILE_SIZE = 1024
 CONFIG = MessageStoreConfig(
     mapped_file_size_commit_log=FILE_SIZE, mapped_file_size_consume_queue=20 * QUEUE_ENTRIES
 )
-
-INDEX_SIZES = {"max_hash_slot_num": 16, "max_index_num": 64}
 
 
 def never(error: OSError) -> None:
@@ -321,11 +318,10 @@ def test_queues_that_are_gone_come_back(tmp_path: Path, count: int) -> None:
     built(tmp_path, count, abort=False)
     original = tree(tmp_path, "consumequeue")
     shutil.rmtree(tmp_path / "consumequeue")
-    with rmqcore.open(tmp_path, CONFIG.changed(**INDEX_SIZES), services=False) as opened:
-        report = opened.recovery
+    report = Opened(tmp_path).recover()
     assert tree(tmp_path, "consumequeue") == original
     assert report.healed_entries == report.differing_entries == count
-    assert (report.start_phy_offset > 0) == (not report.queues_by_dispatch) == (count == 200)
+    assert (report.start_phy_offset > 0) == (count == 200)
     assert report.warnings == ()
 
 
