@@ -37,6 +37,7 @@ def assert_same(view: MessageView, record: oracle.Record, raw: bytes) -> None:
         "properties": properties,
         "keys": tuple(oracle.key_tokens(properties.get("KEYS", ""))),
         "raw": raw,
+        "body_size": len(record.body),
     }
     assert list(view.properties) == list(properties)
 
