@@ -73,9 +73,9 @@ def match_entries(
     return Match(np.where(fits, at, -1), on_record, missing)
 
 
-def are_tags(match: Match, key_offsets: Int32, tags_codes: Int64, rows: Int64) -> Flags:
+def are_tags(missing: Int64, key_offsets: Int32, tags_codes: Int64, rows: Int64) -> Flags:
     """Tell which of the missing keys are tags: the last key of a record that has a tag. `rows` are their records."""
-    are: Flags = (match.missing == key_offsets[rows + 1] - 1) & (tags_codes[rows] != 0)
+    are: Flags = (missing == key_offsets[rows + 1] - 1) & (tags_codes[rows] != 0)
     return are
 
 

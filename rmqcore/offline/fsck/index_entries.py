@@ -12,6 +12,8 @@ from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.offline.index.index_files import IndexFileReader
 
 LAST_LOOK = 64
+MOST_WAITING = 1 << 20
+"""Entries that wait for their part of the log: those of a sound index are fewer than are read at once."""
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -88,6 +90,8 @@ class IndexStream:
         It is called with each file before its entries are read.
     failed : callable
         It is called with a file that cannot be read; the stream goes on with the next file.
+    far_ahead : callable
+        It is called with entries that point so far ahead, and are so many, that they do not wait for their part of the log.
     """
 
     def __init__(
@@ -95,9 +99,11 @@ class IndexStream:
         readers: list[IndexFileReader],
         opened: Callable[[IndexFileReader], None],
         failed: Callable[[IndexFileReader, OSError], None],
+        far_ahead: Callable[[Entries], None],
     ) -> None:
         self._opened = opened
         self._failed = failed
+        self._far_ahead = far_ahead
         self._readers = readers
         self._chunks = self._read()
         self._waiting: list[Entries] = []
@@ -113,30 +119,27 @@ class IndexStream:
             except OSError as error:
                 self._failed(reader, error)
 
-    def take_below(self, phy_offset: int) -> list[Entries]:
-        """Give the entries that point below an offset and were not given yet."""
-        taken: list[Entries] = []
-        waiting: list[Entries] = []
-        for entries in self._waiting:
-            self._split(entries, phy_offset, taken, waiting)
-        self._waiting = waiting
+    def take_below(self, phy_offset: int) -> Iterator[Entries]:
+        """Give the entries that point below an offset and were not given yet, few at a time."""
+        before, self._waiting = self._waiting, []
+        for entries in before:
+            yield from self._split(entries, phy_offset)
         while not self._ended and not (self._waiting and self._waiting[-1].reach >= phy_offset):
             found = next(self._chunks, None)
             if found is None:
                 self._ended = True
             else:
-                self._split(found, phy_offset, taken, self._waiting)
-        return taken
+                yield from self._split(found, phy_offset)
 
-    @staticmethod
-    def _split(
-        entries: Entries, phy_offset: int, below: list[Entries], others: list[Entries]
-    ) -> None:
+    def _split(self, entries: Entries, phy_offset: int) -> Iterator[Entries]:
+        """Give the entries below an offset; the others wait."""
         at = int(np.searchsorted(entries.phy_offset, phy_offset))
         if at:
-            below.append(entries.part(0, at))
+            yield entries.part(0, at)
         if at < len(entries) or entries.reach >= phy_offset:
-            others.append(entries.part(at, None))
+            self._waiting.append(entries.part(at, None))
+        while sum(map(len, self._waiting)) > MOST_WAITING:
+            self._far_ahead(self._waiting.pop(0))
 
     def rest(self) -> Iterator[Entries]:
         """Give all entries that were not given yet."""

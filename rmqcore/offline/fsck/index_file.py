@@ -17,6 +17,8 @@ KIND_OF_FIELD = {
     "keyHash": "index_entry",
     "timeDiff": "index_entry",
 }
+MOST_SLOTS = 1 << 25
+"""Slots of which the check of a file keeps the newest entry, in 128 MiB; Java makes 5 million."""
 CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp")
 """Fields that a put changes one after the other: in a file that is being written they may disagree."""
 
@@ -24,6 +26,12 @@ CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp
 def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> None:
     """Check a file; with `live` a broker may be writing it."""
     path = file_path(reader)
+    if (reader.slot_count or 0) > MOST_SLOTS:
+        findings.add(
+            "index_header", WARNING, path, f"its {reader.slot_count} hash slots were not compared with its entries",
+            field="maxHashSlotNum", expected=f"at most {MOST_SLOTS}", found=reader.slot_count,
+        )  # fmt: skip
+        return
     outcome = reader.check(limit=findings.limit)
     changed = (
         live and IndexFileReader(reader.path, slot_count=reader.slot_count).header != reader.header

@@ -7,7 +7,7 @@ not index tags, so a key without an entry is no error; an entry that fits no key
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from rmqcore.queries.index_match import Match, are_tags, match_entries, time_dif
 MOST_LOOKS = 20_000
 MOST_KEYS = 1 << 20
 """How many keys are compared at once."""
+MOST_ENTRIES = 1 << 20
+"""And with how many entries: a sound index has one for each key, and few are there twice."""
 
 
 class IndexAudit:
@@ -44,7 +46,7 @@ class IndexAudit:
         self._findings = findings
         self._live = live
         self.readers = self._find(paths)
-        self._stream = IndexStream(self.readers, self._check_file, self._unreadable)
+        self._stream = IndexStream(self.readers, self._check_file, self._unreadable, self._look_at)
         self._done = log.log_min
         self._looks = 0
         self._missing = Missing()
@@ -97,15 +99,38 @@ class IndexAudit:
             start = stop
 
     def _add(self, batch: LogBatch) -> None:
-        end = batch.end_phy_offset
-        parts = []
+        begin, self._done = self._done, batch.end_phy_offset
+        missing: Int64 | None = None
+        last = -1
+        for parts in self._groups(begin, self._done):
+            match, last_fitting = self._compare(batch, parts)
+            last = max(last, last_fitting)
+            missing = (
+                match.missing
+                if missing is None
+                else np.intersect1d(missing, match.missing, assume_unique=True)
+            )
+        assert missing is not None
+        self._count_missing(batch, missing, last)
+
+    def _groups(self, begin: int, end: int) -> Iterator[list[Entries]]:
+        """Give the entries of [begin, end): those of a sound index in one group, any number of wrong ones in several."""
+        parts: list[Entries] = []
+        count = 0
         for entries in self._stream.take_below(end):
-            early = int(np.searchsorted(entries.phy_offset, self._done))
+            early = int(np.searchsorted(entries.phy_offset, begin))
             if early:
                 self._look_at(entries.part(0, early))
             if early < len(entries):
                 parts.append(entries.part(early, None))
-        self._done = end
+                count += len(parts[-1])
+            if count > MOST_ENTRIES:
+                yield parts
+                parts, count = [], 0
+        yield parts
+
+    def _compare(self, batch: LogBatch, parts: list[Entries]) -> tuple[Match, int]:
+        """Compare entries with the keys of a batch; answer also the place of the last one that fits, or -1."""
         phy_offset = _joined([part.phy_offset for part in parts], np.int64)
         hashes = _joined([part.key_hash for part in parts], np.int32)
         self.checked += len(phy_offset)
@@ -116,20 +141,19 @@ class IndexAudit:
             batch.phy_offset, batch.key_offsets, batch.key_hashes, phy_offset, hashes
         )
         self._note_wrong(parts, np.flatnonzero(match.rows < 0), match.on_record)
-        self._count_missing(batch, match, phy_offset)
         start = 0
         for part in parts:
             self._check_times(batch, part, match.rows[start : start + len(part)])
             start += len(part)
-
-    def _count_missing(self, batch: LogBatch, match: Match, phy_offset: Int64) -> None:
-        if not len(match.missing):
-            return
-        rows = np.searchsorted(batch.key_offsets, match.missing, side="right") - 1
-        tags = are_tags(match, batch.key_offsets, batch.tags_code, rows)
-        offsets = batch.phy_offset[rows]
         fits = match.rows >= 0
-        last = int(phy_offset[fits][-1]) if fits.any() else -1
+        return match, int(phy_offset[fits][-1]) if fits.any() else -1
+
+    def _count_missing(self, batch: LogBatch, missing: Int64, last: int) -> None:
+        if not len(missing):
+            return
+        rows = np.searchsorted(batch.key_offsets, missing, side="right") - 1
+        tags = are_tags(missing, batch.key_offsets, batch.tags_code, rows)
+        offsets = batch.phy_offset[rows]
         behind = offsets > last
         self._missing.add(offsets[~behind], int(tags[~behind].sum()))
         self._missing_at_end.add(offsets[behind], int(tags[behind].sum()))
@@ -202,7 +226,7 @@ class IndexAudit:
     # ---- single entries -----------------------------------------------------------------------------
 
     def _look_at(self, entries: Entries) -> None:
-        """Look at entries that point before the batch: expired ones are skipped, others out of order are checked singly."""
+        """Look at entries that are not where the log is: expired ones are skipped, others out of order are checked singly."""
         places = np.flatnonzero(entries.phy_offset >= self._log.log_min)
         negative = np.flatnonzero(entries.phy_offset < 0)
         self._note_entries(entries, negative, "PHYOFFSET", "points before the log")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.oracle import records as oracle
@@ -12,9 +14,10 @@ from support.stores.built_store import ENTRIES_POS, INDEX_ENTRIES, SLOTS, BuiltS
 
 from rmqcore.disk import read_range as ranges
 from rmqcore.disk.index import index_entries as entries_on_disk
-from rmqcore.offline.fsck import FsckReport, fsck
+from rmqcore.offline.fsck import FsckReport, fsck, index_entries, index_file
 from rmqcore.offline.fsck import index_pass as fsck_index
 from rmqcore.offline.fsck.findings import Finding
+from rmqcore.queries.index_match import Match, match_entries
 
 HASH, PHY_OFFSET, TIME_DIFF, PREVIOUS = 0, 4, 12, 16
 
@@ -132,6 +135,67 @@ def test_index_files_are_read_in_chunks(
     change(broken.index_file(1), 20, PHY_OFFSET, 1 << 50)
     change(broken.index_file(2), 30, PHY_OFFSET, 0)
     assert fsck(broken.root).totals["index_entry"] == {"error": 2}
+
+
+def test_any_number_of_wrong_entries_is_compared_few_at_a_time(
+    broken: BuiltStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries that all point at the first batch were gathered before they were compared: 1.5 GB for a full file."""
+    for number in range(1, INDEX_ENTRIES):
+        change(broken.index_file(1), number, PHY_OFFSET, 0)
+    whole = fsck(broken.root)
+    assert whole.totals["index_entry"]["error"] > 50
+    largest = 0
+
+    def compare(*columns: Any) -> Match:
+        nonlocal largest
+        largest = max(largest, len(columns[-1]))
+        return match_entries(*columns)
+
+    monkeypatch.setattr(fsck_index, "match_entries", compare)
+    monkeypatch.setattr(entries_on_disk, "CHUNK_ENTRIES", 7)
+    monkeypatch.setattr(fsck_index, "MOST_ENTRIES", 10)
+    assert fsck(broken.root).totals == whole.totals
+    assert 0 < largest <= 17
+
+
+def test_entries_far_ahead_do_not_all_wait(
+    broken: BuiltStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few low entries at the end of each chunk kept all others, which point far ahead, in memory."""
+    for number in range(1, INDEX_ENTRIES):
+        change(
+            broken.index_file(1),
+            number,
+            PHY_OFFSET,
+            0 if number % 7 in (3, 4, 5, 6, 0) else 1 << 50,
+        )
+    expected = fsck(broken.root).totals["index_entry"]
+    monkeypatch.setattr(entries_on_disk, "CHUNK_ENTRIES", 7)
+    monkeypatch.setattr(index_entries, "MOST_WAITING", 4)
+    most = 0
+    split = index_entries.IndexStream._split
+
+    def watched(stream: index_entries.IndexStream, *where: Any) -> Iterator[Any]:
+        nonlocal most
+        yield from split(stream, *where)
+        most = max(most, sum(map(len, stream._waiting)))
+
+    monkeypatch.setattr(index_entries.IndexStream, "_split", watched)
+    assert fsck(broken.root).totals["index_entry"] == expected
+    assert 0 < most <= 4
+
+
+def test_a_file_of_more_slots_than_the_check_keeps(
+    broken: BuiltStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file says how many slots it has, and the check took four bytes for each."""
+    monkeypatch.setattr(index_file, "MOST_SLOTS", SLOTS)
+    assert fsck(broken.root).findings == []
+    monkeypatch.setattr(index_file, "MOST_SLOTS", SLOTS - 1)
+    report = fsck(broken.root)
+    assert severities(report) == {"index_header": "warning"}
+    assert (report.findings[0].field, report.findings[0].found) == ("maxHashSlotNum", SLOTS)
 
 
 # ---- chains, slots, header --------------------------------------------------------------------------
