@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 from rmqcore.cli.common.shown import printable
 from rmqcore.errors import StoreError
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageRange, MoreDamage
 
 OK = 0
 FAILED = 1
@@ -18,6 +18,9 @@ DAMAGED = 2
 USAGE = 64
 INTERRUPTED = 130
 """Ctrl-C: 128 + SIGINT, as a shell reports for any command that this signal ends."""
+
+MOST_LINES = 20
+"""Damaged ranges that are printed on a line each: who wants all of them asks for JSON, or fsck."""
 
 _EXTRAS = {
     "pyarrow": "arrow",
@@ -43,12 +46,20 @@ def note(message: str) -> None:
 
 
 def report_damage(damage: Iterable[DamageRange]) -> None:
-    """Print damaged ranges on stderr, each on a line."""
-    for found in damage:
+    """Print damaged ranges on stderr: the first 20 a line each, and one line for all others."""
+    more = more_bytes = end = 0
+    for number, found in enumerate(damage):
+        if number >= MOST_LINES or isinstance(found, MoreDamage):
+            more += found.range_count
+            more_bytes += found.byte_count
+            end = max(end, found.end_phy_offset)
+            continue
         _print(
             f"damaged: {found.start_phy_offset}..{found.end_phy_offset} ({found.byte_count} bytes) {found.kind} in {found.path}: "
             f"{found.field} is {found.found}, expected {found.expected}"
         )
+    if more:
+        _print(f"damaged: {more} more ranges ({more_bytes} bytes), up to {end}")
 
 
 def _print(text: str) -> None:
