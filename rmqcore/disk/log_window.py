@@ -16,6 +16,7 @@ from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_MAGIC
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.proof import Prover
+from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.inside.files import open_file
 from rmqcore.errors import StoreFormatError, is_of_the_system
@@ -217,6 +218,15 @@ class LogWindow:
                 if at < self.end and self._proves_itself(at):
                     return at, at
         return self._search(pos)
+
+    def skips(self, *, live: bool, leave_out: bool) -> Skips:
+        """Let scans that are given the answer find the next proven place by themselves, where a window tells it.
+
+        The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of this
+        window.
+        """
+        credit_from = self.file_from_offset + (self._walk_begin or 0) - FREE_BYTES
+        return Skips(self._the_prover(), live=live, leave_out=leave_out, credit_from=credit_from)
 
     def _search(self, begin: int) -> tuple[int | None, int]:
         """Look at each MAGIC behind `begin`; answers as `next_proven`."""

@@ -12,6 +12,7 @@ import numpy as np
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
@@ -138,9 +139,10 @@ class _Headers:
         end_offset: int,
         *,
         trusted: int = -1,
+        skips: Skips | None = None,
     ) -> Place:
         return self._scan.feed(
-            buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted
+            buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted, skips=skips
         )
 
 
@@ -149,7 +151,7 @@ def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
     damage = DamageList(most=0)  # nobody asks for it
     sink = _Headers(most)
     walk: LogWalk[Batch] = LogWalk(
-        files, sink, damage, start=file.file_from_offset, stop=file.end_offset
+        files, sink, damage, start=file.file_from_offset, stop=file.end_offset, skips=True
     )
     for batch in walk.run():
         if isinstance(batch, Blank) or not batch.num_rows:

@@ -247,6 +247,7 @@ class StoreReader:
             self.damage,
             start=wanted.start_phy_offset,
             stop=wanted.end_phy_offset,
+            skips=True,
             **options,
         )
 

@@ -7,6 +7,7 @@ from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.scan.batch import Batch, ColumnList
 from rmqcore._native.scan.filter import Filter
 from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.skips import Skips
 
 END: Final[int]
 FULL: Final[int]
@@ -41,6 +42,7 @@ class ColumnScan(_Scan):
         check_place: bool = True,
         check_crc: bool = True,
         trusted: int = -1,
+        skips: Skips | None = None,
     ) -> Place: ...
     def take(self) -> Batch: ...
     def topics(self, first: int = 0) -> list[str]: ...
@@ -67,5 +69,6 @@ class ViewScan(_Scan):
         check_place: bool = True,
         check_crc: bool = True,
         trusted: int = -1,
+        skips: Skips | None = None,
     ) -> Place: ...
     def take(self) -> list[MessageView]: ...

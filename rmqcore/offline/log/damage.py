@@ -95,31 +95,44 @@ class DamageList(list[DamageRange]):
         super().__init__()
         self._most = MAX_RANGES if most is None else most
 
+    @property
+    def room(self) -> int:
+        """How many more ranges are kept one by one."""
+        return max(0, self._most - len(self))
+
     def append(self, found: DamageRange) -> None:
         """Add a range; also by ``+=`` and `extend`."""
         if len(self) < self._most:
             super().append(found)
-            return
-        if len(self) == self._most:
-            super().append(_more(found, found.start_phy_offset, 0, 0, found.end_phy_offset))
-        last = self[-1]
-        counted = last.range_count if isinstance(last, MoreDamage) else 0
-        damaged = last.byte_count if isinstance(last, MoreDamage) else 0
-        end = max(last.end_phy_offset, found.end_phy_offset)
-        self[-1] = _more(last, last.start_phy_offset, counted + 1, damaged + found.byte_count, end)
+        else:
+            start, end = found.start_phy_offset, found.end_phy_offset
+            self.count_more(found.path, 1, found.byte_count, start, end)
 
     def extend(self, ranges: Iterable[DamageRange]) -> None:
         """Add ranges."""
-        for found in ranges:
+        added = list(ranges)
+        room = self.room
+        super().extend(added[:room])
+        for found in added[room:]:
             self.append(found)
 
     def __iadd__(self, ranges: Iterable[DamageRange], /) -> Self:  # type: ignore[misc, override]
         self.extend(ranges)
         return self
 
-
-def _more(first: DamageRange, start: int, ranges: int, damaged_bytes: int, end: int) -> MoreDamage:
-    found = f"{ranges} with {damaged_bytes} bytes"
-    return MoreDamage(
-        start, end, "more", first.path, "further ranges", "none", found, ranges, damaged_bytes
-    )
+    def count_more(self, path: str, ranges: int, damaged_bytes: int, start: int, end: int) -> None:
+        """Add ranges between two CommitLog offsets that are not kept one by one; there is no `room` for them."""
+        last = self[-1] if self else None
+        if ranges == 0:
+            return
+        if isinstance(last, MoreDamage):
+            path, start = last.path, last.start_phy_offset
+            end = max(last.end_phy_offset, end)
+            ranges += last.ranges
+            damaged_bytes += last.damaged_bytes
+            del self[-1]
+        text = f"{ranges} with {damaged_bytes} bytes"
+        more = "further ranges"
+        super().append(
+            MoreDamage(start, end, "more", path, more, "none", text, ranges, damaged_bytes)
+        )

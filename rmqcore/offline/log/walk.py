@@ -15,6 +15,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.skipping import Skipping
 from rmqcore.offline.log.window import SearchWindow
 
 Rows = TypeVar("Rows", covariant=True)
@@ -74,6 +75,8 @@ class LogWalk(Generic[Rows]):
         Yield a `Blank` where one lies.
     progress : callable, optional
         Called with (bytes done, bytes in all).
+    skips : bool
+        The sink's `feed` takes `skips`, and nobody else looks at what it is fed: it steps over damage by itself (`Skipping`).
 
     Attributes
     ----------
@@ -96,6 +99,7 @@ class LogWalk(Generic[Rows]):
         shape: LogShape | None = None,
         blanks: bool = False,
         progress: Progress | None = None,
+        skips: bool = False,
     ) -> None:
         shape = shape or LogShape.of(files)
         self._file_size = shape.file_size
@@ -112,6 +116,7 @@ class LogWalk(Generic[Rows]):
         self._aligned_start = start if aligned_start else None
         self._blanks = blanks
         self._progress = progress
+        self._skips = skips
         self._done_bytes = 0
         self._total_bytes = sum(file.size for file in self._files)
         self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
@@ -160,10 +165,12 @@ class LogWalk(Generic[Rows]):
             if self._aligned_start is not None:
                 pos = max(0, self._aligned_start - file.file_from_offset)
             trusted = -1
+            skipping = Skipping(window, file, self._damage, live=tail, leave_out=self._verify_crc)
             while True:
-                place = window.feed(self._sink.feed, pos, trusted=trusted)
+                place = skipping.feed(self._sink.feed, pos, trusted=trusted)
                 pos = place.pos
                 self.end_phy_offset = file.file_from_offset + pos
+                skipping.note()
                 self._report_progress(pos)
                 if place.code == scan.END:
                     continue
@@ -178,6 +185,8 @@ class LogWalk(Generic[Rows]):
                         yield self._sink.take()
                         yield Blank(self.end_phy_offset, window.end - pos)
                     return
+                if self._skips:
+                    skipping.looked_at()
                 if tail and window.look_again(place).code >= 0:
                     continue  # a live store's owner was in the middle of this record
                 if place.code == places.BODYCRC:

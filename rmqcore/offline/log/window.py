@@ -9,7 +9,7 @@ from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.scan import places
 from rmqcore._native.scan.places import Place
-from rmqcore.disk.log_window import WINDOW, LogWindow
+from rmqcore.disk.log_window import STATES_READ, WINDOW, LogWindow
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.read_ahead import CARRY, ReadAhead
 
@@ -61,6 +61,22 @@ class SearchWindow(LogWindow):
             return place
         self._read(pos, REC_HEADER_SIZE, 0)
         return self.step(pos)
+
+    def unchanged_until(self, pos: int) -> int:
+        """Read the window's bytes from `pos` on once more; up to the position answered they are what they were."""
+        self._the_prover().forget()
+        again = bytearray(STATES_READ)
+        end = self.start + self.length
+        while pos < end:
+            wanted = min(STATES_READ, end - pos)
+            del again[wanted:]
+            own = self.buf[pos - self.start : pos - self.start + wanted]
+            with memoryview(again) as view:
+                got = self._peek_into(view, pos)
+            if got < wanted or again != own:
+                return pos
+            pos += wanted
+        return end
 
     # ---- reading ahead ------------------------------------------------------------------------------
 

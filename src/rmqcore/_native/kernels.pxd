@@ -146,6 +146,22 @@ cdef extern from "scan/proof.h" nogil:
                            rmq_record *rec) noexcept
     int rmq_proof_guesses(const rmq_prover *p, int64_t pos, int64_t *guesses) noexcept
 
+cdef extern from "scan/skip.h" nogil:
+    ctypedef struct rmq_skipped:
+        int64_t start, end
+        int64_t found, expected
+        int32_t code
+    ctypedef struct rmq_skip:
+        rmq_prover *prover
+        const rmq_crc32_states *states
+        rmq_skipped *notes
+        size_t count, room
+        int live
+        size_t settled
+        int leave_out
+        int64_t credit_from, in_vain
+    int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record *rec, int64_t *trusted) noexcept
+
 cdef extern from "scan/split.h" nogil:
     enum:
         RMQ_SPLIT_MORE, RMQ_SPLIT_ODD

@@ -13,19 +13,10 @@ from rmqcore._native.scan.places cimport fill_window, new_place
 choose_crc32()
 
 cdef enum:
-    PAGE_BYTES = 4096
-    PAGE_COUNT = 256
     LEAST_BLOCK = 256
     MOST_STATES = 1 << 22
 
 PAGE = PAGE_BYTES
-
-
-cdef struct small_pages:
-    # Page n of the file lies in slot n % PAGE_COUNT, if numbers[] of that slot says so.
-    uint8_t *bytes
-    int64_t numbers[PAGE_COUNT]
-    void *owner  # the Prover, which holds this
 
 
 @cython.final
@@ -53,18 +44,6 @@ cdef class Prover:
     Thread safety: one thread at a time. `buf`, `length`, `pos`, `phy_offset` and `end_offset` of all methods are those of
     `rmqcore._native.scan.places`, but `pos` may lie anywhere in the file.
     """
-
-    cdef rmq_prover prover
-    cdef rmq_crc32_states states
-    cdef size_t state_room, extent_room
-    cdef object read_into
-    cdef object error
-    cdef bytearray memory
-    cdef list pages
-    cdef small_pages small
-    cdef bint busy  # C looks at the window and the states, and may be calling read_into
-    cdef readonly int64_t pages_read
-    cdef readonly bint has_states
 
     def __cinit__(self, read_into, int64_t file_from_offset):
         self.read_into = read_into

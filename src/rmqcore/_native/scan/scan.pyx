@@ -13,6 +13,7 @@ from rmqcore._native.format.codec cimport DelayLevels, new_view, text_of
 from rmqcore._native.scan.filter cimport Filter
 from rmqcore._native.kernels cimport *
 from rmqcore._native.scan.places cimport fill_window, new_place
+from rmqcore._native.scan.skips cimport Skips
 
 from rmqcore._native.format.codec import DEFAULT_DELAY_LEVELS
 
@@ -69,7 +70,7 @@ cdef class ColumnScan(_Scan):
         rmq_topics_free(self.topic_table)
 
     def feed(self, buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset, *,
-             bint check_place=True, bint check_crc=True, int64_t trusted=-1):
+             bint check_place=True, bint check_crc=True, int64_t trusted=-1, Skips skips=None):
         """Add the records of a window.
 
         Parameters
@@ -80,6 +81,8 @@ cdef class ColumnScan(_Scan):
             CommitLog offset of ``buf[0]``, and of the first byte after the file.
         trusted : int
             CommitLog offset of a record that is taken although its CRC fails.
+        skips : Skips, optional
+            Goes on behind damage where the window tells how, and notes it there.
 
         Returns
         -------
@@ -91,6 +94,7 @@ cdef class ColumnScan(_Scan):
         cdef rmq_record rec
         cdef size_t at = pos
         cdef int32_t code
+        cdef rmq_skip *skip = NULL
         if self.batch == NULL:
             self.batch = rmq_batch_take(self.pool)
             if self.batch == NULL:
@@ -100,9 +104,17 @@ cdef class ColumnScan(_Scan):
             fill_window(&window, &exported, length, pos, phy_offset, end_offset, check_place, check_crc, trusted)
             rec.msg_size = 0
             rec.found = rec.expected = 0
+            if skips is not None:
+                skips.begin(&exported, length, pos, phy_offset, end_offset)
+                skip = &skips.skip
             with nogil:
-                code = rmq_scan_columns(&self.scan, self.batch, &window, &at, &rec)
+                while True:
+                    code = rmq_scan_columns(&self.scan, self.batch, &window, &at, &rec)
+                    if skip == NULL or not rmq_skip_damage(skip, &at, code, &rec, &window.trusted):
+                        break
         finally:
+            if skip != NULL:
+                skips.end()
             PyBuffer_Release(&exported)
         if code == RMQ_S_MEMORY:
             raise MemoryError("no memory for a batch")
@@ -151,21 +163,28 @@ cdef class ViewScan(_Scan):
         self.views = []
 
     def feed(self, buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset, *,
-             bint check_place=True, bint check_crc=True, int64_t trusted=-1):
+             bint check_place=True, bint check_crc=True, int64_t trusted=-1, Skips skips=None):
         """As ColumnScan.feed; FULL when `batch_views` views or about 1 MiB of records wait."""
         cdef Py_buffer exported
         cdef rmq_window window
         cdef rmq_record rec
         cdef size_t at = pos
         cdef int32_t code = RMQ_S_FULL
+        cdef rmq_skip *skip = NULL
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             fill_window(&window, &exported, length, pos, phy_offset, end_offset, check_place, check_crc, trusted)
             rec.msg_size = 0
             rec.found = rec.expected = 0
+            if skips is not None:
+                skips.begin(&exported, length, pos, phy_offset, end_offset)
+                skip = &skips.skip
             while len(self.views) < self.batch_views and self.pending_bytes < 1 << 20:
                 with nogil:
-                    code = rmq_scan_next(&self.scan, &window, &at, &rec)
+                    while True:
+                        code = rmq_scan_next(&self.scan, &window, &at, &rec)
+                        if skip == NULL or not rmq_skip_damage(skip, &at, code, &rec, &window.trusted):
+                            break
                 if code != RMQ_S_RECORD:
                     return new_place(at, code, &rec)
                 self._add(&rec)
@@ -173,6 +192,8 @@ cdef class ViewScan(_Scan):
                 at += rec.msg_size
             return new_place(at, RMQ_S_FULL, &rec)
         finally:
+            if skip != NULL:
+                skips.end()
             PyBuffer_Release(&exported)
 
     cdef _add(self, rmq_record *rec):

@@ -166,3 +166,35 @@ def test_info_walks_over_a_file_once_and_hashes_nothing(tmp_path: Path, work: Wo
     work.bytes_read = 0
     assert info(tmp_path, json=True) == 0
     assert work.bytes_read <= 2 * path.stat().st_size
+
+
+@pytest.mark.parametrize("half", ["header", "body"])
+def test_a_record_that_is_being_written_among_damage_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: str
+) -> None:
+    """A scan that steps over damage by itself looks at bytes of a live file once; a walk looks at each damaged place twice."""
+    data = bytearray(hostile_logs.bad_bytes(20_000).rstrip(b"\0"))
+    data += hostile_logs.record(len(data))
+    at = len(data)  # behind a sound one
+    data += hostile_logs.record(at, b"body")
+    for _ in range(100):
+        data += hostile_logs.record(len(data)) + b"\xff"
+    path = write_log(tmp_path, bytes(data))
+    before = rmqcore.read(tmp_path)
+    places = [view.phy_offset for view in before.messages()]
+    assert at in places
+    preadv = os.preadv
+    reads: list[int] = []
+
+    def early(fd: int, buffers: list[memoryview], pos: int) -> int:
+        got = preadv(fd, buffers, pos)
+        if os.fstat(fd).st_ino == path.stat().st_ino and len(buffers[0]) > PAGE and not reads:
+            reads.append(pos)
+            buffers[0][at + (4 if half == "header" else hostile_logs.BODY_POS) - pos] ^= 1
+        return got
+
+    monkeypatch.setattr(os, "preadv", early)
+    reader = rmqcore.read(tmp_path)
+    assert [view.phy_offset for view in reader.messages()] == places
+    assert reads
+    assert reader.damage == before.damage

@@ -1,0 +1,19 @@
+from typing import Final, final
+
+from rmqcore._native.scan.proof import Prover
+
+MOST_NOTES: Final[int]
+BODYCRC: Final[int]
+
+@final
+class Skips:
+    settled: int
+    bytes_in_vain: int
+    def __new__(cls, prover: Prover, *, live: bool, leave_out: bool, credit_from: int) -> Skips: ...
+    @property
+    def prover(self) -> Prover: ...
+    def __len__(self) -> int: ...
+    def take(
+        self, most: int
+    ) -> tuple[list[tuple[int, int, int, int, int]], int, int, int, int]: ...
+    def raise_error(self) -> None: ...

@@ -1,0 +1,104 @@
+"""A sink that steps over damage by itself: a file with a damaged place for each record costs no Python for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqcore._native.format.codec import describe
+from rmqcore._native.scan import skips
+from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.skips import Skips
+from rmqcore.offline.log.damage import DamageList, DamageRange
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.window import SearchWindow
+
+LOOKED_AT = 3
+"""So many damaged places of a window are read again one by one where somebody may be writing; then all that is left of it."""
+
+
+class Skipping:
+    """Feeds a sink from a window, and notes the damage that the sink has stepped over.
+
+    The first damaged place of a file is always the walk's: sound files know nothing of this. What is noted, and where the
+    sink goes on, is what the walk would have found (`rmqcore._native.scan.skips`).
+
+    Parameters
+    ----------
+    window : SearchWindow
+    file : LogFile
+    damage : list of DamageRange
+        Appended to, in order.
+    live : bool
+        The file is one whose owner may be writing to it.
+    leave_out : bool
+        Records that fail their CRC are left out.
+    """
+
+    def __init__(
+        self,
+        window: SearchWindow,
+        file: LogFile,
+        damage: list[DamageRange],
+        *,
+        live: bool,
+        leave_out: bool,
+    ) -> None:
+        self._window = window
+        self._path = file.name
+        self._damage = damage
+        self._live = live
+        self._leave_out = leave_out
+        self._skips: Skips | None = None
+        # Of the bytes that are in the window now:
+        self._buf: memoryview | None = None
+        self._looked_at = 0
+        self._settled = 0
+
+    def feed(self, feed: Callable[..., Place], pos: int, *, trusted: int) -> Place:
+        """As `SearchWindow.feed`."""
+        window = self._window
+        if self._skips is None:
+            return window.feed(feed, pos, trusted=trusted)
+        window.cover(pos)
+        self._see(pos)
+        self._skips.settled = max(0, self._settled - window.start)
+        self._skips.bytes_in_vain = window.bytes_in_vain
+        place = window.feed(feed, pos, trusted=trusted, skips=self._skips)
+        window.bytes_in_vain = self._skips.bytes_in_vain
+        return place
+
+    def note(self) -> None:
+        """Note what the sink has stepped over; raise what it met meanwhile, if that was an error."""
+        found = self._skips
+        if found is None:
+            return
+        if len(found):
+            kept = self._damage
+            most = kept.room if isinstance(kept, DamageList) else skips.MOST_NOTES
+            notes, *others = found.take(most)
+            kept += [self._range(*note) for note in notes]
+            if isinstance(kept, DamageList):
+                kept.count_more(self._path, *others)
+        found.raise_error()
+
+    def looked_at(self) -> None:
+        """The walk has dealt with a damaged place."""
+        self._looked_at += 1
+        if self._skips is None:
+            self._skips = self._window.skips(live=self._live, leave_out=self._leave_out)
+
+    def _see(self, pos: int) -> None:
+        """Find out how much of the window is there to stay."""
+        window = self._window
+        if window.buf is not self._buf:
+            self._buf = window.buf
+            self._settled = self._looked_at = 0
+        if not self._live:
+            self._settled = window.start + window.length
+        elif self._settled == 0 and self._looked_at >= LOOKED_AT:
+            # Once for these bytes, whatever comes of it.
+            self._settled = max(1, window.unchanged_until(pos))
+
+    def _range(self, start: int, end: int, code: int, found: int, expected: int) -> DamageRange:
+        kind = "crc" if code == skips.BODYCRC else "record"
+        return DamageRange(start, end, kind, self._path, *describe(code, found, expected))

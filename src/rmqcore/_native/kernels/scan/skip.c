@@ -1,0 +1,102 @@
+#include "scan/skip.h"
+
+enum { UNKNOWN = -1, HEAD = RMQ_REC_BODY_V4 + 2 * RMQ_HOST_V6_EXTRA };
+
+static int64_t window_pos(const rmq_prover *p) { return p->window.phy_offset - p->file_from_offset; }
+
+/* What may still be hashed in vain at a place of the window. */
+static uint64_t credit_at(const rmq_skip *skip, size_t pos) {
+    const int64_t left = skip->prover->window.phy_offset + (int64_t)pos - skip->credit_from - skip->in_vain;
+    return left > 0 ? (uint64_t)left : 0;
+}
+
+/* Whether what was found wrong at pos was told from bytes that nobody is writing. */
+static int is_settled(const rmq_skip *skip, size_t pos, const rmq_record *rec) {
+    const size_t left = skip->prover->window.len - pos;
+    const size_t size = rec->msg_size > HEAD ? rec->msg_size : HEAD;
+    return pos + (size < left ? size : left) <= skip->settled;
+}
+
+/* Whether a record or BLANK at `at`, a position of the file, proves itself; UNKNOWN where that takes more than a constant. */
+static int proves_itself(rmq_skip *skip, size_t pos, int64_t at) {
+    rmq_prover *p = skip->prover;
+    rmq_record rec;
+    int32_t stored;
+    const int32_t shape = rmq_proof_shape(p, at, &rec, &stored);
+    if (shape == RMQ_PROOF_FETCH) return UNKNOWN;
+    if (shape <= 0) return shape == RMQ_R_BLANK;
+    if (skip->states) {
+        const int32_t code = rmq_proof_step(p, skip->states, at, &rec);
+        return code == RMQ_PROOF_FETCH ? UNKNOWN : code > 0;
+    }
+    const int64_t inside = at - window_pos(p);
+    if (inside < 0 || inside + shape > (int64_t)p->window.len) return UNKNOWN;
+    if ((uint64_t)shape > credit_at(skip, pos)) return UNKNOWN;
+    if (rmq_window_step(&p->window, (size_t)inside, &rec) > 0) return 1;
+    skip->in_vain += shape;
+    return 0;
+}
+
+/* The next place in the window behind pos that proves itself; -1 when there is none, or it takes more to tell. */
+static int64_t search(rmq_skip *skip, size_t pos) {
+    rmq_prover *p = skip->prover;
+    rmq_record rec;
+    int32_t code;
+    if (skip->states) {
+        const int64_t at = rmq_proof_find(p, skip->states, window_pos(p) + (int64_t)pos + 1, &code, &rec);
+        return code >= 0 ? at : -1;
+    }
+    uint64_t credit = credit_at(skip, pos);
+    const uint64_t before = credit;
+    const size_t at = rmq_resync_find(&p->window, pos + 1, &credit, &code, &rec);
+    skip->in_vain += (int64_t)(before - credit);
+    return code >= 0 ? window_pos(p) + (int64_t)at : -1;
+}
+
+/* Where the scan goes on behind bytes that are no record, inside the window; -1: not told. */
+static int64_t next_place(rmq_skip *skip, size_t pos, int32_t code) {
+    rmq_prover *p = skip->prover;
+    int64_t guesses[2];
+    /* Zeros have no lengths to try. */
+    const int count = code == RMQ_E_ZERO ? 0 : rmq_proof_guesses(p, window_pos(p) + (int64_t)pos, guesses);
+    if (count < 0) return -1;
+    for (int i = 0; i < count; i++) {
+        if (guesses[i] >= p->window.end_offset - p->file_from_offset) continue;
+        const int proven = proves_itself(skip, pos, guesses[i]);
+        if (proven) return proven == UNKNOWN ? -1 : guesses[i];
+    }
+    return search(skip, pos);
+}
+
+/* What is wrong with a record that goes past the window, as rmq_proof_shape says; 0 where nothing is, or it is not told. */
+static int32_t wrong_behind(const rmq_skip *skip, size_t pos, rmq_record *rec) {
+    int32_t stored;
+    if (rec->msg_size == 0) return 0;
+    const int32_t code = rmq_proof_shape(skip->prover, window_pos(skip->prover) + (int64_t)pos, rec, &stored);
+    if (code >= 0 || code == RMQ_PROOF_FETCH) return 0;
+    return skip->live && code != RMQ_E_BODYLENGTH ? 0 : code;
+}
+
+int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record *rec, int64_t *trusted) {
+    const rmq_window *w = &skip->prover->window;
+    const int64_t at = w->phy_offset + (int64_t)*pos;
+    rmq_record own = *rec;
+    if (code >= 0 || skip->count == skip->room || !is_settled(skip, *pos, rec)) return 0;
+    if (code == RMQ_E_SHORT && (code = wrong_behind(skip, *pos, &own)) == 0) return 0;
+    int64_t next = (int64_t)*pos + own.msg_size;
+    if (code != RMQ_E_BODYCRC) {
+        next = next_place(skip, *pos, code);
+        if (next < 0) return 0;
+        next -= window_pos(skip->prover);
+        /* What begins behind the window is for the next one. */
+        if (next > (int64_t)w->len) return 0;
+    }
+    skip->notes[skip->count++] = (rmq_skipped){
+        .start = at, .end = w->phy_offset + next, .found = own.found, .expected = own.expected, .code = code};
+    if (code == RMQ_E_BODYCRC && !skip->leave_out) {
+        *trusted = at;
+    } else {
+        *pos = (size_t)next;
+    }
+    return 1;
+}

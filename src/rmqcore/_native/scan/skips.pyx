@@ -1,0 +1,118 @@
+"""Damage that a scan steps over by itself: where it goes on inside a window, and what it noted on the way."""
+
+cimport cython
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.stdint cimport int64_t
+
+from rmqcore._native.kernels cimport *
+from rmqcore._native.scan.proof cimport Prover
+
+cdef enum:
+    ROOM = 4096
+
+MOST_NOTES = ROOM
+BODYCRC = RMQ_E_BODYCRC
+
+
+@cython.final
+cdef class Skips:
+    """Lets the scans of one file go on behind damage, and notes each damaged range.
+
+    The answers are those of `rmqcore.disk.log_window.LogWindow.next_proven`. A scan that has notes for 4096 ranges, or that meets
+    a place of which a window does not tell enough, stops there as it does without this.
+
+    Parameters
+    ----------
+    prover : Prover
+        Of the file.
+    live : bool
+        Somebody may be writing to the file.
+    leave_out : bool
+        Records whose CRC fails are not taken; they are noted either way.
+    credit_from : int
+        At each CommitLog offset so many bytes may have been hashed in vain as it lies behind this one.
+
+    Attributes
+    ----------
+    settled : int
+        What a scan notes lies before this position of the window. The caller saw twice what lies there, if the file is live.
+    bytes_in_vain : int
+        Bytes hashed for places that did not prove themselves, by everybody: the caller adds its own.
+
+    Notes
+    -----
+    Thread safety: as the prover's, one thread at a time.
+    """
+
+    def __cinit__(self, Prover prover not None, *, bint live, bint leave_out, int64_t credit_from):
+        self.prover = prover
+        self.skip.prover = &prover.prover
+        self.skip.live = live
+        self.skip.leave_out = leave_out
+        self.skip.credit_from = credit_from
+        self.skip.room = ROOM
+        self.skip.notes = <rmq_skipped *> PyMem_Calloc(ROOM, sizeof(rmq_skipped))
+        if self.skip.notes == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.skip.notes)
+
+    @property
+    def settled(self):
+        return self.skip.settled
+
+    @settled.setter
+    def settled(self, size_t pos):
+        self.skip.settled = pos
+
+    @property
+    def bytes_in_vain(self):
+        return self.skip.in_vain
+
+    @bytes_in_vain.setter
+    def bytes_in_vain(self, int64_t count):
+        self.skip.in_vain = count
+
+    def __len__(self):
+        """Ranges noted since the last `take`."""
+        return self.skip.count
+
+    def take(self, Py_ssize_t most):
+        """The ranges noted so far, forgotten here.
+
+        Returns
+        -------
+        tuple
+            The first `most` as ``(start, end, code, found, expected)``, CommitLog offsets; then of the others their number, the
+            bytes in them, where the first begins and where the last ends.
+        """
+        cdef size_t i, count = self.skip.count, first = min(max(most, 0), <Py_ssize_t> count)
+        cdef int64_t damaged = 0
+        cdef rmq_skipped *note
+        notes = []
+        for i in range(first):
+            note = &self.skip.notes[i]
+            notes.append((note.start, note.end, note.code, note.found, note.expected))
+        for i in range(first, count):
+            damaged += self.skip.notes[i].end - self.skip.notes[i].start
+        self.skip.count = 0
+        if first == count:
+            return notes, 0, 0, 0, 0
+        return notes, count - first, damaged, self.skip.notes[first].start, self.skip.notes[count - 1].end
+
+    def raise_error(self):
+        """Raise what reading a page of the file has raised; the scan stopped at the place that asked for it."""
+        self.prover.raise_error()
+
+    cdef int begin(self, Py_buffer *exported, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset,
+                   int64_t end_offset) except -1:
+        """Have the window of a scan looked at, until `end`."""
+        self.prover.look(exported, length, pos, phy_offset, end_offset)
+        self.skip.states = &self.prover.states if self.prover.has_states else NULL
+        self.prover.busy = True
+        return 0
+
+    cdef int end(self) except -1:
+        self.prover.busy = False
+        return 0
