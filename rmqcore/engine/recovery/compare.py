@@ -5,15 +5,15 @@ A record with a queue entry has it at queue offset QUEUEOFFSET of its queue, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.codec import DelayLevels
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq import CQ_DTYPE, pack_cq, unpack_cq
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.queue_compare import QueueCompare, SeenQueue
 from rmqcore._native.scan.batch import Batch
@@ -29,10 +29,47 @@ Place = tuple[str, int]
 """Topic and queue id."""
 Numbers = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
-ROW = np.dtype(
-    [("number", "i4"), ("flags", "u1"), ("queue_offset", "i8"), ("entry", CQ_DTYPE)], align=False
-)
-"""A record with its queue's number, what the comparison says of it, and the entry that it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records with a queue, by columns: sorting packed rows takes NumPy ten times as long.
+
+    Attributes
+    ----------
+    number : array of int32
+        Of the record's queue.
+    flags : array of uint8
+        What the comparison says.
+    queue_offset : array of int64
+    phy_offset, msg_size, tags_code : arrays
+        The entry that the record asks for.
+    """
+
+    number: Numbers
+    flags: npt.NDArray[np.uint8]
+    queue_offset: Longs
+    phy_offset: Longs
+    msg_size: Numbers
+    tags_code: Longs
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @staticmethod
+    def joined(parts: Sequence[Rows]) -> Rows:
+        """Give the rows of all parts."""
+        return Rows(
+            *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Rows))
+        )
+
+    def take(self, at: npt.NDArray[np.intp]) -> Rows:
+        """Give the rows with these positions, in that order."""
+        return Rows(*(getattr(self, one.name)[at] for one in fields(Rows)))
+
+    def entries(self, at: npt.NDArray[np.intp]) -> Entries:
+        """Give the entries of the rows with these positions."""
+        return unpack_cq(pack_cq(self.phy_offset[at], self.msg_size[at], self.tags_code[at]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +98,34 @@ class Compared:
         """Give the numbers of the queues with rows that differ."""
         if not self.differing:
             return []
-        found = self._numbers[(self._flags & queue_compare.DIFFERS) != 0]
-        return [int(number) for number in np.unique(found)]
+        return distinct(self._numbers[(self._flags & queue_compare.DIFFERS) != 0])
 
-    def rows(self) -> npt.NDArray[np.void]:
-        """Give the rows with a queue, as an array of `ROW`, in the order of their records."""
+    def rows(self) -> Rows:
+        """Give the rows with a queue, in the order of their records."""
+        count, light = len(self._batch), self._light
         wanted = np.flatnonzero(self._numbers >= 0)
-        count = len(self._batch)
         own = wanted[wanted < count]
-        made = np.empty(len(wanted), ROW)
-        made["number"], made["flags"] = self._numbers[wanted], self._flags[wanted]
-        entry = made["entry"]
-        for name in ("phy_offset", "tags_code"):
-            entry[name][: len(own)] = np.frombuffer(self._batch.buffer(name), np.int64)[own]
-        entry["msg_size"][: len(own)] = np.frombuffer(self._batch.buffer("msg_size"), np.int32)[own]
-        offsets = np.frombuffer(self._batch.buffer("queue_offset"), np.int64)
-        made["queue_offset"][: len(own)] = offsets[own]
         further = wanted[len(own) :] - count
-        if len(further):
-            made["queue_offset"][len(own) :] = np.array(self._light.queue_offsets, np.int64)[
-                further
-            ]
-            entry[len(own) :] = np.array(self._light.entries, CQ_DTYPE)[further]
-            return made[np.argsort(entry["phy_offset"].astype(np.int64), kind="stable")]
-        return made
+        more = np.array(light.entries, CQ_DTYPE)[further]
+
+        def column(name: str, kind: type, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            held: npt.NDArray[Any] = np.frombuffer(self._batch.buffer(name), kind)[own]
+            return np.concatenate([held, values.astype(kind)]) if len(further) else held
+
+        made = Rows(
+            self._numbers[wanted],
+            self._flags[wanted],
+            column("queue_offset", np.int64, np.array(light.queue_offsets, np.int64)[further]),
+            column("phy_offset", np.int64, more["phy_offset"]),
+            column("msg_size", np.int32, more["msg_size"]),
+            column("tags_code", np.int64, more["tags_code"]),
+        )
+        return made.take(np.argsort(made.phy_offset, kind="stable")) if len(further) else made
+
+
+def distinct(numbers: Numbers) -> list[int]:
+    """Give the numbers that occur, rising; none is negative."""
+    return [int(number) for number in np.flatnonzero(np.bincount(numbers))]
 
 
 class LightRows:
@@ -217,7 +258,7 @@ class LogCompare:
         """Believe deliver times that some level makes: messageDelayLevel may have been another when the messages were put."""
         count = len(batch)  # light queues have no delayed messages
         at = np.flatnonzero((flags[:count] & queue_compare.TAGS) != 0)
-        for number in np.unique(numbers[at]).tolist() if len(at) else ():
+        for number in distinct(numbers[at]):
             if self.place(number)[0] != SCHEDULE_TOPIC:
                 continue
             rows = at[numbers[at] == number]
@@ -239,6 +280,9 @@ class LogCompare:
     def restart(self) -> None:
         """Say that the next records lie elsewhere in the log."""
         self._native.restart()
+
+    def __len__(self) -> int:
+        return len(self._native)
 
     def place(self, number: int) -> Place:
         """The queue of a number."""

@@ -26,11 +26,10 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, pairs
-from rmqcore.engine.recovery.compare import ROW, LogCompare, Longs, Place
+from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
 
 Progress = Callable[[int, int], object]
-Rows = npt.NDArray[np.void]
 BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20
 
 
@@ -254,38 +253,43 @@ class Healer:
         damage = self._scan(file, take)
         if first:
             self.result.damage += damage
-        rows = np.concatenate(parts) if parts else np.empty(0, ROW)
-        differs = (rows["flags"] & queue_compare.DIFFERS) != 0
-        order = np.argsort(rows["number"], kind="stable")
-        numbers = rows["number"][order]
-        for number in np.unique(rows["number"][differs]).tolist():
-            begin, end = np.searchsorted(numbers, (number, number + 1)).tolist()
-            self._place_queue(number, rows[order[begin:end]])
+        if not parts:
+            return
+        rows = Rows.joined(parts)
+        numbers = rows.number
+        if len(self.compare) <= 1 << 16:
+            numbers = numbers.astype(np.uint16)  # NumPy sorts short numbers by their digits
+        order = np.argsort(numbers, kind="stable")
+        counts = np.bincount(rows.number)
+        ends = np.cumsum(counts)
+        for number in distinct(rows.number[(rows.flags & queue_compare.DIFFERS) != 0]):
+            end = int(ends[number])
+            self._place_queue(number, rows.take(order[end - int(counts[number]) : end]))
 
     def _place_queue(self, number: int, rows: Rows) -> None:
         """Write the entries of one queue that differ; `rows` are all that a file has for it, in order."""
         place = self.compare.place(number)
         limit = self._limit(place, number)
-        offsets = rows["queue_offset"]
-        wanted = ((rows["flags"] & queue_compare.DIFFERS) != 0) & (offsets < limit)
-        back = (rows["flags"] & queue_compare.BACK) != 0
+        offsets = rows.queue_offset
+        differs = (rows.flags & queue_compare.DIFFERS) != 0
+        wanted = differs & (offsets < limit)
+        back = (rows.flags & queue_compare.BACK) != 0
         if back.any():
             queue = self._queues.find(*place)
             anew = queue is None or queue.first_file < 0
-            held = (rows["flags"] & queue_compare.DIFFERS) == 0
             possible = np.flatnonzero(
                 offsets < limit
             )  # a number behind the limit says nothing of the others
             live = np.zeros(len(rows), bool)
             live[possible] = present_life(
                 offsets[possible],
-                held[possible],
+                ~differs[possible],
                 back[possible],
                 anew=anew,
                 most_places=self._config.consume_queue_file_size // CQ_STORE_UNIT_SIZE,
             )
             wanted &= live
-        held = wanted & ((rows["flags"] & queue_compare.HELD) != 0)
+        held = wanted & ((rows.flags & queue_compare.HELD) != 0)
         for row in np.flatnonzero(held).tolist():
             queue_offset = int(offsets[row])
             entry = self._queues.read_places(*place, queue_offset, 1)[0]
@@ -295,7 +299,7 @@ class Healer:
         if not len(at):
             return
         for run in np.split(at, np.flatnonzero(np.diff(offsets[at]) != 1) + 1):
-            self._queues.write_places(*place, int(offsets[run[0]]), rows["entry"][run])
+            self._queues.write_places(*place, int(offsets[run[0]]), rows.entries(run))
         self.result.healed_entries += len(at)
         lowest = int(offsets[at[0]])
         self.result.lowest[place] = min(lowest, self.result.lowest.get(place, lowest))
