@@ -51,6 +51,16 @@ class LinkError(StoreFormatError, OSError):
         return f"{self.filename}: {self.strerror}"
 
 
+class LostPagesError(StoreFormatError, OSError):
+    """An open file has lost pages: another program cut it, or the disk does not give them. ``filename`` is its path."""
+
+    code = "LOST_PAGES"
+    hint = "close the store and put the file back from a copy; `rmqcore cat` and `rmqcore fsck` read what is left of it"
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
 class CommitLogMissingError(StoreError):
     """There are consume queues with messages, but no CommitLog file at all."""
 

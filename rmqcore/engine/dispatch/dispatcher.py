@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.format.lost_pages import check_lost
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
@@ -229,6 +230,7 @@ class Dispatcher:
                 check_place=self._check_place,
                 check_crc=False,
             )
+            check_lost(buf)
             if self._scan.pending_rows and not self._put(
                 buf, start, file_end, at - start, place.pos
             ):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rmqcore._native.format.lost_pages import check_lost
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
@@ -136,6 +137,7 @@ class _CrcWalk:
             place = rows.feed(
                 buf, length, at - start, start, file_end, check_place=self._check_place
             )
+            check_lost(buf)
             if rows.pending_rows:
                 rows.take()
             at = start + place.pos

@@ -1,5 +1,7 @@
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t
 
+from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport rmq_delay_levels, rmq_known_props, rmq_record
 
 
@@ -21,3 +23,14 @@ cdef class MessageView:
 cdef str text_of(const uint8_t *p, Py_ssize_t length)
 cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels)
 cdef object corrupt_message(str path, long long phy_offset, int code, const rmq_record *rec)
+
+
+# Bytes of a record, copied.
+cdef inline bytes bytes_at(const rmq_record *rec, Py_ssize_t pos, Py_ssize_t length):
+    return PyBytes_FromStringAndSize(<const char *> rec.at + pos, length)
+
+
+# What was read of a view's record, unless its file has lost pages: then it may have been zeros.
+cdef inline object unless_lost(MessageView view, object found):
+    raise_if_lost(view.owner)
+    return found

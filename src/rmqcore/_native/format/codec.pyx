@@ -249,7 +249,7 @@ cdef class MessageView:
     @property
     def body(self):
         """The body's bytes as stored (a compressed body stays compressed), a new object each time."""
-        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, self.rec.body_len)
+        return unless_lost(self, bytes_at(&self.rec, self.rec.body_pos, self.rec.body_len))
 
     @property
     def body_size(self):
@@ -258,12 +258,12 @@ cdef class MessageView:
 
     def body_start(self, int64_t most):
         """The first `most` bytes of the body as stored, fewer where it ends before; nothing else is copied."""
-        return PyBytes_FromStringAndSize(<const char *> self.rec.at + self.rec.body_pos, min(max(most, 0), self.rec.body_len))
+        return unless_lost(self, bytes_at(&self.rec, self.rec.body_pos, min(max(most, 0), self.rec.body_len)))
 
     @property
     def topic(self):
         """The topic."""
-        return text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len)
+        return unless_lost(self, text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len))
 
     @property
     def properties(self):
@@ -303,7 +303,7 @@ cdef class MessageView:
     @property
     def raw(self):
         """The whole record's bytes."""
-        return PyBytes_FromStringAndSize(<const char *> self.rec.at, self.rec.msg_size)
+        return unless_lost(self, bytes_at(&self.rec, 0, self.rec.msg_size))
 
     def decompress(self, max_size=None):
         """The plain body, at most `max_size` bytes.
@@ -338,7 +338,7 @@ cdef class MessageView:
 
     cdef dict _load_properties(self):
         if self._properties is None:
-            self._properties = properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len)
+            self._properties = unless_lost(self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len))
         return self._properties
 
 
@@ -354,12 +354,12 @@ cdef dict properties_dict(const uint8_t *props, size_t length):
 
 def topic_bytes(MessageView view not None):
     """TOPIC as it lies in the record, well-formed or not."""
-    return PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.topic_pos, view.rec.topic_len)
+    return unless_lost(view, bytes_at(&view.rec, view.rec.topic_pos, view.rec.topic_len))
 
 
 def property_bytes(MessageView view not None):
     """PROPERTIES as they lie in the record."""
-    return PyBytes_FromStringAndSize(<const char *> view.rec.at + view.rec.props_pos, view.rec.props_len)
+    return unless_lost(view, bytes_at(&view.rec, view.rec.props_pos, view.rec.props_len))
 
 
 # ---- functions of rmqcore.codec ---------------------------------------------------------------------

@@ -14,6 +14,7 @@ from rmqcore._native.kernels cimport (
     RMQ_COL_KEY_HASHES, RMQ_COL_PHY_OFFSET, RMQ_COL_STORE_TIMESTAMP_MS, rmq_batch, rmq_index_key_hash, rmq_jhash,
     rmq_shared_batch_of,
 )
+from rmqcore._native.format.lost_pages cimport all_lost, raise_if_lost
 from rmqcore._native.put.mapped_file cimport MappedFile
 
 from rmqcore._native.index.index_reader import IndexHeader
@@ -169,6 +170,7 @@ cdef class MappedIndexFile:
             raise ValueError(f"{self.file.path} is mapped for reading")
         self.open()
         rmq_index_put_header(&self.map)
+        raise_if_lost(self.file)
 
     def put(self, Batch batch not None, int64_t row, int32_t key):
         """Put the keys of a batch from key `key` of row `row` on: ``(row, key, code)`` where to go on and why (``PUT_*``).
@@ -187,6 +189,7 @@ cdef class MappedIndexFile:
         at.key = key
         with nogil:
             code = rmq_index_put(&self.map, &rows, &at)
+        raise_if_lost(self.file)
         return at.row, at.key, code
 
     def __repr__(self):
@@ -336,6 +339,7 @@ cdef class IndexFiles:
 
     cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms) except -1:
         cdef rmq_index_search search
+        cdef MappedIndexFile file
         cdef int64_t *grown
         cdef rmq_index_map *newest
         cdef int code
@@ -371,6 +375,9 @@ cdef class IndexFiles:
                 search.room *= 8
             with nogil:
                 code = rmq_index_search_run(&search, INT64_MAX)
+        if all_lost[0] != 0:
+            for file in self.files:
+                raise_if_lost(file.file)
         if search.hits == 0:
             return 0
         rmq_index_sort(search.out, search.hits)
@@ -410,6 +417,7 @@ cdef class IndexFiles:
             for file in reversed(self.files):
                 file.open()
                 here = rmq_index_tail(&file.map, rows.phy_offsets[row], tail + known, keys - known)
+                raise_if_lost(file.file)
                 known += here
                 if known == keys or here < file.map.header.index_count - 1:
                     break

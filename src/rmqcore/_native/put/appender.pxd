@@ -24,12 +24,11 @@ cdef class Appender:
     cdef int append(self, rmq_put *puts, size_t n, bint whole, bint briefly, size_t *done) except -1
     cdef int append_by_steps(self, rmq_put *puts, size_t n, bint whole, size_t *done, list light) except -1
     cdef int append_held(self, rmq_put *puts, size_t n, bint whole, int64_t *now, size_t *done, list light) except -1
-    cdef int expect_light(self, list light) except -1
-    cdef int count_light(self, list light) except -1
     cdef int append_at_once(self, rmq_put *puts, size_t n, bint whole, bint briefly) except -1
     cdef int64_t end_offset(self) noexcept  # max_phy_offset
     cdef int refuse(self) except -1
     cdef int ring(self) except -1
+    cdef int appended(self) except -1
     cdef int lock(self) except -1
     cdef PutChunk take_chunk(self)
     cdef int give_chunk(self, PutChunk chunk) except -1

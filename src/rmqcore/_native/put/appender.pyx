@@ -10,7 +10,9 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
+from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
+from rmqcore._native.put.light_counters cimport count_light, expect_light
 from rmqcore._native.put.mapped_file cimport MappedFile
 from rmqcore._native.put.message cimport Message
 from rmqcore._native.put.message_fill cimport HAS_DELAY, PROPS_ROOM, check, fill
@@ -224,6 +226,15 @@ cdef class Appender:
 
     # ---- appending
 
+    cdef inline int appended(self) except -1:
+        """What comes behind every append. What went to pages that the file has lost is not stored; the next flush says it too."""
+        raise_if_lost(self.file)
+        if self.next_file is not None:
+            raise_if_lost(self.next_file)
+        if rmq_log_wrote(self.log) >= self.alarm:
+            self.ring()
+        return 0
+
     cdef int refuse(self) except -1:
         self.refused()
         raise AssertionError("a refusal raises")
@@ -236,7 +247,7 @@ cdef class Appender:
         try:
             self.lock()
             try:
-                if light is not None and not self.expect_light(light):
+                if light is not None and not expect_light(self.log, light):
                     return COUNTERS_MOVED
                 if self.clock is not None and now[0] == RMQ_NO_CLOCK:  # once a put, also when it comes again with more room
                     self.clock_caller = me
@@ -245,34 +256,13 @@ cdef class Appender:
                         return RMQ_A_STOPPED
                 code = rmq_log_append_any(self.log, puts, n, whole, now[0], done)
                 if light is not None and code == RMQ_A_DONE and puts.status == RMQ_PUT_OK:
-                    self.count_light(light)
+                    count_light(self.log, light)
             finally:
                 self.clock_caller = 0
                 rmq_log_unlock(self.log)
         finally:
             self.calls.leave(me)
         return code
-
-    cdef int expect_light(self, list light) except -1:
-        """Whether the light queues still have the offsets that the record says. The lock is held."""
-        cdef int64_t *counter
-        cdef bytes name
-        cdef int64_t expected
-        for name, expected, _ in light:
-            counter = rmq_log_queue_offset(self.log, name, len(name), 0)
-            if counter == NULL:
-                raise MemoryError
-            if counter[0] != expected:
-                return 0
-        return 1
-
-    cdef int count_light(self, list light) except -1:
-        """Move the counters of light queues, all of which are there: nothing is allocated. The lock is held."""
-        cdef bytes name
-        for name, _, moves in light:
-            if moves:
-                rmq_log_queue_offset(self.log, name, len(name), 0)[0] += 1
-        return 0
 
     cdef int append_by_steps(self, rmq_put *puts, size_t n, bint whole, size_t *done, list light) except -1:
         """`append` with an injected clock or light queues; with these it may also answer COUNTERS_MOVED."""
@@ -284,8 +274,7 @@ cdef class Appender:
                 break
             if not self.make_room(sum_sizes(puts, n) if whole else puts[done[0]].msg_size):
                 break
-        if rmq_log_wrote(self.log) >= self.alarm:
-            self.ring()
+        self.appended()
         return code
 
     cdef int append(self, rmq_put *puts, size_t n, bint whole, bint briefly, size_t *done) except -1:
@@ -313,8 +302,7 @@ cdef class Appender:
                 break
             if not self.make_room(sum_sizes(puts, n) if whole else puts[done[0]].msg_size):
                 break
-        if rmq_log_wrote(self.log) >= self.alarm:
-            self.ring()
+        self.appended()
         return code
 
     cdef int append_at_once(self, rmq_put *puts, size_t n, bint whole, bint briefly) except -1:

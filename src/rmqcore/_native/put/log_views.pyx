@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from rmqcore._native.format.codec cimport DelayLevels, MessageView, new_view
+from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport rmq_rec_phy_offset, rmq_rec_store_timestamp, rmq_record, rmq_record_parse
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
 
@@ -28,9 +29,9 @@ cdef MappedFile parse_at(MappedFiles files, int64_t phy_offset, int64_t end_offs
     pos = phy_offset - file.file_from_offset
     left = min(file.file_size - pos, end_offset - phy_offset)
     rmq_prefetch_record(file.base + pos)
-    if rmq_record_parse(file.base + pos, left, rec) <= 0 or rmq_rec_phy_offset(rec) != phy_offset:
-        return None
-    return file
+    cdef bint found = rmq_record_parse(file.base + pos, left, rec) > 0 and rmq_rec_phy_offset(rec) == phy_offset
+    raise_if_lost(file)
+    return file if found else None
 
 
 cdef MessageView view_of(MappedFiles files, int64_t phy_offset, int64_t end_offset, DelayLevels levels):

@@ -1,8 +1,11 @@
 from libc.stdint cimport uint8_t
 
+from rmqcore._native.format.lost_pages cimport rmq_watched
+
 
 cdef class MappedFile:
     cdef uint8_t *base  # NULL until mapped; then valid as long as this object lives
+    cdef rmq_watched *watched  # NULL until mapped
     cdef int fd  # -1 unless writable and mapped
     cdef readonly Py_ssize_t file_size
     cdef readonly long long file_from_offset

@@ -9,9 +9,12 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 
+from rmqcore._native.format.lost_pages cimport forget, lost_of, watch
+
+import errno
 import os
 
-from rmqcore.errors import StoreFormatError
+from rmqcore.errors import LostPagesError, StoreFormatError
 
 cdef extern from "put/mapping.h" nogil:
     int rmq_map_file(const char *path, size_t size, int writable, uint8_t **base, int *fd, int64_t *found) noexcept
@@ -23,6 +26,7 @@ cdef extern from "put/mapping.h" nogil:
     void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) noexcept
     int rmq_write_zeros(int fd, int64_t begin, int64_t end) noexcept
     int rmq_sync(int fd) noexcept
+    int64_t rmq_size_of(int fd) noexcept
 
 
 cdef int raise_for(int code, str path, str what) except -1:
@@ -69,6 +73,8 @@ cdef class MappedFile:
         self.fd = -1
 
     def __dealloc__(self):
+        if self.watched != NULL:
+            forget(self.watched)
         if self.base != NULL:
             rmq_unmap(self.base, self.file_size)
         if self.fd >= 0:
@@ -76,6 +82,7 @@ cdef class MappedFile:
 
     cdef int map(self) except -1:
         cdef int64_t found = 0
+        cdef uint8_t *base = NULL
         cdef int code
         if self.base != NULL:
             return 0
@@ -83,10 +90,17 @@ cdef class MappedFile:
         cdef const char *name = encoded
         if self.base != NULL:
             return 0  # another thread, or a signal handler, was faster
-        code = rmq_map_file(name, self.file_size, self.writable, &self.base, &self.fd, &found)
+        code = rmq_map_file(name, self.file_size, self.writable, &base, &self.fd, &found)
         if code < 0 and found != self.file_size:
             raise StoreFormatError(f"{self.path}: file size is {found}, expected {self.file_size}")
-        return raise_for(code, self.path, "map")
+        raise_for(code, self.path, "map")
+        try:
+            self.watched = watch(base, self.file_size, self.writable)
+        except OSError:
+            rmq_unmap(base, self.file_size)
+            raise
+        self.base = base
+        return 0
 
     cdef int check(self, Py_ssize_t begin, Py_ssize_t end) except -1:
         if not 0 <= begin <= end <= self.file_size:
@@ -110,10 +124,32 @@ cdef class MappedFile:
         """Whether the mapping exists yet."""
         return self.base != NULL
 
+    def raise_if_lost(self):
+        """Raise when the file has lost pages that somebody met, or a file that is written is shorter than it was.
+
+        Raises
+        ------
+        LostPagesError
+            With the file's size as it is now.
+        """
+        cdef int64_t found = rmq_size_of(self.fd) if self.fd >= 0 else self.file_size
+        cdef int64_t lost = lost_of(self.watched) if self.watched != NULL else 0
+        if lost == 0 and found >= self.file_size:
+            return
+        what = f"{lost} pages of the mapped file cannot be read"
+        try:
+            found = os.stat(self.path).st_size
+        except OSError as error:
+            what += f", and its size cannot be asked for: {error.strerror}"
+        if found < self.file_size:
+            what = f"file size is {found}, expected {self.file_size}: it was cut while it was open"
+        raise LostPagesError(errno.EIO, what, self.path)
+
     def allocate(self, Py_ssize_t begin, Py_ssize_t end):
         """Give [begin, end) blocks on disk, so that no store to it can meet a full disk."""
         cdef int code
         self.check_writable(begin, end)
+        self.raise_if_lost()  # or blocks behind the place of a cut would hide it
         with nogil:
             code = rmq_allocate(self.fd, begin, end)
         raise_for(code, self.path, f"allocate bytes {begin} to {end}")
@@ -142,6 +178,7 @@ cdef class MappedFile:
         if code < 0:
             self.sync_failure = code
         raise_for(code, self.path, f"sync bytes {begin} to {end}")
+        self.raise_if_lost()  # a sync of pages that the file does not have any more succeeds
 
     def read_ahead(self, Py_ssize_t begin, Py_ssize_t end):
         """Ask for [begin, end) to be read into the page cache soon."""

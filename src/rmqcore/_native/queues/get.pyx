@@ -1,14 +1,14 @@
 """One get: entries of a ConsumeQueue, and views of their records in the mapped CommitLog. Nothing is copied."""
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from rmqcore._native.format.codec cimport DelayLevels, MessageView, new_view
+from rmqcore._native.format.codec cimport DelayLevels, MessageView, bytes_at, new_view, unless_lost
+from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue cimport ConsumeQueue
@@ -220,10 +220,12 @@ cdef class GetResult:
         with cython.critical_section(self):
             views, _owners = self.views, self.owners  # held: see messages
             if views is not None:
-                return [body_of(&view.rec) for view in views]
+                return [unless_lost(view, bytes_at(&view.rec, view.rec.body_pos, view.rec.body_len)) for view in views]
             found = PyList_New(self.count)
             for i in range(PyList_GET_SIZE(found)):
-                put_in(found, i, body_of(&self.found[i].rec))
+                put_in(found, i, bytes_at(&self.found[i].rec, self.found[i].rec.body_pos, self.found[i].rec.body_len))
+            for owner in _owners:
+                raise_if_lost(owner)
             return found
 
     def release(self):
@@ -257,10 +259,6 @@ cdef inline void put_in(list items, Py_ssize_t at, object item) noexcept:
     """Put an item into a place that holds nothing yet."""
     Py_INCREF(item)
     PyList_SET_ITEM(items, at, item)
-
-
-cdef inline bytes body_of(const rmq_record *rec):
-    return PyBytes_FromStringAndSize(<const char *> rec.at + rec.body_pos, rec.body_len)
 
 
 cdef GetLimits last_limits = None
@@ -458,6 +456,8 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
             total += entry.msg_size
             status = FOUND
             skip_below = INT64_MIN
+    for owner in result.owners:
+        raise_if_lost(owner)
     result.status = status
     result.next_begin_offset = at
     result.buffer_total_size = total

@@ -101,3 +101,8 @@ int rmq_sync(int fd) {
 #endif
     return fsync(fd) == 0 ? 0 : -errno;
 }
+
+int64_t rmq_size_of(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 ? (int64_t)status.st_size : -errno;
+}

@@ -32,4 +32,7 @@ int rmq_write_zeros(int fd, int64_t begin, int64_t end);
 
 int rmq_sync(int fd);
 
+/* Bytes of an open file, or -errno. */
+int64_t rmq_size_of(int fd);
+
 #endif
