@@ -10,6 +10,7 @@ import base64
 import hashlib
 import os
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,28 @@ def store_of(root: Path, *bodies: tuple[bytes, int]) -> Path:
     return root
 
 
+# A process begins with the most memory that the one which started it had: a worker of these tests has some hundred MiB by then.
+BETWEEN = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak_kib(*words: str | Path) -> tuple[int, int]:
     """Exit code and most memory of a run of its own, whose output goes nowhere."""
-    with open(os.devnull, "wb") as nowhere:
-        child = subprocess.Popen([*COMMAND, *map(str, words)], stdout=nowhere, stderr=nowhere)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return child.returncode, usage.ru_maxrss
+    command = [sys.executable, "-c", BETWEEN, *COMMAND, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    code, kib = map(int, done.stdout.split())
+    return code, kib
+
+
+def test_the_measure_is_of_the_run_alone() -> None:
+    """A worker that had more memory than a verb may have made a sound verb fail."""
+    large = bytearray(os.urandom(1 << 20) * 500)
+    code, kib = peak_kib("--version")
+    assert (code, len(large)) == (0, 500 << 20)
+    assert 5000 < kib < MOST_KIB
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ cdef class GetResult:
             found = PyList_New(self.count)
             for i in range(PyList_GET_SIZE(found)):
                 put_in(found, i, bytes_at(&self.found[i].rec, self.found[i].rec.body_pos, self.found[i].rec.body_len))
-            for owner in _owners:
+            for owner in _owners or ():
                 raise_if_lost(owner)
             return found
 
