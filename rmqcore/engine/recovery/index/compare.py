@@ -215,7 +215,8 @@ class IndexCompare:
             rows = np.searchsorted(key_offsets, match.missing, side="right") - 1
             # Versions before 5.4 indexed no tags. Keys of the newest message are put again in any case.
             lost = rows[
-                ~are_tags(match.missing, key_offsets, tags_codes, rows) & (phy_offsets[rows] < self._end)
+                ~are_tags(match.missing, key_offsets, tags_codes, rows)
+                & (phy_offsets[rows] < self._end)
             ]
             if len(lost):
                 self._note_missing(int(phy_offsets[lost[0]]))
