@@ -219,14 +219,14 @@ class LogWindow:
                     return at, at
         return self._search(pos)
 
-    def skips(self, *, live: bool, leave_out: bool) -> Skips:
+    def skips(self, *, leave_out: bool) -> Skips:
         """Let scans that are given the answer find the next proven place by themselves, where a window tells it.
 
         The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of this
         window.
         """
         credit_from = self.file_from_offset + (self._walk_begin or 0) - FREE_BYTES
-        return Skips(self._the_prover(), live=live, leave_out=leave_out, credit_from=credit_from)
+        return Skips(self._the_prover(), leave_out=leave_out, credit_from=credit_from)
 
     def _search(self, begin: int) -> tuple[int | None, int]:
         """Look at each MAGIC behind `begin`; answers as `next_proven`."""
@@ -320,7 +320,9 @@ class LogWindow:
 
 def _peek_within(peek_into: ReadInto, end: int, view: memoryview, pos: int) -> int:
     """Read up to the file's end, behind which its owner does not expect anybody to read."""
-    wanted = min(len(view), end - pos)
+    wanted = end - pos
+    if wanted >= len(view):
+        return peek_into(view, pos)
     return peek_into(view[:wanted], pos) if wanted > 0 else 0
 
 

@@ -125,6 +125,24 @@ def lengths_that_disagree(size: int) -> bytes:
     return each(size, lambda pos: header(pos, HOLE - 1) + b"\xff" * 60 + record(pos + STEP + 56))
 
 
+def lies_behind_bad_bytes(size: int) -> bytes:
+    """The same with a byte before each header, so that a reader meets it when it searches."""
+    return each(
+        size,
+        lambda pos: b"\xff" + header(pos + 1, HOLE - 1) + b"\xff" * 60 + record(pos + STEP + 57),
+    )
+
+
+def lies_about_topics(size: int) -> bytes:
+    """Between each two records a header whose body ends a mebibyte further on, where no topic can be."""
+
+    def part(pos: int) -> bytes:
+        lie = header(pos, HOLE - 1) + bytes(BODY_POS - STEP) + struct.pack(">i", 1 << 20)
+        return lie + record(pos + len(lie))
+
+    return each(size, part)
+
+
 def failing_bodies(size: int) -> bytes:
     """Records that all fail their CRC."""
 
@@ -154,8 +172,8 @@ def blanks(size: int) -> bytes:
 SHAPES: dict[str, Callable[[int], bytes]] = {
     shape.__name__: shape
     for shape in (
-        to_the_end, past_the_window, anywhere, bad_bytes, one_giant, lengths_that_disagree, failing_bodies, of_another_place,
-        magic_everywhere, blanks,
+        to_the_end, past_the_window, anywhere, bad_bytes, one_giant, lengths_that_disagree, lies_behind_bad_bytes,
+        lies_about_topics, failing_bodies, of_another_place, magic_everywhere, blanks,
     )
 }  # fmt: skip
 """Those whose files have no holes."""

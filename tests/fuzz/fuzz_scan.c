@@ -6,6 +6,7 @@
 #include "fuzz.h"
 #include "scan/proof.h"
 #include "scan/resync.h"
+#include "scan/skip.h"
 #include "format/utf8.h"
 
 enum { FIX = 1, PLACE = 2, CRC = 4, TAGS = 8, KEYS = 16, FEW_COLUMNS = 32, TIMES = 64, TRUST = 128 };
@@ -45,6 +46,46 @@ static void check_proof(const rmq_window *w, const rmq_prover *p, const rmq_crc3
     CHECK(rmq_proof_shape(p, (int64_t)at, &other, &body_crc) == (code == RMQ_E_BODYCRC ? (int32_t)r.msg_size : code));
 }
 
+/* Whether a walk may go on at `next` behind the damage at `pos`: an end that it claims, or the first place that proves itself. */
+static void check_next(const rmq_window *w, const rmq_prover *p, size_t pos, size_t next) {
+    int64_t guesses[2];
+    rmq_record r;
+    const int count = rmq_proof_guesses(p, (int64_t)pos, guesses);
+    CHECK(rmq_window_step(w, next, &r) >= 0);
+    for (int i = 0; i < count; i++) {
+        if (guesses[i] == (int64_t)next) return;
+    }
+    for (size_t at = pos + 1; at < next; at++) CHECK(rmq_window_step(w, at, &r) < 0);
+}
+
+/* The file is the whole input, of which the prover's window is a part. */
+static void check_skips(const rmq_window *w, rmq_prover *p, const rmq_crc32_states *states) {
+    rmq_skipped notes[16];
+    rmq_skip skip = {
+        .prover = p, .states = states, .notes = notes, .room = 16, .settled = p->window.len, .leave_out = 1};
+    skip.credit_from = -(INT64_C(1) << 40);
+    rmq_record r = {0};
+    int64_t trusted = -1;
+    for (size_t pos = 0; pos < p->window.len;) {
+        const int32_t code = rmq_window_step(&p->window, pos, &r);
+        if (code > 0) {
+            pos += (size_t)code;
+            continue;
+        }
+        const size_t before = pos, noted = skip.count;
+        if (!rmq_skip_damage(&skip, &pos, code, &r, &trusted)) {
+            CHECK(pos == before && skip.count == noted);
+            return;
+        }
+        CHECK(pos > before && pos <= p->window.len && skip.count == noted + 1 && trusted == -1);
+        const rmq_skipped *note = &notes[noted];
+        CHECK(note->start == w->phy_offset + (int64_t)before && note->end == w->phy_offset + (int64_t)pos);
+        CHECK(note->code == rmq_window_step(w, before, &r) && note->found == r.found && note->expected == r.expected);
+        if (note->code == RMQ_E_BODYCRC) CHECK(pos == before + r.msg_size);
+        if (note->code != RMQ_E_BODYCRC && note->code != RMQ_E_ZERO) check_next(w, p, before, pos);
+    }
+}
+
 static void check_proofs(const rmq_window *input) {
     rmq_window w = *input;
     w.check_place = w.check_crc = 1;
@@ -61,6 +102,8 @@ static void check_proofs(const rmq_window *input) {
     rmq_crc32_add(states, w.buf, w.len);
     rmq_prover p = {w, w.phy_offset, from_block, &w};
     p.window.len = w.len / 3; /* what lies behind it is fetched */
+    check_skips(&w, &p, states);
+    check_skips(&w, &p, NULL);
     for (size_t at = 0; at < w.len; at++) {
         const int looks_sound = w.len - at >= 8 && rmq_load_i32(w.buf + at + 4) == RMQ_MAGIC_V1;
         if (looks_sound || at % 61 == 0) check_proof(&w, &p, states, at);
@@ -72,6 +115,8 @@ static void check_proofs(const rmq_window *input) {
     const size_t next = rmq_resync_find(&w, 0, &credit, &expected, &r);
     p.window.len = w.len;
     CHECK(rmq_proof_find(&p, states, 0, &code, &r) == (int64_t)next && code == expected);
+    check_skips(&w, &p, states);
+    check_skips(&w, &p, NULL);
     for (size_t pos = 0; pos < w.len; pos += 7) {
         int64_t guesses[2];
         const int count = rmq_proof_guesses(&p, (int64_t)pos, guesses);

@@ -278,7 +278,7 @@ class LogBytes:
         done = 0
         while done < len(buf):
             try:
-                got = os.preadv(self._fd, [buf[done:]], pos + done)
+                got = os.preadv(self._fd, [buf[done:] if done else buf], pos + done)
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise

@@ -64,7 +64,6 @@ class SearchWindow(LogWindow):
 
     def unchanged_until(self, pos: int) -> int:
         """Read the window's bytes from `pos` on once more; up to the position answered they are what they were."""
-        self._the_prover().forget()
         again = bytearray(STATES_READ)
         end = self.start + self.length
         while pos < end:
@@ -74,8 +73,10 @@ class SearchWindow(LogWindow):
             with memoryview(again) as view:
                 got = self._peek_into(view, pos)
             if got < wanted or again != own:
-                return pos
-            pos += wanted
+                end = pos
+            else:
+                pos += wanted
+        self._the_prover().forget()
         return end
 
     # ---- reading ahead ------------------------------------------------------------------------------

@@ -156,7 +156,6 @@ cdef extern from "scan/skip.h" nogil:
         const rmq_crc32_states *states
         rmq_skipped *notes
         size_t count, room
-        int live
         size_t settled
         int leave_out
         int64_t credit_from, in_vain

@@ -25,8 +25,6 @@ cdef class Skips:
     ----------
     prover : Prover
         Of the file.
-    live : bool
-        Somebody may be writing to the file.
     leave_out : bool
         Records whose CRC fails are not taken; they are noted either way.
     credit_from : int
@@ -35,7 +33,8 @@ cdef class Skips:
     Attributes
     ----------
     settled : int
-        What a scan notes lies before this position of the window. The caller saw twice what lies there, if the file is live.
+        What a scan notes lies before this position of the window. Where somebody may be writing to the file, the caller has seen
+        twice what lies there, and then had the prover forget its pages: a record with a sound one behind it was whole by then.
     bytes_in_vain : int
         Bytes hashed for places that did not prove themselves, by everybody: the caller adds its own.
 
@@ -44,10 +43,9 @@ cdef class Skips:
     Thread safety: as the prover's, one thread at a time.
     """
 
-    def __cinit__(self, Prover prover not None, *, bint live, bint leave_out, int64_t credit_from):
+    def __cinit__(self, Prover prover not None, *, bint leave_out, int64_t credit_from):
         self.prover = prover
         self.skip.prover = &prover.prover
-        self.skip.live = live
         self.skip.leave_out = leave_out
         self.skip.credit_from = credit_from
         self.skip.room = ROOM

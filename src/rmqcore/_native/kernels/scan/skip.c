@@ -46,11 +46,18 @@ static int64_t search(rmq_skip *skip, size_t pos) {
         const int64_t at = rmq_proof_find(p, skip->states, window_pos(p) + (int64_t)pos + 1, &code, &rec);
         return code >= 0 ? at : -1;
     }
-    uint64_t credit = credit_at(skip, pos);
-    const uint64_t before = credit;
-    const size_t at = rmq_resync_find(&p->window, pos + 1, &credit, &code, &rec);
-    skip->in_vain += (int64_t)(before - credit);
-    return code >= 0 ? window_pos(p) + (int64_t)at : -1;
+    for (size_t from = pos + 1;;) {
+        uint64_t credit = credit_at(skip, pos);
+        const uint64_t before = credit;
+        const size_t at = rmq_resync_find(&p->window, from, &credit, &code, &rec);
+        skip->in_vain += (int64_t)(before - credit);
+        if (code >= 0) return window_pos(p) + (int64_t)at;
+        if (code != RMQ_E_SHORT) return -1;
+        /* It goes past the window. */
+        const int proven = proves_itself(skip, pos, window_pos(p) + (int64_t)at);
+        if (proven) return proven == UNKNOWN ? -1 : window_pos(p) + (int64_t)at;
+        from = at + 1;
+    }
 }
 
 /* Where the scan goes on behind bytes that are no record, inside the window; -1: not told. */
@@ -73,8 +80,7 @@ static int32_t wrong_behind(const rmq_skip *skip, size_t pos, rmq_record *rec) {
     int32_t stored;
     if (rec->msg_size == 0) return 0;
     const int32_t code = rmq_proof_shape(skip->prover, window_pos(skip->prover) + (int64_t)pos, rec, &stored);
-    if (code >= 0 || code == RMQ_PROOF_FETCH) return 0;
-    return skip->live && code != RMQ_E_BODYLENGTH ? 0 : code;
+    return code >= 0 || code == RMQ_PROOF_FETCH ? 0 : code;
 }
 
 int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record *rec, int64_t *trusted) {

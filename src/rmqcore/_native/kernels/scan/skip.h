@@ -19,7 +19,6 @@ typedef struct rmq_skip {
     const rmq_crc32_states *states; /* of the whole file, or NULL */
     rmq_skipped *notes;
     size_t count, room;
-    int live; /* somebody may be writing to the file: what was told from bytes behind the window is left alone */
     size_t settled; /* nobody is writing before this position of the window */
     int leave_out; /* records whose CRC fails are not taken */
     int64_t credit_from; /* at each CommitLog offset behind this one so many bytes may have been hashed in vain */
