@@ -169,10 +169,16 @@ class LogWindow:
         self.cover(pos)
         place = feed(*self._from(pos), **checks).moved(self.start)
         # The caller is told of what was taken before more is read, which may fail.
-        if place.code == places.SHORT:
-            refused = self._bring_in(place) if place.pos == pos else None
-            return refused or Place(place.pos, scan.END)
-        return place
+        if place.code != places.SHORT:
+            return place
+        return (
+            Place(place.pos, scan.END) if place.pos > pos else self._feed_short(feed, place, checks)
+        )
+
+    def _feed_short(self, feed: Feed, place: Place, checks: dict[str, Any]) -> Place:
+        """What `feed` answers where the record at `place` goes past the window."""
+        del feed, checks  # the next call gives the record
+        return self._bring_in(place) or Place(place.pos, scan.END)
 
     def step(self, pos: int) -> Place:
         """What lies at `pos`, all of it brought in and checked with its CRC; a position in the file."""

@@ -18,6 +18,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
+from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk
 
 
@@ -151,8 +152,9 @@ def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
     damage = DamageList(most=0)  # nobody asks for it
     sink = _Headers(most)
     walk: LogWalk[Batch] = LogWalk(
-        files, sink, damage, start=file.file_from_offset, stop=file.end_offset, skips=True
-    )
+        files, sink, damage, start=file.file_from_offset, stop=file.end_offset, skips=True,
+        long_records=LongRecords(check_crc=False),
+    )  # fmt: skip
     for batch in walk.run():
         if isinstance(batch, Blank) or not batch.num_rows:
             continue

@@ -20,6 +20,7 @@ from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
+from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
@@ -116,6 +117,7 @@ class StoreReader:
         end_phy_offset: int | None = ...,
         verify_crc: bool = ...,
         blanks: Literal[False] = False,
+        most_body: int | None = ...,
         progress: Progress | None = ...,
     ) -> Iterator[MessageView]: ...
 
@@ -133,6 +135,7 @@ class StoreReader:
         end_phy_offset: int | None = ...,
         verify_crc: bool = ...,
         blanks: bool,
+        most_body: int | None = ...,
         progress: Progress | None = ...,
     ) -> Iterator[MessageView | Blank]: ...
 
@@ -149,6 +152,7 @@ class StoreReader:
         end_phy_offset: int | None = None,
         verify_crc: bool = False,
         blanks: bool = False,
+        most_body: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[MessageView | Blank]:
         """Give the messages in physical order.
@@ -168,6 +172,10 @@ class StoreReader:
             Leave out messages whose body fails its CRC. `damage` lists them either way.
         blanks : bool
             Also give `Blank` for the BLANK records that end full files.
+        most_body : int, optional
+            Of records above 32 MiB bring in only so many bytes of the body, for a caller that asks
+            ``body_start`` for no more: the others read as zeros, and ``raw`` and ``crc_ok()`` mean nothing there. Such records
+            then take no more memory than that; else each is held whole, twice.
         progress : callable, optional
             Called with (bytes done, bytes in all) about once a mebibyte.
 
@@ -180,9 +188,14 @@ class StoreReader:
             topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
         )
         sink = ViewScan(
-            filter=wanted.native(), delay_levels=self._levels, stop_offset=end_phy_offset
-        )
-        walk = self._walk(sink, wanted, verify_crc=verify_crc, blanks=blanks, progress=progress)
+            filter=wanted.native(), delay_levels=self._levels, stop_offset=end_phy_offset,
+            **({} if most_body is None else {"most_copied": MOST_WHOLE}),
+        )  # fmt: skip
+        long_records = None if most_body is None else LongRecords(most_body)
+        walk = self._walk(
+            sink, wanted, verify_crc=verify_crc, blanks=blanks, long_records=long_records,
+            progress=progress,
+        )  # fmt: skip
         return _flat(walk, start_phy_offset or 0)
 
     def batches(
@@ -232,7 +245,11 @@ class StoreReader:
                 chosen, filter=native, delay_levels=self._levels, stop_offset=end_phy_offset, batch_rows=batch_rows,
                 batch_bytes=batch_bytes,
             )  # fmt: skip
-            walk = self._walk(sink, wanted, verify_crc=verify_crc, progress=progress)
+            bodies = {"body", "raw"}.intersection(chosen.names)
+            walk = self._walk(
+                sink, wanted, verify_crc=verify_crc, progress=progress,
+                long_records=None if bodies else LongRecords(),
+            )  # fmt: skip
             return cast("Iterator[Batch]", walk.run())
 
         read_check = ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)

@@ -26,6 +26,7 @@ from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import list_log_files
+from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.rebuild.found_config import found_config
@@ -119,6 +120,7 @@ def _build(
         list_log_files(paths),
         dispatch_scan(rows, multi, builder.put_entry),
         damage,
+        long_records=LongRecords(),
         progress=progress,
     )
     records = record_bytes = 0

@@ -55,6 +55,7 @@ class ViewScan(_Scan):
         delay_levels: DelayLevels | None = None,
         stop_offset: int | None = None,
         batch_views: int = 1024,
+        most_copied: int = ...,
     ) -> Self: ...
     @property
     def pending_rows(self) -> int: ...

@@ -10,7 +10,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
 from rmqcore.errors import CompressionError
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import MAX_BODY, body_encoder
+from rmqcore.offline.export.message_rows import MAX_BODY, body_encoder, most_body
 
 
 class BodyMode(StrEnum):
@@ -40,6 +40,8 @@ class Bodies:
         False for ``--body none``.
     failures : int
         How many bodies could not be decompressed; each is left out, with a line on stderr.
+    most_body : int or None
+        How many bytes of each stored body are looked at; None: all of them.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Bodies:
         self.shown = mode != BodyMode.none
         self.failures = 0
         self._max_body = max_body
+        self.most_body = most_body(mode.value, plain=decompress, max_body=max_body)
         self._encode = body_encoder(
             mode.value, plain=decompress, max_body=max_body, on_shortened=self._tell
         )

@@ -98,7 +98,8 @@ def cat(
                 if json
                 else text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
             )
-            _copy(reader, writer, progress, limit, {**asked, "blanks": blank})
+            more = {"blanks": blank, "most_body": bodies.most_body}
+            _copy(reader, writer, progress, limit, {**asked, **more})
     report_damage(reader.damage)
     return DAMAGED if reader.damage or bodies.failures else OK
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, Body
+from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, Body, most_body
 from rmqcore.offline.export.parquet_parts import Compression, ParquetParts
 from rmqcore.offline.export.part_files import TextParts
 from rmqcore.offline.export.partitions import ExportTarget
@@ -141,7 +141,8 @@ def export(
             parts = TextParts(
                 target.work, file_format, body or "text", max_body=max_body, csv_safe=csv_safe
             )
-            rows, stored_bytes, places = _text(parts, reader, asked)
+            most = most_body(body or "text", max_body=max_body)
+            rows, stored_bytes, places = _text(parts, reader, {**asked, "most_body": most})
             shortened = parts.shortened_bodies
         file_bytes = sum(part.stat().st_size for part, _ in places)
         target.publish(places)

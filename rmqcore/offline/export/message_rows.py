@@ -93,6 +93,13 @@ def body_encoder(
     return shown
 
 
+def most_body(body: Body, *, plain: bool = False, max_body: int | None = MAX_BODY) -> int | None:
+    """How many bytes of each stored body `body_encoder` looks at; None: all of them."""
+    if body == "none":
+        return 0
+    return None if plain or body == "sha256" else max_body
+
+
 def _body_start(view: MessageView, most: int | None, *, plain: bool) -> tuple[bytes, bool]:
     """The first bytes of a body, and whether these are all of them."""
     if not (plain and view.sys_flag & COMPRESSED):

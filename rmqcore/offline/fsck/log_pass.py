@@ -25,6 +25,7 @@ from rmqcore.offline.fsck.log_batch import BATCH_BYTES, BATCH_ROWS, COLUMNS, Log
 from rmqcore.offline.fsck.log_damage import DRAIN_AT, DamageAudit
 from rmqcore.offline.fsck.prop_crc import PropCrcAudit
 from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import record_at
@@ -102,7 +103,7 @@ class LogAudit:
         """Look at a window's records while their bytes are in the cache, and keep the walk's list of damage short."""
         if len(self.damage.fresh) > DRAIN_AT:
             self.damage.drain()
-        if end > begin:
+        if 0 < end - begin <= MOST_WHOLE:  # the body of a longer record is not all here
             self._prop_crc.check(buf, begin, end, phy_offset)
 
     # ---- the pass -----------------------------------------------------------------------------------
@@ -122,6 +123,7 @@ class LogAudit:
             self.damage.fresh,
             start=self.log_end if again else None,
             aligned_start=again,
+            long_records=LongRecords(),
             progress=None if again else self._progress,
         )
         for found in walk.run():
@@ -184,11 +186,11 @@ class LogAudit:
                 view = codec.decode(data, 0, self._levels)
             except CorruptMessageError:
                 return record_at(
-                    self.files, phy_offset, self._levels
+                    self.files, phy_offset, self._levels, bodies=False
                 )  # the size may be wrong, or the record
             if view.msg_size == len(data) and view.phy_offset == phy_offset:
                 return view
-        return record_at(self.files, phy_offset, self._levels)
+        return record_at(self.files, phy_offset, self._levels, bodies=False)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -15,6 +15,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.skipping import Skipping
 from rmqcore.offline.log.window import SearchWindow
 
@@ -73,6 +74,8 @@ class LogWalk(Generic[Rows]):
         Of the whole log, when `files` are only some of it.
     blanks : bool
         Yield a `Blank` where one lies.
+    long_records : LongRecords, optional
+        How much of very long records the sink is given; see `SearchWindow`.
     progress : callable, optional
         Called with (bytes done, bytes in all).
     skips : bool
@@ -98,6 +101,7 @@ class LogWalk(Generic[Rows]):
         aligned_start: bool = False,
         shape: LogShape | None = None,
         blanks: bool = False,
+        long_records: LongRecords | None = None,
         progress: Progress | None = None,
         skips: bool = False,
     ) -> None:
@@ -115,6 +119,7 @@ class LogWalk(Generic[Rows]):
         self._verify_crc = verify_crc
         self._aligned_start = start if aligned_start else None
         self._blanks = blanks
+        self._long_records = long_records
         self._progress = progress
         self._skips = skips
         self._done_bytes = 0
@@ -158,7 +163,7 @@ class LogWalk(Generic[Rows]):
 
         with (
             file.open(unreadable) as source,
-            closing(SearchWindow(source, file.size)) as window,
+            closing(SearchWindow(source, file.size, long_records=self._long_records)) as window,
         ):
             tail = file.file_from_offset >= self._tail_from
             pos = 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Any
 
 from rmqcore._native.format import codec
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.scan import places
 from rmqcore._native.scan.places import Place
-from rmqcore.disk.log_window import STATES_READ, WINDOW, LogWindow
+from rmqcore.disk.log_window import STATES_READ, WINDOW, Feed, LogWindow
 from rmqcore.offline.log.log_files import LogBytes, LogFile
+from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords, body_crcs, without_body
 from rmqcore.offline.log.read_ahead import CARRY, ReadAhead
 
 
@@ -24,13 +26,23 @@ class SearchWindow(LogWindow):
         Bytes of the file when it was listed.
     room : int
         Bytes read at once. From `WINDOW` on a second thread reads the next ones of a large file ahead.
+    long_records : LongRecords, optional
+        How records above `MOST_WHOLE` are given to a feed: alone, and without the most of their bodies. All of them by default.
 
     Notes
     -----
     Not safe to share between threads.
     """
 
-    def __init__(self, source: LogBytes, size: int, *, room: int = WINDOW) -> None:
+    def __init__(
+        self,
+        source: LogBytes,
+        size: int,
+        *,
+        room: int = WINDOW,
+        long_records: LongRecords | None = None,
+    ) -> None:
+        self._long_records = long_records
         self._ahead: ReadAhead | None = None
         if room >= WINDOW and size > 4 * room:
             self._ahead = ReadAhead(source, room, size)
@@ -48,6 +60,9 @@ class SearchWindow(LogWindow):
     def look_again(self, place: Place) -> Place:
         """What lies where a feed stopped once it is read anew: bytes that are being written right now change."""
         pos = place.pos
+        if place.code == places.BODYCRC and self.is_long(place.size):
+            self._the_prover().forget()
+            return self._long_place(pos)
         if place.code == places.BODYCRC:
             own = self.buf[pos - self.start : pos - self.start + place.size]
             if self._read_into(own, pos) < place.size:
@@ -79,13 +94,52 @@ class SearchWindow(LogWindow):
         self._the_prover().forget()
         return end
 
+    # ---- long records -------------------------------------------------------------------------------
+
+    def is_long(self, msg_size: int) -> bool:
+        """Whether a record is given without the most of its body."""
+        return self._long_records is not None and msg_size > MOST_WHOLE
+
+    def _bring_in(self, place: Place) -> Place | None:
+        return (
+            self._long_place(place.pos)
+            if self.is_long(place.expected)
+            else super()._bring_in(place)
+        )
+
+    def _feed_short(self, feed: Feed, place: Place, checks: dict[str, Any]) -> Place:
+        if self._long_records is None or not self.is_long(place.expected):
+            return super()._feed_short(feed, place, checks)
+        pos, base = place.pos, self.file_from_offset
+        known = checks.get("trusted") == base + pos
+        found = self._shape(pos) if known else self._long_place(pos)
+        if found.code <= 0:
+            return found
+        record = without_body(self._peek_into, pos, found.size, self._long_records.body)
+        told = {**checks, "trusted": base + pos}
+        told.pop("skips", None)  # there is nothing to step over
+        return feed(record, len(record), 0, base + pos, base + self.end, **told).moved(pos)
+
+    def _long_place(self, pos: int) -> Place:
+        """What lies at `pos`, checked with its CRC if that is wanted: a record that is not brought in."""
+        shape = self._shape(pos)
+        if shape.code <= 0 or self._long_records is None or not self._long_records.check_crc:
+            return shape
+        stored, actual = body_crcs(self._read_into, pos, shape.size)
+        if stored == actual:
+            return shape
+        return Place(pos, places.BODYCRC, size=shape.size, found=stored, expected=actual)
+
     # ---- reading ahead ------------------------------------------------------------------------------
 
     def _move_to(self, pos: int, need: int) -> None:
         carry = max(0, self.start + self.length - pos) if self.start <= pos else 0
         if self._swap_in(pos, carry):
             carry = self.length
-        if carry < min(need, self.end - pos):
+        behind_all = (
+            pos > self.start + self.length
+        )  # also where the file ends: a long record was not brought in
+        if carry < min(need, self.end - pos) or behind_all:
             self._read(pos, need, carry)
         behind = self.start + self.length
         if self._ahead is not None and self._without_hole(behind, 0, 1):
@@ -108,9 +162,16 @@ class SearchWindow(LogWindow):
 
 
 def record_at(
-    files: list[LogFile], phy_offset: int, delay_levels: DelayLevels | None = None
+    files: list[LogFile],
+    phy_offset: int,
+    delay_levels: DelayLevels | None = None,
+    *,
+    bodies: bool = True,
 ) -> MessageView | None:
-    """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared."""
+    """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared.
+
+    Without `bodies` the body of a record above `MOST_WHOLE` is not read, and reads as zeros.
+    """
     at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
     if at < 0 or phy_offset >= files[at].end_offset:
         return None
@@ -118,11 +179,16 @@ def record_at(
     pos = phy_offset - file.file_from_offset
     try:
         with file.open(lambda start, end, error: None) as source:
-            window = LogWindow(source.read_into, file.file_from_offset, file.size, room=4096)
+            long_records = None if bodies else LongRecords(check_crc=False)
+            window = SearchWindow(source, file.size, room=4096, long_records=long_records)
             place = window.step(pos)
             if place.code <= 0 and place.code != places.BODYCRC:
                 return None
-            own = bytes(window.buf[pos - window.start : pos - window.start + place.size])
+            own: bytes | memoryview
+            if window.is_long(place.size):
+                own = without_body(source.peek_into, pos, place.size, 0)
+            else:
+                own = bytes(window.buf[pos - window.start : pos - window.start + place.size])
     except FileNotFoundError:  # cleaned since it was listed
         return None
     return codec.decode(own, 0, delay_levels)

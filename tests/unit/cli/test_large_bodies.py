@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cli.cli_runs import COMMAND, Run
+from support.cli.cli_runs import Run
+from support.cli.peak_memory import peak_kib
 
 import rmqcore as package
 from rmqcore import Message
@@ -51,22 +50,6 @@ def store_of(root: Path, *bodies: tuple[bytes, int]) -> Path:
         for body, sys_flag in bodies:
             store.put(Message("T", body, sys_flag=sys_flag)).raise_for_status()
     return root
-
-
-# A process begins with the most memory that the one which started it had: a worker of these tests has some hundred MiB by then.
-BETWEEN = """
-import resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-
-
-def peak_kib(*words: str | Path) -> tuple[int, int]:
-    """Exit code and most memory of a run of its own, whose output goes nowhere."""
-    command = [sys.executable, "-c", BETWEEN, *COMMAND, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    code, kib = map(int, done.stdout.split())
-    return code, kib
 
 
 def test_the_measure_is_of_the_run_alone() -> None:

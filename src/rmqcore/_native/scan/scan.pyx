@@ -6,6 +6,7 @@ and nothing is copied into a Python object but what is asked for.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 
 from rmqcore._native.scan.batch cimport ColumnList, new_batch
@@ -150,16 +151,21 @@ cdef class ColumnScan(_Scan):
 cdef class ViewScan(_Scan):
     """Collects MessageViews, each over its own copy of the record: the window is used again.
 
+    A record of more than `most_copied` bytes is not copied: its view holds the buffer, which then is its own.
+
     Thread safety: one thread at a time.
     """
 
     cdef list views
     cdef Py_ssize_t batch_views
+    cdef int64_t most_copied
     cdef size_t pending_bytes  # of the records in views, whichever windows they came from
 
-    def __cinit__(self, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None, batch_views=1024):
+    def __cinit__(self, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None, batch_views=1024,
+                  int64_t most_copied=INT64_MAX):
         self._configure(filter, delay_levels, stop_offset)
         self.batch_views = batch_views
+        self.most_copied = most_copied
         self.views = []
 
     def feed(self, buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset, *,
@@ -187,7 +193,7 @@ cdef class ViewScan(_Scan):
                             break
                 if code != RMQ_S_RECORD:
                     return new_place(at, code, &rec)
-                self._add(&rec)
+                self._add(buf, &rec)
                 self.pending_bytes += rec.msg_size
                 at += rec.msg_size
             return new_place(at, RMQ_S_FULL, &rec)
@@ -196,8 +202,12 @@ cdef class ViewScan(_Scan):
                 skips.end()
             PyBuffer_Release(&exported)
 
-    cdef _add(self, rmq_record *rec):
-        cdef bytes own = PyBytes_FromStringAndSize(<const char *> rec.at, rec.msg_size)
+    cdef _add(self, buf, rmq_record *rec):
+        cdef bytes own
+        if rec.msg_size > self.most_copied:
+            self.views.append(new_view(PyMemoryView_FromObject(buf), rec, self.levels))
+            return
+        own = PyBytes_FromStringAndSize(<const char *> rec.at, rec.msg_size)
         rec.at = <const uint8_t *> PyBytes_AS_STRING(own)
         self.views.append(new_view(own, rec, self.levels))
 
