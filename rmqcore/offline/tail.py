@@ -12,7 +12,7 @@ from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk.read_range import read_range
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange, MoreDamage
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.walk import Blank, LogWalk
@@ -39,7 +39,7 @@ class LogTail:
     next_phy_offset : int
         CommitLog offset where the next `poll` begins, bytes.
     damage : list of DamageRange
-        What could not be given, in the order it was met; grows.
+        What could not be given, in the order it was met; grows up to 100,000, and a `MoreDamage` that counts all others.
     unfinished : DamageRange or None
         What lay at the very end of the log at the last look and is no whole record: damage, unless
         somebody is writing it.
@@ -63,7 +63,7 @@ class LogTail:
         self._reader = reader
         self._filter = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms).native()
         self.next_phy_offset = 0
-        self.damage: list[DamageRange] = []
+        self.damage: list[DamageRange] = DamageList()
         self.unfinished: DamageRange | None = None
         self._skip_polls = 0
         self._waited = 0
@@ -118,7 +118,7 @@ class LogTail:
         return any(_head(last, self.next_phy_offset - last.file_from_offset))
 
     def _walk(self, files: list[LogFile]) -> Iterator[MessageView]:
-        damage: list[DamageRange] = []
+        damage: list[DamageRange] = DamageList()
         start = self.next_phy_offset
         walk: LogWalk[list[MessageView]] = LogWalk(
             files, ViewScan(filter=self._filter), damage, start=start, aligned_start=True
@@ -136,7 +136,8 @@ class LogTail:
                 held = view
         unfinished = None
         self.unfinished = None
-        if damage and damage[-1].end_phy_offset >= walk.end_phy_offset:
+        at_end = bool(damage) and damage[-1].end_phy_offset >= walk.end_phy_offset
+        if at_end and not isinstance(damage[-1], MoreDamage):
             self.unfinished = damage.pop()
             unfinished = self.unfinished.start_phy_offset
         elif (

@@ -106,7 +106,7 @@ class DamageList(list[DamageRange]):
             super().append(found)
         else:
             start, end = found.start_phy_offset, found.end_phy_offset
-            self.count_more(found.path, 1, found.byte_count, start, end)
+            self.count_more(found.path, found.range_count, found.byte_count, start, end)
 
     def extend(self, ranges: Iterable[DamageRange]) -> None:
         """Add ranges."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.stores.live_log import LiveLog
 
+from rmqcore.offline.log import damage
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import MAX_SKIPPED_POLLS, LogTail
 
@@ -105,6 +106,22 @@ def test_a_record_damaged_for_good_is_reported_when_another_follows(log: LiveLog
     good = log.append()
     assert offsets(tail, polls=MAX_SKIPPED_POLLS + 1) == [bad, good]
     assert [(found.kind, found.start_phy_offset) for found in tail.damage] == [("crc", bad)]
+
+
+def test_damage_is_counted_when_it_is_much(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows a log for months keeps the damage of all that time: the list had no end."""
+    monkeypatch.setattr(damage, "MAX_RANGES", 2)
+    log.append()
+    tail = tail_of(log)
+    tail.newest(10)
+    for count in (3, 4):
+        for _ in range(count):
+            bad = log.append(body=b"y" * 100)
+            log.write(bad + 100, b"Z")
+        log.append()
+        assert len(offsets(tail, polls=MAX_SKIPPED_POLLS + 1)) == count + 1
+    assert [found.kind for found in tail.damage] == ["crc", "crc", "more"]
+    assert sum(found.range_count for found in tail.damage) == 7
 
 
 def test_files_deleted_before_they_were_read_are_a_gap(log: LiveLog) -> None:
