@@ -127,7 +127,7 @@ def test_an_index_whose_pages_are_gone_fails_the_store(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import faulthandler, mmap, os, signal, sys
+import mmap, os, signal, sys
 import rmqcore
 from rmqcore import Message
 from rmqcore.errors import LostPagesError
@@ -153,35 +153,33 @@ print("still there")
 """
 
 
-@pytest.mark.parametrize("how", ["met", "sent"])
-def test_a_signal_of_another_origin_ends_the_process(tmp_path: Path, how: str) -> None:
-    """Mappings of other libraries are not ours to mend, and `kill -BUS` means what it always did."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program, tmp_path / "store", tmp_path / how],
+def run(program: Path, text: str, *words: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program; where it is under AddressSanitizer, that leaves the signal alone."""
+    program.write_text(text)
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return subprocess.run(
+        [sys.executable, program, *words],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
+        env=os.environ | {"ASAN_OPTIONS": f"{options}:handle_sigbus=0".lstrip(":")},
     )
+
+
+@pytest.mark.parametrize("how", ["met", "sent"])
+def test_a_signal_of_another_origin_ends_the_process(tmp_path: Path, how: str) -> None:
+    """Mappings of other libraries are not ours to mend, and `kill -BUS` means what it always did."""
+    done = run(tmp_path / "program.py", PROGRAM, tmp_path / "store", tmp_path / how)
     assert done.stdout == "an error\n"
     assert done.returncode == -signal.SIGBUS
 
 
 def test_a_handler_that_was_there_before_gets_its_signals(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text("import faulthandler\nfaulthandler.enable()\n" + PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program, tmp_path / "store", tmp_path / "met"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    text = f"import faulthandler\nfaulthandler.enable()\n{PROGRAM}"
+    done = run(tmp_path / "program.py", text, tmp_path / "store", tmp_path / "met")
     assert done.stdout == "an error\n"
     assert "Fatal Python error: Bus error" in done.stderr
-    assert "strange[0]" not in done.stdout
     assert done.returncode == -signal.SIGBUS
 
 
