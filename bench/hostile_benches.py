@@ -22,7 +22,7 @@ SIZES_MIB = (4, 8, 16)
 
 LARGER_MIB = {"anywhere": (16, 32, 64)}
 """Where each header reaches to a place of its own, a small file lies in what a reader has at hand, and each place of a large one
-is a page to read: the line is straight from 32 MiB on."""
+is a page to read: the line is nearly straight from 32 MiB on."""
 
 DOUBLED = 2.6
 """Twice the bytes take less than so many times the time: 1.3 times as much for each byte. A quadratic reader takes four times."""
