@@ -21,9 +21,8 @@ RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --parallel 2 --build-base bu
 # protect_shadow_gap: lets the tests' own sanitized C programs start under the preloaded run-time.
 export LD_PRELOAD=$preload PYTHONMALLOC=malloc PYTHONPATH=$library
 export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-# The checkout must not get in front of the sanitized build, in programs that tests start neither.
-export PYTHONSAFEPATH=1
-loaded=$("$python" -c 'import rmqcore._native.format.codec as codec; print(codec.__file__)')
+# -P: the checkout must not get in front of the sanitized build.
+loaded=$("$python" -P -c 'import rmqcore._native.format.codec as codec; print(codec.__file__)')
 [[ $loaded == "$library"/* ]] || { echo "sanitize: $loaded was imported, not a module of $library" >&2; exit 1; }
-"$python" -m pytest -n logical --maxprocesses 4 --dist loadfile \
+"$python" -P -m pytest -n logical --maxprocesses 4 --dist loadfile \
     --ignore=tests/unit/cli --ignore=tests/unit/services tests/property tests/unit tests/native_c "$@"
