@@ -98,6 +98,9 @@ cdef class MappedFile:
             self.watched = watch(base, self.file_size, self.writable)
         except OSError:
             rmq_unmap(base, self.file_size)
+            if self.fd >= 0:
+                rmq_close(self.fd)
+                self.fd = -1
             raise
         self.base = base
         return 0
