@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rmqcore
-from rmqcore import Message
+from rmqcore import Message, MessageStore
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.errors import LostPagesError, StoreFailedError, StoreFormatError
 
@@ -69,12 +69,17 @@ def test_messages_of_pages_that_are_gone_are_errors(root: Path) -> None:
         assert store.get("t", 0, 390).messages[0].body == b"x" * 500, "newer files answer"
 
 
+def cut_store(root: Path) -> MessageStore:
+    """An open store with 20 messages that nobody synced or dispatched, most of them behind the place of a cut."""
+    store = rmqcore.open(root, **SMALL)
+    for _ in range(20):
+        store.put(Message("t", b"x" * 500)).raise_for_status()
+    os.truncate(root / "commitlog" / ("0" * 20), 4096)
+    return store
+
+
 def test_a_put_into_pages_that_are_gone_is_no_success(tmp_path: Path) -> None:
-    with rmqcore.open(tmp_path, **SMALL) as store:
-        for _ in range(20):
-            store.put(Message("t", b"x" * 500)).raise_for_status()
-        path = tmp_path / "commitlog" / ("0" * 20)
-        os.truncate(path, 4096)
+    with cut_store(tmp_path) as store:
         with pytest.raises(LostPagesError, match="file size is 4096, expected 65536"):
             store.put(Message("t", b"y" * 500))
         with pytest.raises(LostPagesError):
@@ -89,20 +94,14 @@ def test_a_put_into_pages_that_are_gone_is_no_success(tmp_path: Path) -> None:
 
 def test_a_flush_of_a_file_that_was_cut_fails(tmp_path: Path) -> None:
     """Nobody met a page that was gone: msync of pages behind the end of a file answers 0."""
-    store = rmqcore.open(tmp_path, **SMALL)
-    for _ in range(20):
-        store.put(Message("t", b"x" * 500)).raise_for_status()
-    os.truncate(tmp_path / "commitlog" / ("0" * 20), 4096)
+    store = cut_store(tmp_path)
     with pytest.raises(StoreFailedError, match="it was cut while it was open"):
         store.flush()
     store.close()
 
 
 def test_dispatch_of_pages_that_are_gone_fails_the_store(tmp_path: Path) -> None:
-    store = rmqcore.open(tmp_path, **SMALL)
-    for _ in range(20):
-        store.put(Message("t", b"x" * 500)).raise_for_status()
-    os.truncate(tmp_path / "commitlog" / ("0" * 20), 4096)
+    store = cut_store(tmp_path)
     with pytest.raises(StoreFailedError, match="it was cut while it was open"):
         store.dispatch_once()
     assert store.max_offset("t", 0) == 0, "no entry of bytes that are zeros"
@@ -129,7 +128,7 @@ def test_an_index_whose_pages_are_gone_fails_the_store(tmp_path: Path) -> None:
 PROGRAM = """
 import mmap, os, signal, sys
 import rmqcore
-from rmqcore import Message
+from rmqcore import Message, MessageStore
 from rmqcore.errors import LostPagesError
 
 root, other = sys.argv[1:]
