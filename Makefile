@@ -114,7 +114,7 @@ $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/d
 # In place, so that a change of one kernel compiles that kernel and links the extensions again.
 $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 	$(PIP) install 'numpy>=1.26'
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 # The jars stay in Maven's own cache, what is compiled in build/java.

@@ -61,7 +61,14 @@ class BuildKernels(build_clib):  # type: ignore[misc]  # setuptools has no types
 
 
 class BuildExtensions(build_ext):  # type: ignore[misc]  # setuptools has no types
-    """Builds the library of kernels first, which the extensions link."""
+    """Builds the library of kernels first, which the extensions link; those as many at a time as there are processors."""
+
+    parallel: int | None
+
+    def finalize_options(self) -> None:
+        """Take the number of processors where no `--parallel` is given: pip gives none."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def run(self) -> None:
         """Build the library, then the extensions."""

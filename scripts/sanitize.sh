@@ -14,7 +14,7 @@ for name in libasan.so libubsan.so; do
     preload+="$path "
 done
 
-RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --parallel 2 --build-base build/sanitize --build-lib "$library"
+RMQCORE_SANITIZE=1 "$python" setup.py --quiet build --build-base build/sanitize --build-lib "$library"
 
 # malloc instead of Python's own allocator: every object is a block of its own, with red zones around it.
 # No leak check: the interpreter leaves much behind on purpose.
