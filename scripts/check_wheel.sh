@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Builds dist/*.tar.gz and from it dist/*.whl, installs the wheel alone and tests it away from the checkout.
-# Usage: [PYTHON=python] scripts/check_wheel.sh. PYTHON has the package `build` (dependency group dev).
+# Usage: [PYTHON=python] scripts/check_wheel.sh [TEST...]. PYTHON has the package `build` (dependency group dev).
+# Without TEST: the tests that start the programs of the wheel. What the modules do, `make test` asks in the checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
 root=$PWD
+tests=("$@")
+((${#tests[@]})) || tests=(tests/unit/cli tests/unit/testing tests/unit/test_imports.py tests/conformance)
+tests=("${tests[@]/#/$root/}")
 away=$(mktemp -d)
 trap 'rm -rf "$away"' EXIT
 
@@ -24,7 +28,8 @@ done
 "$python" -m venv "$away/core"
 "$away/core/bin/pip" --quiet --disable-pip-version-check install dist/*.whl
 cd "$away"
-core/bin/python - <<'PYTHON'
+core/bin/python - "$root" <<'PYTHON'
+import sys
 from importlib.metadata import distributions, version
 from pathlib import Path
 
@@ -39,6 +44,12 @@ package = Path(rmqcore.__file__).parent
 assert (package / "py.typed").exists() and (package / "_native" / "scan" / "scan.pyi").exists()
 sources = {path.relative_to(package).as_posix() for end in ("c", "pyx") for path in package.rglob(f"*.{end}")}
 assert sources == {"testing/shim/calls.c", "testing/shim/record.c"}, f"sources in the wheel: {sources}"
+checkout = Path(sys.argv[1])
+compiled = {path.relative_to(checkout / "src/rmqcore").with_suffix("") for path in (checkout / "src").rglob("*.pyx")}
+plain = {path.relative_to(checkout / "rmqcore").with_suffix("") for path in (checkout / "rmqcore").rglob("*.py")}
+wanted = compiled | plain
+present = {path.relative_to(package).parent / path.name.partition(".")[0] for end in ("py", "so") for path in package.rglob(f"*.{end}")}
+assert wanted == present, f"the wheel lacks {wanted - present} and has {present - wanted} too much"
 names = {d.metadata["Name"].lower() for d in distributions()} - {"pip", "setuptools", "wheel"}
 assert names == {"rmqcore", "numpy"}, names
 PYTHON
@@ -49,4 +60,4 @@ core/bin/pip --quiet --disable-pip-version-check install "$(echo "$root"/dist/*.
     --group "$root/pyproject.toml:test" --group "$root/pyproject.toml:demo"
 core/bin/rmqcore --version
 core/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
-    -n logical --maxprocesses 4 --dist loadfile "$root/tests/unit" "$root/tests/conformance"
+    -n logical --maxprocesses 4 --dist loadfile "${tests[@]}"
