@@ -94,6 +94,11 @@ class Compared:
     _batch: Batch
     _light: LightRows
 
+    @property
+    def has_light(self) -> bool:
+        """Whether there are rows of light queues, which the batch does not have."""
+        return len(self._flags) > len(self._batch)
+
     def differing_numbers(self) -> list[int]:
         """Give the numbers of the queues with rows that differ."""
         if not self.differing:

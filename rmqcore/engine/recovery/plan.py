@@ -72,6 +72,8 @@ class RecoveryPlan:
         Greatest end of a message that has a queue entry; -1 without any.
     comparison : Comparison
         What was compared with the queues, and which entries are missing or wrong.
+    queues_by_dispatch : bool
+        There is no queue at all, and the log has each one's records in order from the first one on: dispatch makes them.
     cut : LogCut
     truncated_queues : tuple of (str, int)
         Queues with entries behind the end.
@@ -91,6 +93,7 @@ class RecoveryPlan:
     confirm_phy_offset: int
     dispatch_from: int
     comparison: Comparison
+    queues_by_dispatch: bool
     cut: LogCut
     truncated_queues: tuple[tuple[str, int], ...]
     destroys_queues: bool
@@ -158,7 +161,8 @@ def plan_recovery(
         return _plan_without_log(commitlog, queues, config, clean_exit, began)
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
     compare_from = max(0, dispatch_from - CLEAN_BYTES) if clean_exit else 0
-    comparer = Comparer(commitlog, queues, config, compare_from)
+    no_queue = not queues.queues()
+    comparer = Comparer(commitlog, queues, config, compare_from, keep=no_queue)
     found = _scan(commitlog, queues, config, start.number, comparer, progress, compare_from)
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
@@ -170,6 +174,9 @@ def plan_recovery(
         _scan(commitlog, queues, config, start.number, comparer, progress)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
+    by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
+    if not by_dispatch:
+        comparison.batches.clear()
     return RecoveryPlan(
         clean_exit=clean_exit,
         distrust=distrust,
@@ -180,6 +187,7 @@ def plan_recovery(
         confirm_phy_offset=found.last_phy_offset if found.records else found.start_phy_offset,
         dispatch_from=dispatch_from,
         comparison=comparison,
+        queues_by_dispatch=by_dispatch,
         cut=cut,
         truncated_queues=_queues_behind(queues, end),
         destroys_queues=False,
@@ -237,6 +245,7 @@ def _plan_without_log(
         confirm_phy_offset=0,
         dispatch_from=dispatch_from,
         comparison=Comparison(),
+        queues_by_dispatch=False,
         cut=nothing,
         truncated_queues=known if dispatch_from > 0 else (),
         destroys_queues=bool(known),

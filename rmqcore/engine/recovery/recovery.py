@@ -5,7 +5,8 @@
 1. Records whose queue entries are missing or wrong get them, each at the place that its QUEUEOFFSET names (`heal`). Java
    appends the records from some file on to the ends of their queues: behind missing entries that is a wrong place.
 2. Each queue ends behind its last record: entries behind it are taken away, and what lies behind the ends is zeroed. Places
-   before it for which the log has no record get fillers.
+   before it for which the log has no record get fillers. Where there is no queue at all, and the log has each one's records in
+   order from the first one on, dispatch makes them instead of 1 and 2.
 3. Log and queues are synced.
 4. The checkpoint is set to how much is on disk now, and synced.
 5. Bytes behind the end of the log are copied or moved to ``cut/``; then the tail of the last file is overwritten with zeros,
@@ -34,6 +35,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.dispatch.dispatcher import Dispatcher, QueueSink
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.engine.queues.queue_places import Fits
@@ -45,6 +47,7 @@ from rmqcore.engine.recovery.plan import Queues, RecoveryPlan, plan_recovery
 from rmqcore.engine.recovery.report import RecoveryReport, report_of
 from rmqcore.engine.recovery.scan import Progress
 from rmqcore.engine.recovery.sync import sync_log, sync_queues
+from rmqcore.errors import StoreFormatError
 
 __all__ = [
     "RecoveryPlan",
@@ -55,7 +58,7 @@ __all__ = [
 ]
 
 
-class RecoveredQueues(Queues, Protocol):
+class RecoveredQueues(Queues, QueueSink, Protocol):
     """The methods of ConsumeQueues that a recovery needs."""
 
     def settle(
@@ -129,7 +132,9 @@ def apply_recovery(
     if plan.destroys_queues:
         queues.destroy_all()
     healed, (truncated, filled) = heal.HealResult(), (0, 0)
-    if plan.scan is not None:
+    if plan.queues_by_dispatch:
+        healed = _dispatch(plan, config, commitlog, queues)
+    elif plan.scan is not None:
         healed = _heal(plan, config, commitlog, queues)
         truncated, filled = _settle(plan, healed, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
@@ -152,6 +157,36 @@ def apply_recovery(
         queues=len(known),
         apply_seconds=time.perf_counter() - began,
     )
+
+
+def _dispatch(
+    plan: RecoveryPlan, config: MessageStoreConfig, commitlog: CommitLog, queues: RecoveredQueues
+) -> heal.HealResult:
+    """Make all queues from the log, in half of the time that healing takes (a tenth where there are thousands)."""
+    found = plan.comparison
+    if found.batches:
+        assert found.scan is not None
+        while found.batches:
+            queues.put_batch(found.scan, found.batches.pop(0), plan.min_phy_offset, -1)
+    else:
+        _dispatch_log(Dispatcher(commitlog, queues, None, config), commitlog, plan.end_phy_offset)
+    made = heal.HealResult()
+    for place in queues.queues():
+        queue = queues.find(*place)
+        assert queue is not None
+        made.queues[place] = queue.max_offset
+    made.healed_entries = sum(made.queues.values())
+    return made
+
+
+def _dispatch_log(dispatcher: Dispatcher, commitlog: CommitLog, end_phy_offset: int) -> None:
+    while dispatcher.dispatch_once(end_phy_offset):
+        pass
+    if dispatcher.cq_from < end_phy_offset:
+        raise StoreFormatError(
+            f"{commitlog.folders[0]}: the log ends at {dispatcher.cq_from}, expected records up to {end_phy_offset}: "
+            "files were taken away during the open"
+        )
 
 
 def _heal(

@@ -43,6 +43,8 @@ class RecoveryReport:
         Queue entries that were missing or wrong, and how many were made right. Fewer, where another record has the same place.
     healed_queues : tuple of (str, int, int)
         Topic, queue id and number of entries of the queues that were made right.
+    queues_by_dispatch : bool
+        There was no queue, and dispatch made all of them from the whole log.
     heal_reasons : tuple of str
         What the queues' own files showed to be missing or wrong.
     filled_entries : int
@@ -80,6 +82,7 @@ class RecoveryReport:
     differing_entries: int
     healed_entries: int
     healed_queues: tuple[tuple[str, int, int], ...]
+    queues_by_dispatch: bool
     heal_reasons: tuple[str, ...]
     filled_entries: int
     refused_records: int
@@ -152,6 +155,7 @@ def report_of(
         differing_entries=found.differing_entries,
         healed_entries=healed.healed_entries,
         healed_queues=tuple((*place, count) for place, count in sorted(healed.queues.items())),
+        queues_by_dispatch=plan.queues_by_dispatch,
         heal_reasons=tuple(found.reasons),
         filled_entries=filled_entries,
         refused_records=found.refused_records,
