@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -178,6 +179,12 @@ def crash(stage: Stage) -> None:
     (stage.root / "abort").write_text("1")
 
 
+def lose_queues(stage: Stage) -> None:
+    """Leave a directory in which the next open makes all queues by dispatch."""
+    crash(stage)
+    shutil.rmtree(stage.root / "consumequeue")
+
+
 SCENES: dict[str, Scene] = {
     "first put": Scene(lambda stage: stage.put(1)),
     "put that rolls": Scene(lambda stage: stage.put(4), lambda stage: stage.fill_file(400)),
@@ -214,6 +221,7 @@ SCENES: dict[str, Scene] = {
     "open with threads": Scene(Stage.open, opens=False, services=True),
     "open": Scene(Stage.open, opens=False),
     "open after a crash": Scene(Stage.open, crash, opens=False),
+    "open without queues": Scene(Stage.open, lose_queues, opens=False),
 }
 
 
@@ -229,7 +237,7 @@ def no_hang() -> Iterator[None]:
 def play(scene: Scene, root: Path, at: int) -> Injector:
     """Play a scene with an interrupt at event `at` (0: none), and check what is left of the store."""
     stage = Stage(root, scene.config, services=scene.services)
-    if scene.opens or scene.prepare is crash:
+    if scene.opens or scene.prepare in (crash, lose_queues):
         stage.open()
     scene.prepare(stage)
     injector = Injector(at)
