@@ -176,11 +176,15 @@ class CommitLog:
         An OSError is told to `on_failure` and raised: the next put would fail in the same way.
         """
         try:
-            return self._space_lock.run(self._space.prepare)
+            step = self._space_lock.run(self._space.next_step)
+            if step is not None:
+                step.make()  # without the lock: a put that finds no room must not wait for it
+                self._space_lock.run(self._space.done, step)
         except OSError as error:
             if is_of_the_system(error):
                 self._on_failure(error)
             raise
+        return step is not None
 
     def on_append(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, after the next append, beside all others that wait for it."""

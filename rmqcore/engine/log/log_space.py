@@ -1,7 +1,7 @@
 """Room for appends: blocks on disk and mapped pages ahead of the writer, and the next file before it is needed.
 
-A busy store wants its whole next file ready, a small store must not pay a gigabyte: the room kept ahead grows with the bytes
-written since the store was opened.
+A busy store wants its whole next file ready, a small store must not pay a gigabyte: the blocks kept ahead grow with the bytes
+written since the store was opened, and pages are kept ahead only as far as a thread needs to stay in front of the writer.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.mapped_files import create_mapped_file
 
 LEAST_AHEAD = 4 << 20
-STEP = (
-    64 << 20
-)  # bytes that one call of `prepare` makes: a put that needs room waits for the call that runs
-# Populated pages are dirty from the start; more than one part in so many of the memory would start write-back at once.
+# What a put that finds no room makes beyond its own need. It waits for that; the thread that works ahead makes the rest.
+CALLER_AHEAD = 1 << 20
+# One system call each. A put that needs room of its own meanwhile waits in the kernel for what this call holds of the file.
+BLOCKS_STEP = 64 << 20
+PAGES_STEP = 2 << 20
+# Populated pages are dirty from the start: more of them would start write-back of pages that hold no message yet.
+PAGES_AHEAD = 64 << 20
+# Blocks of more than one part in so many of the memory are not kept ready: what is written there would not stay in it.
 MEMORY_SHARE = 16
 
 
@@ -36,10 +40,11 @@ def most_ahead(file_size: int) -> int:
 
 @dataclass
 class _Part:
-    """A file that is being filled, and the log offset up to which it has blocks."""
+    """A file that is being filled, and the log offsets up to which it has blocks, and pages that are in memory."""
 
     file: MappedFile
     allocated: int
+    populated: int
 
     @property
     def start(self) -> int:
@@ -50,17 +55,44 @@ class _Part:
         return self.file.file_from_offset + self.file.file_size
 
     def extend(self, offset: int) -> int:
-        """Give the file blocks and pages up to a log offset; answer the offset up to which it has them."""
+        """Give the file blocks and pages up to a log offset; answer the offset up to which it has blocks."""
         offset = min(offset, self.end)
         if offset > self.allocated:
             self.file.allocate(self.allocated - self.start, offset - self.start)
             self.file.populate(self.allocated - self.start, offset - self.start)
             self.allocated = offset
+            self.populated = max(self.populated, offset)
         return self.allocated
+
+
+@dataclass(frozen=True)
+class Step:
+    """One system call that makes room: blocks, or pages of blocks that are there. It needs no lock."""
+
+    part: _Part
+    blocks: bool
+    begin: int
+    """Log offset, as `end`."""
+    end: int
+
+    def make(self) -> None:
+        """Do it.
+
+        Raises
+        ------
+        OSError
+            The disk has no room, or refuses.
+        """
+        start = self.part.start
+        method = self.part.file.allocate if self.blocks else self.part.file.populate
+        method(self.begin - start, self.end - start)
 
 
 class LogSpace:
     """Gives an Appender its files, and room in them. One thread at a time: CommitLog holds a lock around every call.
+
+    What takes long of the work ahead is a `Step`: CommitLog makes it between `next_step` and `done`, without the lock, so that a
+    put that finds no room waits for nothing but its own system calls.
 
     Any call may end between two bytecodes with the exception of a signal handler. So each step here is one that the next call
     can do once more: it asks what is there, on disk, in `files` and in the appender, and does what is missing.
@@ -91,7 +123,7 @@ class LogSpace:
         self.appender = appender
         self.file_size = files.file_size
         self.alarm = 0
-        """Log offset: once the log ends there or behind it, `prepare` has something to do again."""
+        """Log offset: once the log ends there or behind it, `next_step` has something to do again."""
         self._began = 0
         self._current: _Part | None = None
         self._next: _Part | None = None
@@ -99,12 +131,13 @@ class LogSpace:
         self._closed = False
         self._least_ahead = files.file_size if warm else LEAST_AHEAD
         self._most_ahead = files.file_size if warm else most_ahead(files.file_size)
+        self._pages_ahead = files.file_size if warm else PAGES_AHEAD
 
     def begin(self, tail: MappedFile | None, end_offset: int) -> None:
         """Go on at `end_offset` in the file `tail`; no byte behind it counts as allocated yet."""
         self._began = end_offset
         if tail is not None:
-            self._current = _Part(tail, end_offset)
+            self._current = _Part(tail, end_offset, end_offset)
             self.appender.set_file(tail, end_offset, end_offset)
 
     def _roll(self) -> None:
@@ -128,7 +161,7 @@ class LogSpace:
             return
         self._roll()
         wrote = self.appender.max_phy_offset
-        ahead = self._ahead(wrote)
+        ahead = min(CALLER_AHEAD, self._ahead(wrote))
         needed += REC_HEADER_SIZE
         if self._current is not None:
             fits = wrote + needed <= self._current.end
@@ -140,8 +173,8 @@ class LogSpace:
         part = self._make_next()
         self._extend(part, part.start + needed + ahead)
 
-    def prepare(self) -> bool:
-        """Make one more step of room ahead of the writer; answer whether more is wanted now.
+    def next_step(self) -> Step | None:
+        """Give the next step of room ahead of the writer; None when there is enough. The next file is made here.
 
         Raises
         ------
@@ -149,20 +182,28 @@ class LogSpace:
             The disk has no room, or refuses.
         """
         if self._closed:
-            return False
+            return None
         self._roll()
         wrote = self.appender.max_phy_offset
-        if self._current is None:
-            self.alarm = wrote + 1
-            return False
-        target = wrote + self._ahead(wrote)
-        self.alarm = wrote + max(1, (target - wrote) // 2)
-        part = self._current
-        if part.allocated == part.end and target > part.end:
+        ahead = self._ahead(wrote)
+        near = min(ahead, self._pages_ahead)
+        self.alarm = wrote + max(1, near // 2)
+        part = self._current if self._current is not None else self._make_next()
+        step = _step_of(part, wrote, near, ahead)
+        if step is None and part is self._current and wrote + ahead > part.end:
             part = self._make_next()
-        self._extend(part, min(target, part.allocated + STEP))
-        more_files = part is self._current and target > part.end
-        return more_files or part.allocated < min(target, part.end)
+            step = _step_of(part, wrote, near, ahead)
+        return step
+
+    def done(self, step: Step) -> None:
+        """Take note that a step was made; it began where the part ended when `next_step` gave it."""
+        part = step.part
+        if not step.blocks:
+            part.populated = max(part.populated, step.end)
+            return
+        part.allocated = max(part.allocated, step.end)
+        if part is self._current or part is self._next:
+            self.appender.set_allocated(part.allocated)
 
     def _extend(self, part: _Part, offset: int) -> None:
         # Told in any case: an interrupt may have come between an earlier allocation and its telling, and a put that waits for
@@ -182,7 +223,7 @@ class LogSpace:
             make_directory(making.parent)
             self._making = making
             file = create_mapped_file(making.parent, self.file_size, start, again=again)
-            self._next = _Part(file, start)
+            self._next = _Part(file, start, start)
         part = self._next
         self._making = None  # before the appender knows the file: from then on it may hold records
         if part.file not in self.files.files:
@@ -208,3 +249,17 @@ class LogSpace:
             if part is not None:
                 part.file.seal()
         self._current = self._next = None
+
+
+def _step_of(part: _Part, wrote: int, near: int, ahead: int) -> Step | None:
+    """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
+    allocated = part.allocated
+    blocks = min(part.end, allocated + BLOCKS_STEP, wrote + ahead)
+    if blocks > allocated and wrote + min(near, BLOCKS_STEP) > allocated:
+        return Step(part, True, allocated, blocks)
+    # Pages below the writer's are there: it has stored to them.
+    populated = max(part.populated, min(wrote, part.end), part.start)
+    pages = min(allocated, populated + PAGES_STEP, wrote + near)
+    if pages > populated:
+        return Step(part, False, populated, pages)
+    return Step(part, True, allocated, blocks) if blocks > allocated else None

@@ -12,11 +12,13 @@ cdef class MappedFile:
     cdef readonly str path
     cdef readonly bint writable
     cdef bint sealed  # full and on disk
+    cdef int allocating  # calls that use the descriptor without the GIL: `seal` leaves it to the last of them
     cdef int sync_failure  # minus errno of the first sync that failed, or 0
 
     cdef int map(self) except -1
     cdef int check(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef int check_writable(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef void close_unused(self) noexcept
 
 
 cdef class MappedFiles:

@@ -149,17 +149,26 @@ cdef class MappedFile:
         raise LostPagesError(errno.EIO, what, self.path)
 
     def allocate(self, Py_ssize_t begin, Py_ssize_t end):
-        """Give [begin, end) blocks on disk, so that no store to it can meet a full disk."""
-        cdef int code
+        """Give [begin, end) blocks on disk, so that no store to it can meet a full disk; a sealed file has them."""
+        cdef int code, fd
+        if self.sealed:
+            return
         self.check_writable(begin, end)
         self.raise_if_lost()  # or blocks behind the place of a cut would hide it
+        # No other thread comes between these lines: a sealed file's descriptor may be another file's soon.
+        fd = self.fd
+        self.allocating += 1
         with nogil:
-            code = rmq_allocate(self.fd, begin, end)
+            code = rmq_allocate(fd, begin, end)
+        self.allocating -= 1
+        self.close_unused()
         raise_for(code, self.path, f"allocate bytes {begin} to {end}")
 
     def populate(self, Py_ssize_t begin, Py_ssize_t end):
-        """Make the pages of an allocated range writable now, so that no append pays for a page fault."""
+        """Make the pages of an allocated range writable now, so that no append pays for a page fault; not of a sealed file."""
         cdef int code
+        if self.sealed:
+            return
         self.check_writable(begin, end)
         with nogil:
             code = rmq_populate(self.base, begin, end)
@@ -206,12 +215,16 @@ cdef class MappedFile:
 
     def seal(self):
         """Close the descriptor of a file that is full and on disk; its mapping stays, for readers."""
-        cdef int fd = self.fd
-        self.fd = -1
         self.writable = False
         self.sealed = True
-        if fd >= 0:
-            rmq_close(fd)
+        self.close_unused()
+
+    cdef void close_unused(self) noexcept:
+        cdef int fd = self.fd
+        if not self.sealed or self.allocating or fd < 0:
+            return
+        self.fd = -1
+        rmq_close(fd)
 
     def __repr__(self):
         return f"<MappedFile {self.path!r} of {self.file_size} bytes>"
