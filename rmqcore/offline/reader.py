@@ -264,7 +264,6 @@ class StoreReader:
             self.damage,
             start=wanted.start_phy_offset,
             stop=wanted.end_phy_offset,
-            skips=True,
             **options,
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
@@ -21,9 +22,9 @@ def dispatch_scan(
     if multi is None:
         return columns
 
-    def put(buf: Any, begin: int, end: int, phy_offset: int) -> None:
+    def put(buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
         del phy_offset  # every record is wanted, wherever it lies
-        for entry in multi.entries(buf, begin, end, 0):
+        for entry in multi.entries(buf, begin, end, 0, gaps=gaps):
             put_entry(*entry)
 
     return WatchedScan(columns, put)

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Final, final
 
 from typing_extensions import Buffer
@@ -52,7 +53,21 @@ def split_start(
     anchored: bool = False,
 ) -> int: ...
 def used_bytes(buf: Buffer, length: int) -> int: ...
+
+@final
+class Gaps:
+    def __init__(self, bounds: Sequence[tuple[int, int]] = ()) -> None: ...
+    def __len__(self) -> int: ...
+
 def prop_crc_failures(
-    buf: Buffer, begin: int, end: int, limit: int, *, required: bool = False
+    buf: Buffer,
+    begin: int,
+    end: int,
+    limit: int,
+    *,
+    required: bool = False,
+    gaps: Gaps | None = None,
 ) -> tuple[int, int, list[tuple[int, int, int]]]: ...
-def multi_dispatch_records(buf: Buffer, begin: int, end: int) -> list[tuple[int, str, str]]: ...
+def multi_dispatch_records(
+    buf: Buffer, begin: int, end: int, *, gaps: Gaps | None = None
+) -> list[tuple[int, str, str]]: ...

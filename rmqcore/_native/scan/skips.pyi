@@ -1,5 +1,6 @@
 from typing import Final, final
 
+from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.proof import Prover
 
 MOST_NOTES: Final[int]
@@ -16,4 +17,5 @@ class Skips:
     def take(
         self, most: int
     ) -> tuple[list[tuple[int, int, int, int, int]], int, int, int, int]: ...
+    def gaps(self, begin: int, end: int, phy_offset: int) -> Gaps: ...
     def raise_error(self) -> None: ...

@@ -42,16 +42,30 @@ class MultiDispatch:
         self._delay_levels = delay_levels
         self.enabled = config.enable_multi_dispatch
 
-    def entries(self, buf: Any, begin: int, end: int, from_phy_offset: int) -> Iterator[Entry]:
+    def entries(
+        self,
+        buf: Any,
+        begin: int,
+        end: int,
+        from_phy_offset: int,
+        *,
+        gaps: places.Gaps | None = None,
+    ) -> Iterator[Entry]:
         """Give the further entries of the records in ``buf[begin:end]`` that lie at `from_phy_offset` or behind it."""
-        for _, entries in self.records(buf, begin, end, from_phy_offset):
+        for _, entries in self.records(buf, begin, end, from_phy_offset, gaps=gaps):
             yield from entries
 
     def records(
-        self, buf: Any, begin: int, end: int, from_phy_offset: int
+        self,
+        buf: Any,
+        begin: int,
+        end: int,
+        from_phy_offset: int,
+        *,
+        gaps: places.Gaps | None = None,
     ) -> Iterator[tuple[int, list[Entry]]]:
         """Give for each of these records where it ends in `buf`, and its further entries."""
-        for pos, names, offsets in places.multi_dispatch_records(buf, begin, end):
+        for pos, names, offsets in places.multi_dispatch_records(buf, begin, end, gaps=gaps):
             view = codec.decode(buf, pos, self._delay_levels)
             if view.phy_offset < from_phy_offset or not has_queue_entry(view.sys_flag):
                 continue

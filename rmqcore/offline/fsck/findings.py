@@ -106,13 +106,20 @@ class Findings:
         count: int = 1,
     ) -> None:
         """Note a finding, which stands for `count` findings of the same sort."""
-        assert kind in KINDS
-        self.totals.setdefault(kind, Counter())[severity] += count
+        self.count(kind, severity, count)
         if self._kept[kind] < self.limit:
             self._kept[kind] += 1
             self.items.append(
                 Finding(kind, severity, path, phy_offset, field, expected, found, message)
             )
+
+    def count(self, kind: str, severity: str, count: int = 1) -> None:
+        """Count findings of which none is kept."""
+        assert kind in KINDS
+        counts = self.totals.get(kind)
+        if counts is None:
+            counts = self.totals[kind] = Counter()
+        counts[severity] += count
 
     def room(self, kind: str) -> int:
         """How many more findings of a kind would be kept; the caller need not look closely at others."""

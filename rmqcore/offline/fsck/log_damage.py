@@ -105,6 +105,9 @@ class DamageAudit:
             kind = "file_size"
         elif kind == "record" and damaged.field == "PHYSICALOFFSET":
             kind = "place"
+        if not self._findings.room(kind):  # no sentence is made that nobody reads
+            self._findings.count(kind, severity)
+            return
         self._findings.add(
             kind, severity, damaged.path, _sentence(damaged, size), phy_offset=damaged.start_phy_offset,
             field=damaged.field, expected=damaged.expected, found=damaged.found,

@@ -16,6 +16,7 @@ import numpy as np
 from rmqcore._native.format import codec
 from rmqcore._native.format.codec import DelayLevels, MessageView, topic_bytes
 from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import read_range
@@ -99,12 +100,12 @@ class LogAudit:
         """Records whose property CRC was checked."""
         return self._prop_crc.checked
 
-    def _watch(self, buf: Any, begin: int, end: int, phy_offset: int) -> None:
+    def _watch(self, buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
         """Look at a window's records while their bytes are in the cache, and keep the walk's list of damage short."""
         if len(self.damage.fresh) > DRAIN_AT:
             self.damage.drain()
         if 0 < end - begin <= MOST_WHOLE:  # the body of a longer record is not all here
-            self._prop_crc.check(buf, begin, end, phy_offset)
+            self._prop_crc.check(buf, begin, end, phy_offset, gaps)
 
     # ---- the pass -----------------------------------------------------------------------------------
 

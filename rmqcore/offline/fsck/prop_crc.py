@@ -31,10 +31,12 @@ class PropCrcAudit:
         self._findings = findings
         self._file_name = file_name
 
-    def check(self, buf: Any, begin: int, end: int, phy_offset: int) -> None:
-        """Check the records of ``buf[begin:end]``, where `phy_offset` is the CommitLog offset of ``buf[0]``."""
+    def check(
+        self, buf: Any, begin: int, end: int, phy_offset: int, gaps: places.Gaps | None = None
+    ) -> None:
+        """Check the records of ``buf[begin:end]`` between `gaps`; `phy_offset` is the CommitLog offset of ``buf[0]``."""
         wanted = min(self._findings.room("prop_crc"), MOST_A_WINDOW)
-        checked, failures, first = places.prop_crc_failures(buf, begin, end, wanted)
+        checked, failures, first = places.prop_crc_failures(buf, begin, end, wanted, gaps=gaps)
         self.checked += checked
         for at, expected, found in first:
             self._findings.add(

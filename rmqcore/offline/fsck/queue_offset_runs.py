@@ -72,6 +72,12 @@ def find_runs(batch: LogBatch, batch_topics: frozenset[str] = frozenset()) -> Ru
     return Runs(rows, key, np.flatnonzero(begins))
 
 
+def any_of_each(flags: Flags, runs: Runs) -> list[bool]:
+    """Whether any flag of each run is set."""
+    found: list[bool] = np.logical_or.reduceat(flags, runs.starts).tolist()
+    return found
+
+
 def queue_id_of(key: int) -> int:
     """The queue id in a run's key; Java's int, so it may be negative."""
     queue_id = key & 0xFFFFFFFF

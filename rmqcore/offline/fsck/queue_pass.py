@@ -23,6 +23,7 @@ from rmqcore.offline.fsck.queue_offset_runs import (
     Compared,
     EntryRoom,
     Runs,
+    any_of_each,
     compare,
     find_runs,
     queue_id_of,
@@ -121,8 +122,8 @@ class QueueAudit:
             return
         entries = self._room.unread(len(runs.rows))
         view = memoryview(entries.view(np.uint8).data)
-        states = []
         offsets = batch.queue_offset[runs.rows[runs.starts]].tolist()
+        found = []
         for (key, start, end), offset in zip(runs, offsets, strict=True):
             state = self._by_key.get(key)
             if state is None:
@@ -131,15 +132,17 @@ class QueueAudit:
                 self._read_run(
                     state, offset, view[start * CQ_STORE_UNIT_SIZE : end * CQ_STORE_UNIT_SIZE]
                 )
-            end_offset = offset + end - start
+            found.append((state, offset, offset + end - start))
+        reaches = any_of_each(entries["phy_offset"] == batch.phy_offset[runs.rows], runs)
+        states = []
+        for (state, offset, end_offset), reached in zip(found, reaches, strict=True):
             begins_anew = offset == 0 < state.record_end and state.restarts < MOST_RESTARTS
             states.append((state, begins_anew))
             if begins_anew:  # its topic was deleted, and made again
                 state.restarts += 1
                 state.next_offset = min(state.next_offset, end_offset)
             elif offset > state.next_offset:
-                rows = runs.rows[start:end]
-                if not (entries["phy_offset"][start:end] == batch.phy_offset[rows]).any():
+                if not reached:
                     continue  # the queue does not reach so far: lag, or the number is damaged
                 self._entry_check.check(state, state.next_offset, offset)
             state.record_end = max(state.record_end, end_offset)
@@ -185,25 +188,36 @@ class QueueAudit:
         compared: Compared,
     ) -> None:
         """Look closer at runs that differ or come after records without an entry."""
-        differing = np.logical_or.reduceat(compared.differs, runs.starts).tolist()
-        for (state, begins_anew), (_, start, end), differs in zip(
-            states, runs, differing, strict=True
+        differing = any_of_each(compared.differs, runs)
+        with_one = any_of_each(~compared.absent, runs)
+        sizes = batch.msg_size[runs.rows].astype(np.int64)
+        run_sizes = np.add.reduceat(sizes, runs.starts).tolist()
+        phy_offsets = batch.phy_offset[runs.rows[runs.starts]].tolist()
+        queue_offsets = batch.queue_offset[runs.rows[runs.starts]].tolist()
+        firsts = zip(phy_offsets, queue_offsets, strict=True)
+        for (state, begins_anew), (_, start, end), differs, has_one, size, first in zip(
+            states, runs, differing, with_one, run_sizes, firsts, strict=True
         ):
             if begins_anew or not differs:
                 self._late.later_has_entry(state, begins_anew=begins_anew)
             if not differs:
                 continue
+            if not has_one:  # each record of a forged log can be a run: no array is made for it
+                self._late.add(state, end - start, size, first)
+                continue
             absent = compared.absent[start:end]
-            present = np.flatnonzero(~absent)
-            tail = int(present[-1]) + 1 if len(present) else 0
+            tail = int(np.flatnonzero(~absent)[-1]) + 1
             rows, entries = runs.rows[start:end], compared.entries[start:end]
-            if tail:
-                self._late.later_has_entry(state)
-                for part in stretches(np.flatnonzero(absent[:tail])):
-                    self._late.note_missing(state, batch, rows[part], entries[part[0]])
-                wrong = np.flatnonzero(compared.differs[start : start + tail] & ~absent[:tail])
-                self._wrong.note(state, batch, rows[wrong], entries[wrong])
-            self._late.add(state, batch, rows[tail:])
+            self._late.later_has_entry(state)
+            for part in stretches(np.flatnonzero(absent[:tail])):
+                self._late.note_missing(state, batch, rows[part], entries[part[0]])
+            wrong = np.flatnonzero(compared.differs[start : start + tail] & ~absent[:tail])
+            self._wrong.note(state, batch, rows[wrong], entries[wrong])
+            if tail < end - start:
+                place = int(batch.phy_offset[rows[tail]]), int(batch.queue_offset[rows[tail]])
+                self._late.add(
+                    state, end - start - tail, int(sizes[start + tail : end].sum()), place
+                )
 
     # ---- the end ------------------------------------------------------------------------------------
 

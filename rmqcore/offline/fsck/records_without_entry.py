@@ -26,14 +26,12 @@ class LateRecords:
         self._entry_check = entry_check
         self._live = live
 
-    def add(self, state: QueueState, batch: LogBatch, rows: Int64) -> None:
-        """Note records at the queue's end."""
-        if not len(rows):
-            return
+    def add(self, state: QueueState, records: int, size: int, first: tuple[int, int]) -> None:
+        """Note records at the queue's end: how many, their bytes, and phy and queue offset of the first."""
         if not state.late:
-            state.late_from = (int(batch.phy_offset[rows[0]]), int(batch.queue_offset[rows[0]]))
-        state.late += len(rows)
-        state.late_bytes += _size(batch, rows)
+            state.late_from = first
+        state.late += records
+        state.late_bytes += size
 
     def note_missing(self, state: QueueState, batch: LogBatch, rows: Int64, entry: np.void) -> None:
         """Note records that follow each other and have no entries, although later records of the queue have."""

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.skips import Skips
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
@@ -47,6 +48,7 @@ class Sink(Protocol[Rows]):
         end_offset: int,
         *,
         trusted: int = -1,
+        skips: Skips | None = None,
     ) -> Place:
         """Take the records from `pos` on; see `ColumnScan.feed`."""
 
@@ -79,7 +81,7 @@ class LogWalk(Generic[Rows]):
     progress : callable, optional
         Called with (bytes done, bytes in all).
     skips : bool
-        The sink's `feed` takes `skips`, and nobody else looks at what it is fed: it steps over damage by itself (`Skipping`).
+        The sink steps over damage by itself (`Skipping`). Without, the walk is asked at each damaged place: the same, but slow.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class LogWalk(Generic[Rows]):
         blanks: bool = False,
         long_records: LongRecords | None = None,
         progress: Progress | None = None,
-        skips: bool = False,
+        skips: bool = True,
     ) -> None:
         shape = shape or LogShape.of(files)
         self._file_size = shape.file_size

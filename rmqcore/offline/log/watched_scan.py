@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqcore._native.scan.batch import Batch
-from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.places import Gaps, Place
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.scan.skips import Skips
 
 
 class WatchedScan:
@@ -17,12 +18,14 @@ class WatchedScan:
     ----------
     columns : ColumnScan
     watch : callable
-        Called after each window with ``(buf, begin, end, phy_offset)``: the records of ``buf[begin:end]`` are sound, follow each
-        other without a gap, and were taken; `phy_offset` is the CommitLog offset of ``buf[0]``. When nothing was taken, `begin`
-        equals `end`.
+        Called after each window with ``(buf, begin, end, phy_offset, gaps)``: the records of ``buf[begin:end]`` are sound, follow
+        each other without a gap, and were taken; `phy_offset` is the CommitLog offset of ``buf[0]``. What damage between them was
+        stepped over is in `gaps`, None where nothing was. When nothing was taken, `begin` equals `end`.
     """
 
-    def __init__(self, columns: ColumnScan, watch: Callable[[Any, int, int, int], object]) -> None:
+    def __init__(
+        self, columns: ColumnScan, watch: Callable[[Any, int, int, int, Gaps | None], object]
+    ) -> None:
         self._columns = columns
         self._watch = watch
 
@@ -44,8 +47,12 @@ class WatchedScan:
         end_offset: int,
         *,
         trusted: int = -1,
+        skips: Skips | None = None,
     ) -> Place:
         """Take the records from `pos` on; see `ColumnScan.feed`."""
-        place = self._columns.feed(buf, length, pos, phy_offset, end_offset, trusted=trusted)
-        self._watch(buf, pos, place.pos, phy_offset)
+        place = self._columns.feed(
+            buf, length, pos, phy_offset, end_offset, trusted=trusted, skips=skips
+        )
+        gaps = skips.gaps(pos, place.pos, phy_offset) if skips else None
+        self._watch(buf, pos, place.pos, phy_offset, gaps)
         return place

@@ -202,11 +202,78 @@ def used_bytes(buf, Py_ssize_t length):
         PyBuffer_Release(&exported)
 
 
-# ---- property CRC -----------------------------------------------------------------------------------
+# ---- records that were taken ------------------------------------------------------------------------
 
 
-def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *, bint required=False):
-    """Check the appended ``__CRC32#`` of the sound records in ``buf[begin:end]``, which follow each other without a gap.
+@cython.final
+cdef class Gaps:
+    """What a scan has left out between records that it took: positions in its window.
+
+    Parameters
+    ----------
+    bounds : sequence of (int, int)
+        Begin and end of each gap, in order.
+    """
+
+    def __init__(self, bounds=()):
+        cdef Py_ssize_t i
+        self.make_room(len(bounds))
+        for i in range(self.count):
+            self.bounds[2 * i], self.bounds[2 * i + 1] = bounds[i]
+
+    def __dealloc__(self):
+        PyMem_Free(self.bounds)
+
+    cdef int make_room(self, Py_ssize_t count) except -1:
+        """Have room for `count` gaps, and forget what there was."""
+        PyMem_Free(self.bounds)
+        self.count = 0
+        self.bounds = <int64_t *> PyMem_Calloc(2 * count + 1, sizeof(int64_t))
+        if self.bounds == NULL:
+            raise MemoryError
+        self.count = count
+        return 0
+
+    def __len__(self):
+        return self.count
+
+
+cdef struct taken_parts:
+    const int64_t *bounds
+    Py_ssize_t count, next_gap, pos, end
+
+
+cdef int begin_parts(taken_parts *parts, Py_buffer *exported, Py_ssize_t begin, Py_ssize_t end, Gaps gaps) except -1:
+    """Go over the parts of ``buf[begin:end]`` without gaps."""
+    if not 0 <= begin <= end <= exported.len:
+        raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
+    parts.bounds = gaps.bounds if gaps is not None else NULL
+    parts.count = gaps.count if gaps is not None else 0
+    parts.next_gap = 0
+    parts.pos = begin
+    parts.end = end
+    return 0
+
+
+cdef bint next_part(taken_parts *parts, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
+    """The next part that has bytes; False when there is none."""
+    cdef const int64_t *gap
+    while parts.pos < parts.end:
+        begin[0] = parts.pos
+        if parts.next_gap == parts.count:
+            end[0] = parts.pos = parts.end
+            return True
+        gap = &parts.bounds[2 * parts.next_gap]
+        parts.next_gap += 1
+        end[0] = min(max(gap[0], parts.pos), parts.end)
+        parts.pos = max(gap[1], end[0])
+        if begin[0] < end[0]:
+            return True
+    return False
+
+
+def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *, bint required=False, Gaps gaps=None):
+    """Check the appended ``__CRC32#`` of the sound records in ``buf[begin:end]``, which follow each other but for `gaps`.
 
     With `required` a record without one fails as well.
 
@@ -217,9 +284,13 @@ def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *
         ``(pos, expected, found)``.
     """
     cdef Py_buffer exported
+    cdef taken_parts parts
     cdef rmq_prop_crc_failure *found
+    cdef rmq_prop_crc_failure *room
     cdef int64_t checked = 0
-    cdef int64_t failures
+    cdef int64_t failures = 0
+    cdef int64_t more, own
+    cdef Py_ssize_t start, stop
     if limit < 0:
         raise ValueError(f"limit {limit} is negative")
     PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
@@ -227,11 +298,18 @@ def prop_crc_failures(buf, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t limit, *
     try:
         if found == NULL:
             raise MemoryError
-        if not 0 <= begin <= end <= exported.len:
-            raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
+        begin_parts(&parts, &exported, begin, end, gaps)
         with nogil:
-            failures = rmq_prop_crc_scan(<const uint8_t *> exported.buf + begin, end - begin, required, found, limit, &checked)
-        first = [(begin + found[i].pos, found[i].expected, found[i].found) for i in range(min(failures, limit))]
+            while next_part(&parts, &start, &stop):
+                room = found + min(failures, limit)
+                own = 0
+                more = rmq_prop_crc_scan(<const uint8_t *> exported.buf + start, stop - start, required, room,
+                                         limit - min(failures, limit), &own)
+                checked += own
+                for i in range(min(more, limit - min(failures, limit))):
+                    room[i].pos += start
+                failures += more
+        first = [(found[i].pos, found[i].expected, found[i].found) for i in range(min(failures, limit))]
         return checked, failures, first
     finally:
         PyMem_Free(found)
@@ -256,8 +334,8 @@ cdef Py_ssize_t next_multi_dispatch(const uint8_t *buf, size_t pos, size_t end, 
     return -1
 
 
-def multi_dispatch_records(buf, Py_ssize_t begin, Py_ssize_t end):
-    """Find the records of ``buf[begin:end]``, which are sound and follow each other without a gap, that go to other queues too.
+def multi_dispatch_records(buf, Py_ssize_t begin, Py_ssize_t end, *, Gaps gaps=None):
+    """Find the records in ``buf[begin:end]`` that go to other queues too; all are sound, and follow each other but for `gaps`.
 
     Returns
     -------
@@ -265,17 +343,22 @@ def multi_dispatch_records(buf, Py_ssize_t begin, Py_ssize_t end):
         Of ``(pos, queue_names, queue_offsets)``: the values of INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET.
     """
     cdef Py_buffer exported
+    cdef taken_parts parts
     cdef rmq_record rec
     cdef rmq_known_props known
-    cdef Py_ssize_t pos = begin
+    cdef Py_ssize_t pos = -1
+    cdef Py_ssize_t start = 0
+    cdef Py_ssize_t stop = 0
     PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
     try:
-        if not 0 <= begin <= end <= exported.len:
-            raise ValueError(f"begin {begin} and end {end} do not fit a buffer of {exported.len} bytes")
+        begin_parts(&parts, &exported, begin, end, gaps)
         found = []
         while True:
             with nogil:
-                pos = next_multi_dispatch(<const uint8_t *> exported.buf, pos, end, &rec, &known)
+                if pos >= 0:
+                    pos = next_multi_dispatch(<const uint8_t *> exported.buf, pos, stop, &rec, &known)
+                while pos < 0 and next_part(&parts, &start, &stop):
+                    pos = next_multi_dispatch(<const uint8_t *> exported.buf, start, stop, &rec, &known)
             if pos < 0:
                 return found
             queues = text_of(known.inner_multi_dispatch.p, known.inner_multi_dispatch.len)

@@ -5,6 +5,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
 
 from rmqcore._native.kernels cimport *
+from rmqcore._native.scan.places cimport Gaps
 from rmqcore._native.scan.proof cimport Prover
 
 cdef enum:
@@ -98,6 +99,24 @@ cdef class Skips:
         if first == count:
             return notes, 0, 0, 0, 0
         return notes, count - first, damaged, self.skip.notes[first].start, self.skip.notes[count - 1].end
+
+    def gaps(self, Py_ssize_t begin, Py_ssize_t end, int64_t phy_offset):
+        """What was left out between two positions of a window that begins at `phy_offset`, of the ranges noted so far."""
+        cdef Gaps found = Gaps.__new__(Gaps)
+        cdef rmq_skipped *note
+        cdef Py_ssize_t i
+        cdef Py_ssize_t count = 0
+        cdef bint taken
+        found.make_room(self.skip.count)
+        for i in range(<Py_ssize_t> self.skip.count):
+            note = &self.skip.notes[i]
+            taken = note.code == RMQ_E_BODYCRC and not self.skip.leave_out
+            if not taken and note.start >= phy_offset + begin and note.start < phy_offset + end:
+                found.bounds[2 * count] = note.start - phy_offset
+                found.bounds[2 * count + 1] = note.end - phy_offset
+                count += 1
+        found.count = count
+        return found
 
     def raise_error(self):
         """Raise what reading a page of the file has raised; the scan stopped at the place that asked for it."""
