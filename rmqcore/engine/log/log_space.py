@@ -183,8 +183,8 @@ class LogSpace:
         """
         if self._closed:
             return None
+        wrote, _ = self.appender.state()  # refuses in a forked child, which must not make its parent's files
         self._roll()
-        wrote = self.appender.max_phy_offset
         ahead = self._ahead(wrote)
         near = min(ahead, self._pages_ahead)
         self.alarm = wrote + max(1, near // 2)
