@@ -183,7 +183,9 @@ class LogSpace:
         """
         if self._closed:
             return None
-        wrote, _ = self.appender.state()  # refuses in a forked child, which must not make its parent's files
+        wrote, _ = (
+            self.appender.state()
+        )  # refuses in a forked child, which must not make its parent's files
         self._roll()
         ahead = self._ahead(wrote)
         near = min(ahead, self._pages_ahead)

@@ -8,6 +8,7 @@ from typing import Any, Self
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.index.query import QueryResult, query_messages
 from rmqcore._native.put.message import Message
+from rmqcore._native.put.put_method import PutMethod
 from rmqcore._native.put.put_result import PutResult
 from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
 from rmqcore.config import MessageStoreConfig
@@ -26,7 +27,7 @@ from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.tag_filter import TagFilter
 
 
-class MessageStore:
+class MessageStore(PutMethod):
     """A store that is open for writing. Made by `rmqcore.open`.
 
     Parameters
@@ -85,7 +86,7 @@ class MessageStore:
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
         # For the calls that are made a million times a second: each is one attribute away.
-        self._put = self._puts.put
+        self._put_with(self._puts.put)
         self._log, self._queues, self._index = parts.log, parts.queues, parts.index
         self._files, self._levels = parts.log.files, parts.log.delay_levels
         self._appender = parts.log.appender
@@ -129,30 +130,6 @@ class MessageStore:
         return self._dispatch.behind_bytes
 
     # ---- puts
-
-    def put(self, message: Message) -> PutResult:
-        """Append one message.
-
-        Returns
-        -------
-        PutResult
-            PUT_OK: the message is in the log, with SYNC_FLUSH on disk too (docs/durability.md). A message that breaks a limit
-            is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED, and nothing is stored.
-
-        Raises
-        ------
-        StoreFailedError
-            A write, a sync or an allocation failed, now or earlier.
-        StoreClosedError
-            The store is closed.
-        ValueError
-            A property with a separator (0x01, 0x02) in it, text that is no valid Unicode.
-
-        Notes
-        -----
-        Source: RocketMQ 5.5.0 DefaultMessageStore#putMessage, CommitLog#asyncPutMessage.
-        """
-        return self._put(message)
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one topic and queue: all or nothing, next to each other, in one file.

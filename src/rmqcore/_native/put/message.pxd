@@ -19,3 +19,7 @@ cdef class Message:
     cdef str born_host_text, store_host_text
 
     cdef dict all_properties(self)
+    cdef int begin(self, topic, body, queue_id, tags, keys, properties) except -1
+    cdef int set_rest(
+        self, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, prepared_transaction_offset
+    ) except -1

@@ -157,7 +157,7 @@ def in_child(work: Callable[[], object]) -> int:
 
 
 def test_every_public_name_is_in_a_table() -> None:
-    names = {name for name in vars(MessageStore) if not name.startswith("_")}
+    names = {name for name in dir(MessageStore) if not name.startswith("_")}
     assert names == {name.split(" ")[0] for name in (*REFUSED, *ANSWERED)} - {"repr", "steps"}
 
 
