@@ -21,6 +21,7 @@ from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
+from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
@@ -255,6 +256,37 @@ class StoreReader:
         read_check = ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
         del read_check  # so wrong numbers raise here, not in the middle of a stream
         return BatchStream(chosen, read)
+
+    def batches_and_views(
+        self,
+        columns: ColumnList,
+        wanted: Conditions,
+        *,
+        most_body: int,
+        verify_crc: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Batch | MessageView]:
+        """Give the messages as `batches` does, but records above 8 MiB as `messages` does, in their order.
+
+        The memory that this takes follows `most_body`, the bytes of such a record's body that are brought in, and no record.
+        """
+        common: dict[str, Any] = {
+            "filter": wanted.native(), "delay_levels": self._levels, "stop_offset": wanted.end_phy_offset,
+        }  # fmt: skip
+        sink = LongRowScan(
+            ColumnScan(columns, **common),
+            ViewScan(**common, batch_views=1, most_copied=MOST_IN_COLUMNS),
+            MOST_IN_COLUMNS,
+        )
+        walk = self._walk(
+            sink, wanted, verify_crc=verify_crc, progress=progress,
+            long_records=LongRecords(most_body, most_whole=MOST_IN_COLUMNS),
+        )  # fmt: skip
+        for rows in walk.run():
+            if isinstance(rows, list):
+                yield rows.pop()  # held by nobody while the next one is read
+            else:
+                yield cast("Batch", rows)
 
     def _walk(self, sink: Any, wanted: Conditions, **options: Any) -> LogWalk[Any]:
         self.damage = DamageList()

@@ -82,6 +82,18 @@ def three_long(root: Path) -> None:
     long_bodies(root, [256 * MIB] * 3)
 
 
+def bodies_of_all_sizes(root: Path) -> None:
+    """Bodies that cannot be packed, long ones among others that stay below what is long."""
+    data = os.urandom(40 * MIB)
+    log = bytearray()
+    for number, size in enumerate([40, 3, 31, 7, 15, 1] * 2):
+        for topic in ("T", "U"):
+            log += record(len(log), data[: size * MIB // 2 + 1], topic, number)
+            for small in range(10):
+                log += record(len(log), data[small : small + 50_000], topic, number)
+    records(root, bytes(log))
+
+
 def bomb(root: Path) -> None:
     """Bodies of a mebibyte that are 256 when they are unpacked."""
     packer = zlib.compressobj(1)
@@ -147,6 +159,10 @@ TEXT = {
 }
 CHECKS: dict[str, list[str]] = {"fsck": [], "rebuild": ["--out", "built"]}
 ALL = {"info": [], **TEXT, **CHECKS}
+COLUMNS: dict[str, list[str]] = {
+    "cat": ["--format", "parquet"],
+    "export": ["--format", "parquet", "--out", "export"],
+}
 UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
 
 
@@ -155,6 +171,9 @@ UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
     [
         (one_long, ALL),
         (three_long, TEXT),
+        (three_long, {"cat": ["--format", "arrow"]}),
+        (three_long, COLUMNS),
+        (bodies_of_all_sizes, COLUMNS),
         (bomb, UNPACKED),
         (many_keys, ALL),
         (many_names, TEXT),

@@ -12,6 +12,7 @@ import typer
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat
 from rmqcore.cli.common.times import ACCEPTED, parse_time
+from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
 
 MAX_OFFSET = 2**63 - 1
@@ -151,6 +152,16 @@ MaxBody = Annotated[
         metavar="BYTES",
         min=1,
         help="Show so many bytes of a longer body, as text or base64.",
+    ),
+]
+MaxStoredBody = Annotated[
+    int | None,
+    typer.Option(
+        "--max-body",
+        metavar="BYTES",
+        min=1,
+        help="Write so many bytes of a longer body, not for --body sha256.",
+        show_default=f"{MAX_BODY} as text, {MAX_STORED_BODY} in Arrow and Parquet",
     ),
 ]
 VerifyCrc = Annotated[

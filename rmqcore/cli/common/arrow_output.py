@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.codec import scan
 from rmqcore.message import MessageView
+from rmqcore.offline.export.parquet_writer import LONG_BYTES, parquet_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,11 +17,13 @@ ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 
 class Batches(Protocol):
-    """A schema and batches, as `StoreReader.batches` gives them."""
+    """A schema and its batches, made as they are asked for."""
 
-    def __arrow_c_schema__(self) -> object: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """What all batches have."""
 
-    def __iter__(self) -> Iterator[object]: ...
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
 def write_batches(
@@ -38,14 +41,15 @@ def write_batches(
     """
     import pyarrow as pa
 
-    schema = pa.schema(batches)
-    rows = _limited((pa.record_batch(batch) for batch in batches), limit)
+    rows = _limited(batches, limit)
+    schema = batches.schema
     if kind == RowFormat.parquet:
         _write_parquet(rows, schema, out)
         return
     with (pa.ipc.new_file if seekable else pa.ipc.new_stream)(out, schema) as writer:
         for batch in rows:
             writer.write_batch(batch)
+            del batch  # the next one may be large, too
 
 
 def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -53,38 +57,50 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
     for batch in batches:
         if left is None:
             yield batch
+            del batch
             continue
         if left <= 0:
             return
         yield batch[:left]
         left -= batch.num_rows
+        del batch
 
 
 def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = 0
-    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+
+    def write_waiting() -> None:
+        writer.write_table(pa.Table.from_batches(waiting, schema))
+        waiting.clear()
+
+    with parquet_writer(out, schema, "zstd") as writer:
         for batch in batches:
+            size = batch.get_total_buffer_size()
+            if waiting and waiting_bytes + size > ROW_GROUP_BYTES:
+                write_waiting()
+                waiting_bytes = 0
             waiting.append(batch)
-            waiting_bytes += batch.get_total_buffer_size()
-            if waiting_bytes >= ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting, schema))
-                waiting, waiting_bytes = [], 0
+            waiting_bytes += size
+            del batch
+            if size > LONG_BYTES:  # a long message waits for no other
+                write_waiting()
+                waiting_bytes = 0
         if waiting:
-            writer.write_table(pa.Table.from_batches(waiting, schema))
+            write_waiting()
 
 
 class ViewBatches:
     """Makes a single batch of messages that are already decoded."""
 
     def __init__(self, views: Iterable[MessageView], columns: Sequence[str]) -> None:
-        self._found = scan(b"".join(view.raw for view in views), columns=columns)
+        import pyarrow as pa
 
-    def __arrow_c_schema__(self) -> object:
-        return self._found.__arrow_c_schema__()
+        found = scan(b"".join(view.raw for view in views), columns=columns)
+        self._batch = pa.record_batch(found)
+        self.schema = self._batch.schema
 
-    def __iter__(self) -> Iterator[object]:
-        yield self._found
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield self._batch

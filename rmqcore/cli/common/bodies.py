@@ -52,12 +52,13 @@ class Bodies:
         self._max_body = max_body
         self.most_body = most_body(mode.value, plain=decompress, max_body=max_body)
         self._encode = body_encoder(
-            mode.value, plain=decompress, max_body=max_body, on_shortened=self._tell
+            mode.value, plain=decompress, max_body=max_body, on_shortened=self.tell_shortened
         )
 
-    def _tell(self, view: MessageView) -> None:
+    def tell_shortened(self, phy_offset: int) -> None:
+        """Say that only the beginning of a body is shown."""
         note(
-            f"body of the message at {view.phy_offset} shortened to {self._max_body} bytes: --max-body shows more"
+            f"body of the message at {phy_offset} shortened to {self._max_body} bytes: --max-body shows more"
         )
 
     def text(self, view: MessageView) -> str | None:

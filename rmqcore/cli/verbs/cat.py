@@ -8,6 +8,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from rmqcore.cli.common import arguments
+from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, BodyMode, refuse_text_in_columns
 from rmqcore.cli.common.errors import DAMAGED, OK, report_damage
@@ -22,7 +23,13 @@ from rmqcore.cli.common.output import (
     stdout_is_terminal,
 )
 from rmqcore.cli.common.progress import Progress, progress_bar
-from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, json_encoder
+from rmqcore.offline.export.message_rows import (
+    FIELDS,
+    MAX_BODY,
+    MAX_STORED_BODY,
+    json_encoder,
+)
+from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.reader import StoreReader
 
 Limit = Annotated[
@@ -46,7 +53,7 @@ def cat(
     limit: Limit = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
-    max_body: arguments.MaxBody = MAX_BODY,
+    max_body: arguments.MaxStoredBody = None,
     blank: Blanks = False,
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
@@ -75,8 +82,11 @@ def cat(
         )
     refuse_csv_safe(kind, csv_safe)
     refuse_text_in_columns(kind, body, decompress=decompress)
-    asked = {**wanted.keywords(), "verify_crc": verify_crc}
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    if kind in BINARY:
+        give_large_pieces_back()
+    if max_body is None:
+        max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
     bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
     with (
         open_output(out, styled=kind == RowFormat.table) as sink,
@@ -85,7 +95,15 @@ def cat(
         if kind in BINARY:
             columns = [name for name in FIELDS if bodies.shown or name != "body"]
             write_batches(
-                reader.batches(columns, progress=progress, **asked),
+                RecordBatches(
+                    reader,
+                    columns,
+                    wanted,
+                    max_body=max_body,
+                    on_shortened=bodies.tell_shortened,
+                    verify_crc=verify_crc,
+                    progress=progress,
+                ),
                 sink,
                 kind,
                 limit=limit,
@@ -98,8 +116,8 @@ def cat(
                 if json
                 else text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
             )
-            more = {"blanks": blank, "most_body": bodies.most_body}
-            _copy(reader, writer, progress, limit, {**asked, **more})
+            more = {"verify_crc": verify_crc, "blanks": blank, "most_body": bodies.most_body}
+            _copy(reader, writer, progress, limit, {**wanted.keywords(), **more})
     report_damage(reader.damage)
     return DAMAGED if reader.damage or bodies.failures else OK
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
+from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import (
@@ -25,7 +26,6 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
-from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 
@@ -69,7 +69,7 @@ def export(
             show_default="text",
         ),
     ] = None,
-    max_body: arguments.MaxBody = MAX_BODY,
+    max_body: arguments.MaxStoredBody = None,
     verify_crc: arguments.VerifyCrc = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     overwrite: arguments.Overwrite = False,
@@ -95,6 +95,8 @@ def export(
             "Parquet holds bodies as they are stored, or none", param_hint="--body"
         )
     refuse_csv_safe(file_format.value, csv_safe)
+    if file_format == PartFormat.parquet:
+        give_large_pieces_back()
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     with _terminated_cleanly(), progress_bar("export", no_progress=no_progress) as progress:
         report = export_store(
@@ -116,7 +118,9 @@ def export(
         _print_summary(report)
     if report.shortened_bodies:
         note(
-            f"{report.shortened_bodies} bodies shortened to {max_body} bytes: --max-body shows more"
+            f"{report.shortened_bodies} bodies shortened to {report.max_body} bytes (--max-body writes more), of the messages at "
+            f"{', '.join(map(str, report.shortened_at))}"
+            f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
         )
     report_damage(report.damage)
     return report.exit_code

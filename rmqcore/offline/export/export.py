@@ -9,10 +9,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rmqcore.offline.export.message_rows import FIELDS, MAX_BODY, Body, most_body
-from rmqcore.offline.export.parquet_parts import Compression, ParquetParts
+from rmqcore.offline.export.message_rows import (
+    FIELDS,
+    MAX_BODY,
+    MAX_STORED_BODY,
+    Body,
+    ShortenedBodies,
+    most_body,
+)
+from rmqcore.offline.export.parquet_parts import ParquetParts
+from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.part_files import TextParts
 from rmqcore.offline.export.partitions import ExportTarget
+from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, Progress
@@ -32,7 +41,11 @@ class ExportReport:
     rows, stored_bytes : int
         Messages written, and the bytes that their records take in the store.
     shortened_bodies : int
-        Messages of which CSV or JSON Lines have only the beginning of the body.
+        Messages of which only the beginning of the body was written.
+    shortened_at : list of int
+        The phy offsets of the first 20 of them.
+    max_body : int
+        How long that is, in bytes.
     files, file_bytes, partitions : int
         Part files, their bytes, and the folders they are in.
     damage : list of DamageRange
@@ -47,6 +60,8 @@ class ExportReport:
     rows: int
     stored_bytes: int
     shortened_bodies: int
+    shortened_at: list[int]
+    max_body: int
     files: int
     file_bytes: int
     partitions: int
@@ -75,7 +90,7 @@ def export(
     file_format: ExportFormat = "parquet",
     overwrite: bool = False,
     body: Body | None = None,
-    max_body: int | None = MAX_BODY,
+    max_body: int | None = None,
     compression: Compression = "zstd",
     topics: Iterable[str] | None = None,
     queue_ids: Iterable[int] | None = None,
@@ -106,7 +121,8 @@ def export(
         How CSV and JSON Lines show bodies, text when None. Parquet holds the stored bytes, or with
         ``none`` no column ``body``.
     max_body : int, optional
-        Bytes that text and base64 show of a longer body, 4 MiB; None: all.
+        Bytes of a longer body that are written. None: 16 MiB to Parquet, 4 MiB as text and base64. `sys.maxsize` writes all,
+        which takes some five times the memory of the longest body.
     compression : {"zstd", "snappy", "none"}
         Of Parquet files.
     csv_safe : bool
@@ -126,24 +142,32 @@ def export(
     wanted = Conditions.of(
         topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
     )
-    asked = {**wanted.keywords(), "verify_crc": verify_crc, "progress": progress}
+    asked: dict[str, Any] = {"verify_crc": verify_crc, "progress": progress}
     if file_format == "parquet" and body not in (None, "none"):
         raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
     began = time.monotonic()
-    shortened = 0
+    shortened = ShortenedBodies()
     with ExportTarget(Path(out), overwrite=overwrite) as target:
         if file_format == "parquet":
-            columns = [name for name in FIELDS if body != "none" or name != "body"]
-            rows, stored_bytes, places = _parquet(
-                ParquetParts(target.work, compression), reader, columns, asked
+            max_body = MAX_STORED_BODY if max_body is None else max_body
+            batches = RecordBatches(
+                reader,
+                [name for name in FIELDS if body != "none" or name != "body"],
+                wanted,
+                max_body=max_body,
+                on_shortened=shortened.add,
+                **asked,
             )
+            rows, stored_bytes, places = _parquet(ParquetParts(target.work, compression), batches)
         else:
+            max_body = MAX_BODY if max_body is None else max_body
             parts = TextParts(
-                target.work, file_format, body or "text", max_body=max_body, csv_safe=csv_safe
-            )
+                target.work, file_format, body or "text", max_body=max_body,
+                on_shortened=shortened.add, csv_safe=csv_safe,
+            )  # fmt: skip
             most = most_body(body or "text", max_body=max_body)
-            rows, stored_bytes, places = _text(parts, reader, {**asked, "most_body": most})
-            shortened = parts.shortened_bodies
+            asked |= {**wanted.keywords(), "most_body": most}
+            rows, stored_bytes, places = _text(parts, reader, asked)
         file_bytes = sum(part.stat().st_size for part, _ in places)
         target.publish(places)
     return ExportReport(
@@ -152,7 +176,9 @@ def export(
         format=file_format,
         rows=rows,
         stored_bytes=stored_bytes,
-        shortened_bodies=shortened,
+        shortened_bodies=shortened.count,
+        shortened_at=shortened.first,
+        max_body=max_body,
         files=len(places),
         file_bytes=file_bytes,
         partitions=len({place.rpartition("/")[0] for _, place in places}),
@@ -165,16 +191,13 @@ Written = tuple[int, int, list[tuple[Path, str]]]
 """The number of rows, the bytes of their records, and each part file with its place."""
 
 
-def _parquet(
-    parts: ParquetParts, reader: StoreReader, columns: list[str], asked: dict[str, Any]
-) -> Written:
-    import pyarrow as pa
-
+def _parquet(parts: ParquetParts, batches: RecordBatches) -> Written:
     rows = stored_bytes = 0
-    for batch in reader.batches(columns, **asked):
-        parts.write(pa.record_batch(batch))
+    for batch in batches:
         rows += batch.num_rows
-        stored_bytes += batch.nbytes
+        stored_bytes += int(batch.column("msg_size").to_numpy().sum(dtype="int64"))
+        parts.write(batch)
+        del batch  # the next one may be large, too
     parts.close()
     return rows, stored_bytes, parts.names.places
 

@@ -55,6 +55,12 @@ FIELDS = (
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of a body that text shows unless asked otherwise: what Java's brokers and clients take at most, unless configured."""
 
+MAX_STORED_BODY = 16 * 1024 * 1024
+"""Bytes of a body that Arrow and Parquet hold unless asked otherwise."""
+
+MOST_SHORTENED = 20
+"""Messages with shortened bodies that a report names; the others are counted."""
+
 BodyText = Callable[["MessageView"], str | None]
 
 
@@ -63,7 +69,7 @@ def body_encoder(
     *,
     plain: bool = False,
     max_body: int | None = MAX_BODY,
-    on_shortened: Callable[[MessageView], object] | None = None,
+    on_shortened: Callable[[int], object] | None = None,
 ) -> BodyText:
     """Make a function that gives a message's body as text, None for ``none``.
 
@@ -76,7 +82,7 @@ def body_encoder(
         Text and base64 show so many bytes of a longer body, and no more are decompressed; None: all. A hash is always one of
         the whole body.
     on_shortened : callable, optional
-        Called with each message whose body is longer.
+        Called with the phy offset of each message whose body is longer.
     """
     if body == "none":
         return lambda _view: None
@@ -87,10 +93,31 @@ def body_encoder(
     def shown(view: MessageView) -> str:
         start, whole = _body_start(view, max_body, plain=plain)
         if not whole and on_shortened is not None:
-            on_shortened(view)
+            on_shortened(view.phy_offset)
         return encode(start)
 
     return shown
+
+
+class ShortenedBodies:
+    """The messages of which only the beginning of the body was written.
+
+    Attributes
+    ----------
+    count : int
+    first : list of int
+        Phy offsets of the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[int] = []
+
+    def add(self, phy_offset: int) -> None:
+        """Count a message."""
+        if self.count < MOST_SHORTENED:
+            self.first.append(phy_offset)
+        self.count += 1
 
 
 def most_body(body: Body, *, plain: bool = False, max_body: int | None = MAX_BODY) -> int | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from rmqcore.offline.export.parquet_writer import LONG_BYTES, Compression, parquet_writer
 from rmqcore.offline.export.part_files import Partition, PartNames
 from rmqcore.offline.export.partitions import DAY_MS, LAST_DAY
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-Compression = Literal["zstd", "snappy", "none"]
 Days = Callable[["pa.RecordBatch"], npt.NDArray[np.int64]]
 
 CHUNK_BYTES = 24 * 1024 * 1024
@@ -30,18 +30,6 @@ ROW_GROUP_BYTES = 16 * 1024 * 1024
 DIRECT_BYTES = 4 * 1024 * 1024
 OPEN_WRITERS = 16
 ROW_GROUPS_A_FILE = 64
-
-_REPEATING = {
-    "tags",
-    "born_host",
-    "store_host",
-    "queue_id",
-    "magic",
-    "sys_flag",
-    "flag",
-    "reconsume_times",
-    "broker",
-}
 
 
 class ParquetParts:
@@ -81,9 +69,13 @@ class ParquetParts:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch."""
+        added = batch.get_total_buffer_size()
+        if self._chunk and self._chunk_bytes + added > self._most_bytes + LONG_BYTES:
+            self._distribute()
         self._chunk.append(batch)
-        self._chunk_bytes += batch.get_total_buffer_size()
-        if self._chunk_bytes >= self._most_bytes:
+        self._chunk_bytes += added
+        del batch
+        if self._chunk_bytes >= self._most_bytes or added > LONG_BYTES:
             self._distribute()
 
     def _distribute(self, *, last: bool = False) -> None:
@@ -93,8 +85,8 @@ class ParquetParts:
         chunk = pa.Table.from_batches(self._chunk).combine_chunks().to_batches()
         self._chunk.clear()
         self._chunk_bytes = 0
-        for batch in chunk:
-            for partition, rows in _split(batch, self._days):
+        while chunk:
+            for partition, rows in _split(chunk.pop(0), self._days):
                 if last:
                     waited = self._spills.take(partition)
                     self._write_row_group(partition, pa.Table.from_batches([*waited, rows]))
@@ -124,14 +116,9 @@ class ParquetParts:
             self._writers.pop(partition)[0].close()
 
     def _open(self, partition: Partition, schema: pa.Schema) -> pq.ParquetWriter:
-        import pyarrow.parquet as pq
-
         metadata = {"topic": partition[0].encode("utf-8", "replace")}
-        return pq.ParquetWriter(
-            self.names.new(partition),
-            schema.with_metadata(metadata),
-            compression=self._compression,
-            use_dictionary=[name for name in schema.names if name in _REPEATING],
+        return parquet_writer(
+            self.names.new(partition), schema.with_metadata(metadata), self._compression
         )
 
     def close(self) -> None:
@@ -216,7 +203,8 @@ def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.Rec
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
     rest = batch.select([name for name in batch.schema.names if name != "topic"])
-    by_partition = rest.take(pa.array(order))
+    sorted_already = bool((np.diff(order) == 1).all())  # a row alone: its body is not copied
+    by_partition = rest if sorted_already else rest.take(pa.array(order))
     found = []
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         first = order[start]

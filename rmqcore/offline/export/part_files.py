@@ -73,13 +73,10 @@ class TextParts:
     body : {"none", "text", "base64", "sha256"}
     max_body : int, optional
         Bytes that text and base64 show of a longer body; None: all.
+    on_shortened : callable, optional
+        As in `body_encoder`.
     csv_safe : bool
         No text in CSV begins as a formula of a spreadsheet does.
-
-    Attributes
-    ----------
-    shortened_bodies : int
-        How many bodies are longer.
     """
 
     def __init__(
@@ -89,10 +86,10 @@ class TextParts:
         body: Body,
         *,
         max_body: int | None = MAX_BODY,
+        on_shortened: Callable[[int], object] | None = None,
         csv_safe: bool = False,
     ) -> None:
-        self.shortened_bodies = 0
-        shown = body_encoder(body, max_body=max_body, on_shortened=self._count_shortened)
+        shown = body_encoder(body, max_body=max_body, on_shortened=on_shortened)
         self.names = PartNames(folder, suffix)
         self._encode = (
             json_encoder(shown)
@@ -104,9 +101,6 @@ class TextParts:
         self._sizes: dict[Partition, int] = {}
         self._paths: dict[Partition, Path] = {}
         self._total = 0
-
-    def _count_shortened(self, _view: MessageView) -> None:
-        self.shortened_bodies += 1
 
     def write(self, view: MessageView) -> None:
         """Add a message."""

@@ -22,7 +22,7 @@ HEADER = 256
 
 @dataclass(frozen=True, slots=True)
 class LongRecords:
-    """How much of records above `MOST_WHOLE` is looked at.
+    """How much of very long records is looked at.
 
     Attributes
     ----------
@@ -30,10 +30,13 @@ class LongRecords:
         Bytes from the beginning of the body that are brought in; the others read as zeros.
     check_crc : bool
         Compare the CRC of the whole body.
+    most_whole : int
+        Bytes of the longest record that is brought in whole; more than a window has at once.
     """
 
     body: int = 0
     check_crc: bool = True
+    most_whole: int = MOST_WHOLE
 
 
 def body_crcs(read_into: ReadInto, pos: int, msg_size: int) -> tuple[int, int]:

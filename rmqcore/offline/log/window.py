@@ -12,7 +12,7 @@ from rmqcore._native.scan import places
 from rmqcore._native.scan.places import Place
 from rmqcore.disk.log_window import STATES_READ, WINDOW, Feed, LogWindow
 from rmqcore.offline.log.log_files import LogBytes, LogFile
-from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords, body_crcs, without_body
+from rmqcore.offline.log.long_record import LongRecords, body_crcs, without_body
 from rmqcore.offline.log.read_ahead import CARRY, ReadAhead
 
 
@@ -27,7 +27,7 @@ class SearchWindow(LogWindow):
     room : int
         Bytes read at once. From `WINDOW` on a second thread reads the next ones of a large file ahead.
     long_records : LongRecords, optional
-        How records above `MOST_WHOLE` are given to a feed: alone, and without the most of their bodies. All of them by default.
+        How very long records are given to a feed: alone, and without the most of their bodies. All of them by default.
 
     Notes
     -----
@@ -43,6 +43,7 @@ class SearchWindow(LogWindow):
         long_records: LongRecords | None = None,
     ) -> None:
         self._long_records = long_records
+        self._sound_long = -1  # where the last record of these was sound by its CRC
         self._ahead: ReadAhead | None = None
         if room >= WINDOW and size > 4 * room:
             self._ahead = ReadAhead(source, room, size)
@@ -98,7 +99,7 @@ class SearchWindow(LogWindow):
 
     def is_long(self, msg_size: int) -> bool:
         """Whether a record is given without the most of its body."""
-        return self._long_records is not None and msg_size > MOST_WHOLE
+        return self._long_records is not None and msg_size > self._long_records.most_whole
 
     def _bring_in(self, place: Place) -> Place | None:
         return (
@@ -111,10 +112,11 @@ class SearchWindow(LogWindow):
         if self._long_records is None or not self.is_long(place.expected):
             return super()._feed_short(feed, place, checks)
         pos, base = place.pos, self.file_from_offset
-        known = checks.get("trusted") == base + pos
+        known = checks.get("trusted") == base + pos or self._sound_long == pos
         found = self._shape(pos) if known else self._long_place(pos)
         if found.code <= 0:
             return found
+        self._sound_long = pos  # a feed that was full is given it again
         record = without_body(self._peek_into, pos, found.size, self._long_records.body)
         told = {**checks, "trusted": base + pos}
         told.pop("skips", None)  # there is nothing to step over
@@ -170,7 +172,7 @@ def record_at(
 ) -> MessageView | None:
     """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared.
 
-    Without `bodies` the body of a record above `MOST_WHOLE` is not read, and reads as zeros.
+    Without `bodies` the body of a record above 32 MiB is not read, and reads as zeros.
     """
     at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
     if at < 0 or phy_offset >= files[at].end_offset:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rmqcore.offline.export.parquet_parts import Compression
+from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.export_task import ExportTask, SplitParts, export_split
 from rmqcore.spark.jobs.job_source import JobSource, Paths, with_gaps

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError
-from rmqcore.offline.export.parquet_parts import Compression, ParquetParts, known_days
+from rmqcore.offline.export.parquet_parts import ParquetParts, known_days
+from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column

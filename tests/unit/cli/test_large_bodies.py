@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import rmqcore as package
 from rmqcore import Message
 from rmqcore.compression import PIECE, plain_pieces
 from rmqcore.errors import CompressionError
-from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 
 MIB = 1024 * 1024
 COUNT, PLAIN_SIZE = 4, 64 * MIB
@@ -106,7 +107,9 @@ def test_what_is_shortened_is_said(rmqcore: Run, tmp_path: Path) -> None:
     )
     done = rmqcore("export", store, "-o", tmp_path / "out", "--format", "jsonl", "--json")
     assert done.object["shortened_bodies"] == 1
-    assert done.err == f"1 bodies shortened to {MAX_BODY} bytes: --max-body shows more\n"
+    assert done.err == (
+        f"1 bodies shortened to {MAX_BODY} bytes (--max-body writes more), of the messages at 0\n"
+    )
     done = rmqcore("cat", store, "--body", "sha256")
     assert done.err == ""
     hashes = [hashlib.sha256(body).hexdigest() for body in bodies]
@@ -125,3 +128,32 @@ def test_pieces_are_small_and_whole(kind: int) -> None:
         list(plain_pieces(body, kind << 8 | 1, 1_000_000))
     with pytest.raises(CompressionError, match="cut off"):
         list(plain_pieces(body[:-1], kind << 8 | 1))
+
+
+@pytest.mark.parametrize("verb", ["cat", "export"])
+def test_columns_hold_bodies_up_to_a_limit(rmqcore: Run, tmp_path: Path, verb: str) -> None:
+    """Parquet of three bodies of 256 MiB took 3 GB: a body is cut where the limit is, and that is said."""
+    dataset = pytest.importorskip("pyarrow.dataset")
+    sizes = [MAX_STORED_BODY + 1, MAX_STORED_BODY, 5000, 9 * MIB]
+    store = store_of(
+        tmp_path / "store", *((bytes([65 + n]) * size, 0) for n, size in enumerate(sizes))
+    )
+    places = [row["phy_offset"] for row in rmqcore("cat", store, "--body", "none").lines]
+    for most, options in ((MAX_STORED_BODY, []), (4000, ["--max-body", "4000"])):
+        out = tmp_path / str(most) / "out.parquet"
+        out.parent.mkdir()
+        done = rmqcore(verb, store, "--format", "parquet", "-o", out, *options)
+        assert done.code == 0
+        rows = dataset.dataset(out, format="parquet", partitioning="hive").to_table().to_pydict()
+        assert rows["phy_offset"] == places
+        assert rows["body"] == [bytes([65 + n]) * min(size, most) for n, size in enumerate(sizes)]
+        longer = [place for place, size in zip(places, sizes, strict=True) if size > most]
+        assert done.err.count(f"shortened to {most} bytes") == (
+            1 if verb == "export" else len(longer)
+        )
+        for place in longer:
+            assert re.search(rf"\b{place}\b", done.err)
+    out = tmp_path / "whole.parquet"
+    done = rmqcore("cat", store, "--format", "parquet", "-o", out, "--max-body", str(1 << 40))
+    assert [len(body) for body in dataset.dataset(out).to_table()["body"].to_pylist()] == sizes
+    assert done.err == ""

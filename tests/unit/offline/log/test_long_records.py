@@ -18,10 +18,13 @@ import pytest
 
 from rmqcore import codec
 from rmqcore._native.format.layout import CRC_MASK, REC_BODYCRC, body_pos
+from rmqcore._native.scan.batch import ColumnList
 from rmqcore.disk.paths import StorePaths
-from rmqcore.message import Message
+from rmqcore.message import Message, MessageView
+from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log import long_record, window
+from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.long_record import MOST_WHOLE
 from rmqcore.offline.reader import StoreReader
 from rmqcore.rebuild.rebuild import rebuild
@@ -88,6 +91,13 @@ def columns(
     return found, [str(damage) for damage in reader.damage]
 
 
+def columns_and_bodies(reader: StoreReader, **asked: Any) -> tuple[dict[str, list[Any]], list[str]]:
+    import pyarrow as pa
+
+    found = pa.table(reader.batches((*COLUMNS, "body"), **asked)).to_pydict()
+    return found, [str(damage) for damage in reader.damage]
+
+
 def views(reader: StoreReader, most_body: int | None, **asked: Any) -> tuple[list[Any], list[str]]:
     found = [
         (
@@ -101,6 +111,20 @@ def views(reader: StoreReader, most_body: int | None, **asked: Any) -> tuple[lis
         )
         for view in reader.messages(most_body=most_body, **asked)
     ]
+    return found, [str(damage) for damage in reader.damage]
+
+
+def rows_and_views(reader: StoreReader, most_body: int, **asked: Any) -> tuple[Any, list[str]]:
+    """As `columns`, with bodies, from what is given for Arrow and Parquet; and where bodies are shortened."""
+    import pyarrow as pa
+
+    shortened: list[int] = []
+    batches = RecordBatches(
+        reader, (*COLUMNS, "body"), Conditions(), max_body=most_body, on_shortened=shortened.append, **asked
+    )  # fmt: skip
+    found = pa.Table.from_batches(batches, batches.schema).to_pydict()
+    for row, phy_offset in enumerate(found["phy_offset"]):
+        assert (phy_offset in shortened) == (len(found["body"][row]) == most_body)
     return found, [str(damage) for damage in reader.damage]
 
 
@@ -152,6 +176,10 @@ def test_what_is_read_is_the_same(log: Path, harm: Callable[[Path], None]) -> No
     for asked in ({}, {"verify_crc": True}):
         assert columns(reader, **asked) == columns(reader, "body", **asked)
         assert views(reader, 5000, **asked) == views(reader, None, **asked)
+        for most_body in (20, 5000, MOST_WHOLE):
+            whole, damage = columns_and_bodies(reader, **asked)
+            whole["body"] = [body[:most_body] for body in whole["body"]]
+            assert rows_and_views(reader, most_body, **asked) == (whole, damage)
     if harm is nothing:
         assert len(columns(reader)[0]["topic"]) == 4
 
@@ -207,3 +235,26 @@ def test_the_rest_of_a_body_reads_as_zeros(log: Path) -> None:
     assert not np.frombuffer(long.body, np.uint8)[5:].any()
     (whole,) = [view for view in StoreReader(store_of(log)).messages() if view.body_size > 100]
     assert np.frombuffer(whole.body, np.uint8)[5:].any()
+
+
+def test_rows_keep_their_order_and_conditions(log: Path) -> None:
+    """Long records are views among batches: with conditions, a limit of bytes, and rows before and after."""
+    reader = StoreReader(store_of(log))
+    columns = ColumnList(["phy_offset", "body"])
+    everything = [view.phy_offset for view in reader.messages()]
+    for wanted, expected in (
+        (Conditions(), everything),
+        (Conditions(keys=frozenset(["k1"])), everything[1:2]),
+        (Conditions(keys=frozenset(["k0", "k2"])), [everything[0], everything[2]]),
+        (Conditions(start_phy_offset=everything[1]), everything[1:]),
+        (Conditions(end_phy_offset=everything[1]), everything[:1]),
+        (Conditions(end_phy_offset=everything[2]), everything[:2]),
+    ):
+        found: list[int] = []
+        for rows in reader.batches_and_views(columns, wanted, most_body=10):
+            if isinstance(rows, MessageView):
+                assert rows.body_start(10) == b"begin" + bytes(5)
+                found.append(rows.phy_offset)
+            else:
+                found += np.frombuffer(rows.buffer("phy_offset"), np.int64).tolist()
+        assert found == expected

@@ -1,0 +1,53 @@
+"""A writer of Parquet files, with what suits messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Compression = Literal["zstd", "snappy", "none"]
+
+ROWS_A_STEP = 16
+"""Rows after which a page may end. With Arrow's 1024 a page holds 24 MiB of bodies of a mebibyte, and memory four times a page;
+smaller steps were measured no slower."""
+
+LONG_BYTES = 8 * 1024 * 1024
+"""A batch of more bytes, of a long message, waits for no other, and joins none that it would make so much larger."""
+
+_REPEATING = {
+    "topic",
+    "tags",
+    "born_host",
+    "store_host",
+    "queue_id",
+    "magic",
+    "sys_flag",
+    "flag",
+    "reconsume_times",
+    "broker",
+}
+_NOT_SORTED_BY = {"body", "properties", "keys"}
+
+
+def parquet_writer(
+    out: Path | BinaryIO, schema: pa.Schema, compression: Compression
+) -> pq.ParquetWriter:
+    """Open a writer.
+
+    Only columns that repeat have a dictionary. Bodies have no least and greatest value: nobody looks for them, and the two are
+    copies.
+    """
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        out,
+        schema,
+        compression=compression,
+        use_dictionary=[name for name in schema.names if name in _REPEATING],
+        write_batch_size=ROWS_A_STEP,
+        write_statistics=[name for name in schema.names if name not in _NOT_SORTED_BY],
+    )

@@ -1,0 +1,123 @@
+"""Messages as Arrow record batches whose memory follows the longest body that is wanted, and no record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.scan.batch import ColumnList
+from rmqcore.offline.log.batch_stream import BatchStream
+from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.reader import StoreReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RecordBatches:
+    """Batches of a store's messages, made as they are asked for.
+
+    Parameters
+    ----------
+    reader : StoreReader
+    columns : sequence of str
+        Of `rmqcore.offline.export.message_rows.FIELDS`.
+    wanted : Conditions
+    max_body : int
+        Bytes that are kept of a longer body.
+    on_shortened : callable
+        Called with the phy offset of each message whose body is longer.
+    verify_crc, progress
+        As in `StoreReader.messages`.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    """
+
+    def __init__(
+        self,
+        reader: StoreReader,
+        columns: Sequence[str],
+        wanted: Conditions,
+        *,
+        max_body: int,
+        on_shortened: Callable[[int], object],
+        verify_crc: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        import pyarrow as pa
+
+        self._columns = ColumnList(columns)
+        self.schema = pa.schema(BatchStream(self._columns, lambda: iter(())))
+        self._max_body = max_body if "body" in columns else 0
+        self._on_shortened = on_shortened if "body" in columns else None
+        self._read = partial(
+            reader.batches_and_views, self._columns, wanted, most_body=self._max_body, verify_crc=verify_crc,
+            progress=progress,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for rows in self._read():
+            if isinstance(rows, MessageView):
+                _give_back_memory()
+                batch = self._row(rows)
+                del rows  # what is given is held by the caller alone
+                yield batch
+                del batch
+                _give_back_memory()
+            else:
+                yield self._shortened(pa.record_batch(rows))
+
+    def _shortened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with no body longer than wanted."""
+        if self._on_shortened is None or self._max_body >= batch.nbytes:
+            return batch
+        import pyarrow.compute as pc
+
+        bodies = batch.column("body")
+        sizes = pc.binary_length(bodies).to_numpy()
+        longer = np.flatnonzero(sizes > self._max_body)
+        if len(longer) == 0:
+            return batch
+        for phy_offset in batch.column("phy_offset").to_numpy()[longer].tolist():
+            self._on_shortened(phy_offset)
+        arrays = batch.columns
+        arrays[batch.schema.get_field_index("body")] = pc.binary_slice(bodies, 0, self._max_body)
+        return batch.from_arrays(arrays, schema=batch.schema)
+
+    def _row(self, view: MessageView) -> pa.RecordBatch:
+        """A batch of one message."""
+        import pyarrow as pa
+
+        if self._on_shortened is not None and view.body_size > self._max_body:
+            self._on_shortened(view.phy_offset)
+        arrays = [self._value(view, field) for field in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _value(self, view: MessageView, field: pa.Field) -> pa.Array:
+        import pyarrow as pa
+
+        if field.name == "body":  # not copied once more
+            body = pa.py_buffer(view.body_start(self._max_body))
+            ends = pa.py_buffer(np.array([0, body.size], np.int32))
+            return pa.Array.from_buffers(field.type, 1, [None, ends, body])
+        value: Any = getattr(view, field.name)
+        if field.name == "properties":
+            value = list(value.items())
+        return pa.array([value], field.type)
+
+
+def _give_back_memory() -> None:
+    """Let the allocators give back what they keep for later: pieces of tens of mebibytes, of a size that does not come again."""
+    import pyarrow as pa
+
+    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
+        pool.release_unused()
