@@ -36,6 +36,8 @@ class StorePaths:
         All directories of the CommitLog, read-only ones too. Its files, sorted by the offsets in their names, are one sequence.
     new_file_folders : tuple of Path
         Those of them in which new files may be made, sorted by name as Java has them.
+    leave_out_links : bool
+        Whoever lists the store leaves out a link that is not followed, where `LinkError` is raised otherwise: `fsck` notes it.
 
     Raises
     ------
@@ -53,6 +55,7 @@ class StorePaths:
     ) -> None:
         self.root = absolute_path(root, "path")
         self.follow_links = follow_links
+        self.leave_out_links = False
         self._named_log = commitlog is not None
         if commitlog is None:
             named = [self.root / "commitlog"]

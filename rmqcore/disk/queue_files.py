@@ -59,12 +59,17 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
     Raises
     ------
     LinkError
-        A topic or a queue is a link.
+        A topic or a queue is a link; with `StorePaths.leave_out_links` it is left out.
     """
+    leave_out = paths.leave_out_links
     for topic in entries_of(paths.consumequeue):
-        if not is_folder(topic):
+        if not is_folder(topic, leave_out_links=leave_out):
             continue
-        ids = (parse_queue_id(entry.name) for entry in entries_of(topic.path) if is_folder(entry))
+        ids = (
+            parse_queue_id(entry.name)
+            for entry in entries_of(topic.path)
+            if is_folder(entry, leave_out_links=leave_out)
+        )
         for queue_id in sorted(found for found in ids if found is not None):
             yield topic.name, queue_id, os.path.join(topic.path, str(queue_id))
 
@@ -75,7 +80,14 @@ def batch_topics(paths: StorePaths) -> frozenset[str]:
     A broker asks the topic's configuration. The directories show what that was, for a broker refuses a store in which a topic
     has its directory in the other place. A topic with both directories is no batch topic here.
     """
-    found = {entry.name for entry in entries_of(paths.batchconsumequeue) if is_folder(entry)}
+    leave_out = paths.leave_out_links
+    if leave_out and paths.batchconsumequeue.is_symlink():
+        return frozenset()
+    found = {
+        entry.name
+        for entry in entries_of(paths.batchconsumequeue)
+        if is_folder(entry, leave_out_links=leave_out)
+    }
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
 
 

@@ -394,8 +394,11 @@ def store_paths(
     commitlog: LogDirectories | None = None,
     *,
     follow_links: bool = False,
+    leave_out_links: bool = False,
 ) -> StorePaths:
     """Where the parts of a store lie, given its root or its ``commitlog`` directory; the arguments are those of `StoreReader`.
+
+    With `leave_out_links` links in the store are left out (`StorePaths.leave_out_links`); one in the CommitLog's place is not.
 
     Raises
     ------
@@ -419,6 +422,7 @@ def store_paths(
         paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
     else:
         raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+    paths.leave_out_links = leave_out_links
     refuse_links(paths)
     return paths
 

@@ -27,28 +27,30 @@ def link_error(path: str | os.PathLike[str], how: str = "") -> LinkError:
     return LinkError(errno.ELOOP, f"a link to {target}{where}; {RULE}{how}", text)
 
 
-def is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a listed directory is a regular file.
+def is_file(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
+    """Whether an entry of a listed directory is a regular file; a link is none where links are left out.
 
     Raises
     ------
     LinkError
         It is a link.
     """
-    if entry.is_symlink():
+    if not leave_out_links and entry.is_symlink():
         raise link_error(entry.path)
     return entry.is_file(follow_symlinks=False)
 
 
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a listed directory is a directory; raises as `is_file`."""
-    if entry.is_symlink():
+def is_folder(entry: os.DirEntry[str], *, leave_out_links: bool = False) -> bool:
+    """Whether an entry of a listed directory is a directory; otherwise as `is_file`."""
+    if not leave_out_links and entry.is_symlink():
         raise link_error(entry.path)
     return entry.is_dir(follow_symlinks=False)
 
 
 def refuse_links(paths: StorePaths) -> None:
     """Check that none of the names that every store has is a link which the caller did not ask for.
+
+    Where links are left out (`StorePaths.leave_out_links`) only the CommitLog is checked: there is nothing without it.
 
     Directories of the CommitLog that a setting names may be links. ``commitlog``, ``consumequeue`` and ``index`` in the root may
     be with ``follow_links``.
@@ -58,15 +60,23 @@ def refuse_links(paths: StorePaths) -> None:
     LinkError
         One is.
     """
-    for path in (paths.root / "commitlog", paths.consumequeue, paths.index):
-        if path.is_symlink() and not paths.follows(path):
-            how = ": follow_links=True, --follow-links"
-            if path.name == "commitlog":
-                how += f", or --commitlog {os.path.realpath(path)} (store_path_commit_log)"
-            raise link_error(path, how)
+    refuse_part(paths, paths.root / "commitlog")
+    if paths.leave_out_links:
+        return
+    refuse_part(paths, paths.consumequeue)
+    refuse_part(paths, paths.index)
     for path in (paths.lock, paths.abort, paths.checkpoint, paths.cut, *_beside(paths)):
         if path.is_symlink():
             raise link_error(path)
+
+
+def refuse_part(paths: StorePaths, path: Path) -> None:
+    """Check that a directory in the root of a store is no link, or one that is followed; raises as `refuse_links`."""
+    if path.is_symlink() and not paths.follows(path):
+        how = ": follow_links=True, --follow-links"
+        if path.name == "commitlog":
+            how += f", or --commitlog {os.path.realpath(path)} (store_path_commit_log)"
+        raise link_error(path, how)
 
 
 def _beside(paths: StorePaths) -> tuple[Path, ...]:

@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
 
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.inside.links import link_error
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
-from rmqcore.disk.read_range import entries_of
 from rmqcore.errors import CorruptionError, StoreFormatError
+from rmqcore.offline.fsck.file_kinds import Listed, list_folder
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    name: str
-    size: int
-    is_directory: bool
-
-
-def _list(directory: Path) -> list[_Listed]:
-    found = []
-    for entry in entries_of(directory):
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # deleted since it was listed
-            continue
-        if stat.S_ISLNK(status.st_mode):
-            raise link_error(entry.path)
-        found.append(_Listed(entry.name, status.st_size, stat.S_ISDIR(status.st_mode)))
-    return found
 
 
 def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings) -> None:
     """Check every name in ``commitlog/``: a broker refuses to start over a name that is no offset, or a file of another size."""
     size = mapped_file_size(files)
-    listed: list[tuple[str, _Listed]] = []
+    listed: list[tuple[str, Listed]] = []
     for directory in paths.commitlogs:
         if directory.is_dir():
-            listed += [(directory.name, entry) for entry in _list(directory)]
+            listed += [
+                (directory.name, entry)
+                for entry in list_folder(directory, directory.name, findings)
+            ]
         else:
             findings.add(
                 "missing_file", ERROR, directory.name, "there is no such directory", field="file", found="missing",
@@ -77,10 +56,13 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
 
 def check_queue_files(paths: StorePaths, findings: Findings) -> None:
     """Check every name below ``consumequeue/``."""
-    queues: list[tuple[str, list[_Listed]]] = []
+    queues: list[tuple[str, list[Listed]]] = []
     sizes: Counter[int] = Counter()
-    for topic in _list(paths.consumequeue):
-        for queue in _list(paths.consumequeue / topic.name) if topic.is_directory else []:
+    for topic in list_folder(paths.consumequeue, "consumequeue", findings):
+        if not topic.is_directory:
+            continue
+        folder = paths.consumequeue / topic.name
+        for queue in list_folder(folder, f"consumequeue/{topic.name}", findings):
             if not queue.is_directory:
                 continue
             path = f"consumequeue/{topic.name}/{queue.name}"
@@ -92,7 +74,7 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
                 continue
             files = [
                 entry
-                for entry in _list(paths.consumequeue / topic.name / queue.name)
+                for entry in list_folder(folder / queue.name, path, findings)
                 if not entry.is_directory
             ]
             queues.append((path, files))
@@ -121,7 +103,9 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
 
 def check_index_files(paths: StorePaths, findings: Findings) -> None:
     """Check every name in ``index/``, and that all files have the same size."""
-    listed = [entry for entry in _list(paths.index) if not entry.is_directory]
+    listed = [
+        entry for entry in list_folder(paths.index, "index", findings) if not entry.is_directory
+    ]
     named = [entry for entry in listed if is_index_file_name(entry.name)]
     for entry in listed:
         if not is_index_file_name(entry.name):
@@ -139,7 +123,7 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
             )  # fmt: skip
 
 
-def _check_name(entry: _Listed, path: str, size: int, kind: str, findings: Findings) -> None:
+def _check_name(entry: Listed, path: str, size: int, kind: str, findings: Findings) -> None:
     offset = parse_file_name(entry.name)
     if offset is None:
         findings.add(
@@ -170,8 +154,7 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
         findings.add("checkpoint", ERROR, "checkpoint", "a directory is in its place", field="file")
         return None
     except StoreFormatError:
-        findings.add("checkpoint", ERROR, "checkpoint", "it is no file", field="file")
-        return None
+        return None  # no file: a finding of what lies in a store
     if checkpoint is None:
         findings.add(
             "checkpoint", WARNING if is_open(paths) else INFO, "checkpoint",

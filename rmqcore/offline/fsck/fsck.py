@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqcore._native.format.codec import DelayLevels
+from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
+from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import (
     check_checkpoint,
     check_index_files,
@@ -31,7 +32,7 @@ from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Progress
-from rmqcore.offline.reader import LogDirectories, StoreReader
+from rmqcore.offline.reader import LogDirectories, store_paths
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
@@ -115,7 +116,8 @@ def fsck(
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `StoreReader`.
     follow_links : bool
-        As of `StoreReader`. A link that is not followed ends the check.
+        As of `StoreReader`. Any other link is a finding, and what it leads to is not looked at; in the place of ``commitlog``
+        it ends the check.
     check_index, check_queues : bool
         Also compare IndexFiles and ConsumeQueues with the log.
     progress : callable, optional
@@ -132,10 +134,15 @@ def fsck(
     """
     if max_findings < 0:
         raise ValueError(f"max_findings {max_findings} is negative")
-    reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
-    return _Check(reader, config, max_findings, progress).run(
-        queues=check_queues, index=check_index
+    paths = store_paths(
+        absolute_path(path, "path"),
+        config,
+        commitlog,
+        follow_links=follow_links,
+        leave_out_links=True,
     )
+    check = _Check(path, paths, config, max_findings, progress)
+    return check.run(queues=check_queues, index=check_index)
 
 
 class _Check:
@@ -143,13 +150,14 @@ class _Check:
 
     def __init__(
         self,
-        reader: StoreReader,
+        path: str | os.PathLike[str],
+        paths: StorePaths,
         config: MessageStoreConfig | None,
         max_findings: int,
         progress: Progress | None,
     ) -> None:
-        self._reader = reader
-        self._paths = reader.paths
+        self._path = absolute_path(path, "path")
+        self._paths = paths
         self._config = config
         self._findings = Findings(max_findings)
         self._progress = progress
@@ -159,6 +167,9 @@ class _Check:
         began = time.monotonic()
         paths, findings = self._paths, self._findings
         open_before = is_open(paths)
+        odd = note_odd_parts(paths, findings)
+        queues &= paths.consumequeue not in odd
+        index &= paths.index not in odd
         checkpoint = load_checkpoint(paths, findings)
         levels = None if self._config is None else DelayLevels(self._config.delay_levels_ms)
         log = LogAudit(
@@ -240,7 +251,7 @@ class _Check:
     ) -> FsckReport:
         lost = Lost() if queues is None else queues.lost
         return FsckReport(
-            path=str(Path(self._reader.path)),
+            path=str(self._path),
             findings=self._findings.items,
             totals={kind: dict(counts) for kind, counts in self._findings.totals.items()},
             damage=log.damage.ranges,

@@ -188,7 +188,9 @@ def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> lis
     readers: list[IndexFileReader] = []
     known_files: dict[tuple[int, int], IndexFileReader] = {}
     for entry in entries_of(paths.index):
-        if not (is_index_file_name(entry.name) and is_file(entry)):
+        if not is_index_file_name(entry.name):
+            continue
+        if not is_file(entry, leave_out_links=paths.leave_out_links):
             continue
         try:
             status = entry.stat()

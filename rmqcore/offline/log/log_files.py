@@ -152,7 +152,7 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
             if (status.st_dev, status.st_ino) in seen:
                 continue  # another name of a directory that was listed
             seen.add((status.st_dev, status.st_ino))
-            _list_into(found, links, directory)
+            _list_into(found, links, directory, follow_symlinks=not paths.leave_out_links)
         except FileNotFoundError:
             continue
     # Not before: a directory of 100,000 files is not held twice.
@@ -184,12 +184,16 @@ def _says_its_place(file: LogFile) -> bool:
 
 
 def _list_into(
-    found: list[LogFile], links: dict[tuple[int, int], list[int]], directory: Path
+    found: list[LogFile],
+    links: dict[tuple[int, int], list[int]],
+    directory: Path,
+    *,
+    follow_symlinks: bool,
 ) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
             file_from_offset = parse_file_name(entry.name)
-            if file_from_offset is None or not entry.is_file():
+            if file_from_offset is None or not entry.is_file(follow_symlinks=follow_symlinks):
                 continue
             try:
                 status = entry.stat()

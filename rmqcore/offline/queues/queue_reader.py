@@ -29,6 +29,8 @@ class QueueFiles:
     topic : str
     queue_id : int
     directory : Path
+    leave_out_links : bool
+        A link among the files is left out, and no `LinkError`.
 
     Attributes
     ----------
@@ -42,7 +44,9 @@ class QueueFiles:
         Note of `queues.max_offset`: first offset of the last file it looked at, and the number of valid entries there.
     """
 
-    def __init__(self, topic: str, queue_id: int, directory: Path) -> None:
+    def __init__(
+        self, topic: str, queue_id: int, directory: Path, *, leave_out_links: bool = False
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.directory = directory
@@ -50,6 +54,7 @@ class QueueFiles:
         self.file_size = DEFAULT_FILE_SIZE
         self.disk_bytes = 0
         self.known_end = (0, 0)
+        self._leave_out_links = leave_out_links
         self.refresh()
 
     def refresh(self) -> None:
@@ -58,7 +63,9 @@ class QueueFiles:
         self.disk_bytes = 0
         for entry in entries_of(self.directory):
             start = parse_file_name(entry.name)
-            if start is None or start % CQ_STORE_UNIT_SIZE or not is_file(entry):
+            if start is None or start % CQ_STORE_UNIT_SIZE:
+                continue
+            if not is_file(entry, leave_out_links=self._leave_out_links):
                 continue
             try:
                 status = entry.stat()

@@ -123,7 +123,7 @@ def find_queues(paths: StorePaths) -> list[QueueFiles]:
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
     """
     return [
-        QueueFiles(topic, queue_id, Path(directory))
+        QueueFiles(topic, queue_id, Path(directory), leave_out_links=paths.leave_out_links)
         for topic, queue_id, directory in queue_directories(paths)
     ]
 
