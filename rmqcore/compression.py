@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from rmqcore import sysflag
 from rmqcore.errors import CompressionError
@@ -16,6 +16,18 @@ DEFAULT_MAX_SIZE = 256 * 1024 * 1024
 PIECE = 1024 * 1024
 FEED = 64 * 1024
 """Bytes that are unpacked, and that are given to a library, at once: a packed body may grow a hundred thousand times."""
+
+
+class Packed(Protocol):
+    """Stored bytes: `bytes`, or what is read from a file as it is sliced."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, wanted: slice, /) -> bytes: ...
+
+
+ZSTD_HEADER = 18
+"""Bytes of the longest header of a frame, its magic included (RFC 8878, 3.1.1.1)."""
 
 
 def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> bytes:
@@ -41,12 +53,12 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
     return b"".join(plain_pieces(body, sys_flag, max_size))
 
 
-def plain_pieces(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> Iterator[bytes]:
+def plain_pieces(body: Packed, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) -> Iterator[bytes]:
     """Give a compressed body piece by piece, as far as the caller goes on.
 
     Parameters
     ----------
-    body : bytes
+    body : Packed
         The stored bytes.
     sys_flag : int
         The record's SYSFLAG, with the COMPRESSED bit.
@@ -87,7 +99,7 @@ def _at_most(max_size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _unpack_zlib(body: bytes) -> Iterator[bytes]:
+def _unpack_zlib(body: Packed) -> Iterator[bytes]:
     stream = zlib.decompressobj()
     for data in _fed(body):
         left = data
@@ -101,7 +113,7 @@ def _unpack_zlib(body: bytes) -> Iterator[bytes]:
     _check_end("ZLIB", body, whole=stream.eof)
 
 
-def _unpack_lz4(body: bytes) -> Iterator[bytes]:
+def _unpack_lz4(body: Packed) -> Iterator[bytes]:
     stream = _library("lz4.frame", "LZ4").LZ4FrameDecompressor()
     for data in _fed(body):
         left = data
@@ -115,23 +127,38 @@ def _unpack_lz4(body: bytes) -> Iterator[bytes]:
     _check_end("LZ4", body, whole=stream.eof)
 
 
-def _unpack_zstd(body: bytes) -> Iterator[bytes]:
+def _unpack_zstd(body: Packed) -> Iterator[bytes]:
     zstandard = _library("zstandard", "ZSTD")
-    with zstandard.ZstdDecompressor().stream_reader(body) as stream:
+    with zstandard.ZstdDecompressor().stream_reader(_Stream(body)) as stream:
         while piece := stream.read(PIECE):
             yield piece
     _check_end("ZSTD", body, whole=_ends_zstd_frame(body, zstandard))
 
 
-def _check_end(name: str, body: bytes, *, whole: bool) -> None:
+class _Stream:
+    """Bytes as a file that is read once."""
+
+    def __init__(self, body: Packed) -> None:
+        self._body = body
+        self._pos = 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, none at the end."""
+        found = self._body[self._pos : self._pos + size]
+        self._pos += len(found)
+        return found
+
+
+def _check_end(name: str, body: Packed, *, whole: bool) -> None:
     if not whole:
         raise CompressionError(f"the {name} body of {len(body)} bytes is cut off")
 
 
-def _ends_zstd_frame(body: bytes, zstandard: Any) -> bool:
+def _ends_zstd_frame(body: Packed, zstandard: Any) -> bool:
     """Whether a frame that was read to the end of the bytes has all its blocks (RFC 8878, 3.1.1): the reader does not say it."""
-    checksum = 4 if zstandard.get_frame_parameters(body).has_checksum else 0
-    at = zstandard.frame_header_size(body)
+    header_bytes = body[:ZSTD_HEADER]
+    checksum = 4 if zstandard.get_frame_parameters(header_bytes).has_checksum else 0
+    at = zstandard.frame_header_size(header_bytes)
     last = False
     while not last:
         if at + 3 > len(body):
@@ -143,11 +170,8 @@ def _ends_zstd_frame(body: bytes, zstandard: Any) -> bool:
     return bool(at + checksum <= len(body))
 
 
-def _fed(body: bytes) -> Iterator[bytes]:
+def _fed(body: Packed) -> Iterator[bytes]:
     """The packed bytes in the pieces that a library is given."""
-    if len(body) <= FEED:
-        yield body
-        return
     for at in range(0, len(body), FEED):
         yield body[at : at + FEED]
 

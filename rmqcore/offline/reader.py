@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
@@ -22,6 +23,7 @@ from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
+from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
@@ -287,6 +289,18 @@ class StoreReader:
                 yield rows.pop()  # held by nobody while the next one is read
             else:
                 yield cast("Batch", rows)
+
+    @contextmanager
+    def stored_body(self, view: MessageView) -> Iterator[bytes | StoredBody]:
+        """Open the whole body of a message that `messages` gave, also with `most_body`; slices of it are bytes.
+
+        Of a record above 32 MiB the file is read as slices are asked for, a mebibyte at a time.
+        """
+        if view.msg_size <= MOST_WHOLE:
+            yield view.body
+        else:
+            with stored_body(self.log_files(), view) as body:
+                yield body
 
     def _walk(self, sink: Any, wanted: Conditions, **options: Any) -> LogWalk[Any]:
         self.damage = DamageList()

@@ -163,6 +163,10 @@ COLUMNS: dict[str, list[str]] = {
     "cat": ["--format", "parquet"],
     "export": ["--format", "parquet", "--out", "export"],
 }
+HASHES = {
+    "cat": ["--body", "sha256", "--decompress"],
+    "export": ["--format", "csv", "--body", "sha256", "--out", "export"],
+}
 UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
 
 
@@ -173,6 +177,7 @@ UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
         (three_long, TEXT),
         (three_long, {"cat": ["--format", "arrow"]}),
         (three_long, COLUMNS),
+        (three_long, HASHES),
         (bodies_of_all_sizes, COLUMNS),
         (bomb, UNPACKED),
         (many_keys, ALL),

@@ -10,7 +10,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
 from rmqcore.errors import CompressionError
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import MAX_BODY, body_encoder, most_body
+from rmqcore.offline.export.message_rows import MAX_BODY, Stored, body_encoder, most_body
 
 
 class BodyMode(StrEnum):
@@ -32,7 +32,7 @@ def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress
 
 
 class Bodies:
-    """Bodies as text for one run of a verb.
+    """Bodies as text for one run of a verb; the parameters are those of `body_encoder`.
 
     Attributes
     ----------
@@ -45,14 +45,23 @@ class Bodies:
     """
 
     def __init__(
-        self, mode: BodyMode, *, decompress: bool, max_body: int | None = MAX_BODY
+        self,
+        mode: BodyMode,
+        *,
+        decompress: bool,
+        max_body: int | None = MAX_BODY,
+        stored: Stored | None = None,
     ) -> None:
         self.shown = mode != BodyMode.none
         self.failures = 0
         self._max_body = max_body
-        self.most_body = most_body(mode.value, plain=decompress, max_body=max_body)
+        self.most_body = most_body(mode.value, max_body=max_body)
         self._encode = body_encoder(
-            mode.value, plain=decompress, max_body=max_body, on_shortened=self.tell_shortened
+            mode.value,
+            plain=decompress,
+            max_body=max_body,
+            on_shortened=self.tell_shortened,
+            stored=stored,
         )
 
     def tell_shortened(self, phy_offset: int) -> None:

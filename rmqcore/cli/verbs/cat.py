@@ -87,7 +87,9 @@ def cat(
         give_large_pieces_back()
     if max_body is None:
         max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
-    bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
+    bodies = Bodies(
+        body or BodyMode.text, decompress=decompress, max_body=max_body, stored=reader.stored_body
+    )
     with (
         open_output(out, styled=kind == RowFormat.table) as sink,
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,

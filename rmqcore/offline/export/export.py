@@ -163,7 +163,7 @@ def export(
             max_body = MAX_BODY if max_body is None else max_body
             parts = TextParts(
                 target.work, file_format, body or "text", max_body=max_body,
-                on_shortened=shortened.add, csv_safe=csv_safe,
+                on_shortened=shortened.add, stored=reader.stored_body, csv_safe=csv_safe,
             )  # fmt: skip
             most = most_body(body or "text", max_body=max_body)
             asked |= {**wanted.keywords(), "most_body": most}

@@ -11,12 +11,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from json.encoder import (
     encode_basestring as quote,
 )  # C where CPython has it; keeps Unicode readable
 from typing import TYPE_CHECKING, Any, Literal
 
-from rmqcore.compression import plain_pieces
+from rmqcore.compression import PIECE, Packed, plain_pieces
 from rmqcore.sysflag import COMPRESSED
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ MAX_STORED_BODY = 16 * 1024 * 1024
 MOST_SHORTENED = 20
 """Messages with shortened bodies that a report names; the others are counted."""
 
+Stored = Callable[["MessageView"], AbstractContextManager[Packed]]
 BodyText = Callable[["MessageView"], str | None]
 
 
@@ -70,6 +72,7 @@ def body_encoder(
     plain: bool = False,
     max_body: int | None = MAX_BODY,
     on_shortened: Callable[[int], object] | None = None,
+    stored: Stored | None = None,
 ) -> BodyText:
     """Make a function that gives a message's body as text, None for ``none``.
 
@@ -83,15 +86,18 @@ def body_encoder(
         the whole body.
     on_shortened : callable, optional
         Called with the phy offset of each message whose body is longer.
+    stored : callable, optional
+        Opens the stored bytes of a body, where `most_body` does not want all of them in the views: `StoreReader.stored_body`.
     """
+    opened = _of_view if stored is None else stored
     if body == "none":
         return lambda _view: None
     if body == "sha256":
-        return lambda view: _sha256(view, plain=plain)
+        return lambda view: _sha256(view, opened, plain=plain)
     encode = _base64 if body == "base64" else _text
 
     def shown(view: MessageView) -> str:
-        start, whole = _body_start(view, max_body, plain=plain)
+        start, whole = _body_start(view, max_body, opened, plain=plain)
         if not whole and on_shortened is not None:
             on_shortened(view.phy_offset)
         return encode(start)
@@ -120,14 +126,21 @@ class ShortenedBodies:
         self.count += 1
 
 
-def most_body(body: Body, *, plain: bool = False, max_body: int | None = MAX_BODY) -> int | None:
-    """How many bytes of each stored body `body_encoder` looks at; None: all of them."""
-    if body == "none":
-        return 0
-    return None if plain or body == "sha256" else max_body
+def most_body(body: Body, *, max_body: int | None = MAX_BODY) -> int | None:
+    """How many bytes of each stored body `body_encoder` takes from a view; None: all of them.
+
+    More of them, for a hash or to unpack them, it takes from what `stored` opens.
+    """
+    return 0 if body in ("none", "sha256") else max_body
 
 
-def _body_start(view: MessageView, most: int | None, *, plain: bool) -> tuple[bytes, bool]:
+def _of_view(view: MessageView) -> AbstractContextManager[Packed]:
+    return nullcontext(view.body)
+
+
+def _body_start(
+    view: MessageView, most: int | None, stored: Stored, *, plain: bool
+) -> tuple[bytes, bool]:
     """The first bytes of a body, and whether these are all of them."""
     if not (plain and view.sys_flag & COMPRESSED):
         if most is None or view.body_size <= most:
@@ -136,21 +149,24 @@ def _body_start(view: MessageView, most: int | None, *, plain: bool) -> tuple[by
     if most is None:
         return view.decompress(), True
     pieces, left = [], most
-    for piece in plain_pieces(view.body, view.sys_flag):
-        pieces.append(piece[:left])
-        if len(piece) > left:
-            return b"".join(pieces), False
-        left -= len(piece)
+    with stored(view) as body:
+        for piece in plain_pieces(body, view.sys_flag):
+            pieces.append(piece[:left])
+            if len(piece) > left:
+                return b"".join(pieces), False
+            left -= len(piece)
     return b"".join(pieces), True
 
 
-def _sha256(view: MessageView, *, plain: bool) -> str:
+def _sha256(view: MessageView, stored: Stored, *, plain: bool) -> str:
     found = hashlib.sha256()
-    if plain and view.sys_flag & COMPRESSED:
-        for piece in plain_pieces(view.body, view.sys_flag):
-            found.update(piece)
-    else:
-        found.update(view.body)
+    with stored(view) as body:
+        if plain and view.sys_flag & COMPRESSED:
+            for piece in plain_pieces(body, view.sys_flag):
+                found.update(piece)
+        else:
+            for at in range(0, len(body), PIECE):
+                found.update(body[at : at + PIECE])
     return found.hexdigest()
 
 

@@ -17,6 +17,7 @@ from rmqcore.offline.export.message_rows import (
     MAX_BODY,
     Body,
     BodyText,
+    Stored,
     body_encoder,
     csv_encoder,
     json_encoder,
@@ -73,7 +74,7 @@ class TextParts:
     body : {"none", "text", "base64", "sha256"}
     max_body : int, optional
         Bytes that text and base64 show of a longer body; None: all.
-    on_shortened : callable, optional
+    on_shortened, stored : callable, optional
         As in `body_encoder`.
     csv_safe : bool
         No text in CSV begins as a formula of a spreadsheet does.
@@ -87,9 +88,10 @@ class TextParts:
         *,
         max_body: int | None = MAX_BODY,
         on_shortened: Callable[[int], object] | None = None,
+        stored: Stored | None = None,
         csv_safe: bool = False,
     ) -> None:
-        shown = body_encoder(body, max_body=max_body, on_shortened=on_shortened)
+        shown = body_encoder(body, max_body=max_body, on_shortened=on_shortened, stored=stored)
         self.names = PartNames(folder, suffix)
         self._encode = (
             json_encoder(shown)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import zlib
@@ -19,10 +20,12 @@ from support.cli.cli_runs import Run
 from support.cli.peak_memory import peak_kib
 
 import rmqcore as package
-from rmqcore import Message
+from rmqcore import Message, codec
 from rmqcore.compression import PIECE, plain_pieces
-from rmqcore.errors import CompressionError
+from rmqcore.errors import CompressionError, StoreFormatError
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
+from rmqcore.offline.log.long_record import MOST_WHOLE
+from rmqcore.offline.reader import StoreReader
 
 MIB = 1024 * 1024
 COUNT, PLAIN_SIZE = 4, 64 * MIB
@@ -157,3 +160,46 @@ def test_columns_hold_bodies_up_to_a_limit(rmqcore: Run, tmp_path: Path, verb: s
     done = rmqcore("cat", store, "--format", "parquet", "-o", out, "--max-body", str(1 << 40))
     assert [len(body) for body in dataset.dataset(out).to_table()["body"].to_pylist()] == sizes
     assert done.err == ""
+
+
+def test_bodies_of_long_records_are_read_in_pieces(rmqcore: Run, tmp_path: Path) -> None:
+    """Hashes and plain bodies are those of all the stored bytes, of which a mebibyte is in memory: it was all of them, twice."""
+    zstandard = pytest.importorskip(
+        "zstandard", reason="the extra rmqcore[compress] is not installed"
+    )
+    plain = os.urandom(MOST_WHOLE + 99_999)
+    bodies = [(plain, 0), (zlib.compress(plain, 0), 0x301), (zstandard.compress(plain), 0x201)]
+    bodies += [(body[:-1], flag) for body, flag in bodies[1:]]
+    log = tmp_path / "store" / "commitlog" / f"{0:020}"
+    log.parent.mkdir(parents=True)
+    with log.open("wb") as file:
+        for number, (body, flag) in enumerate(bodies):
+            message = Message("T", body, sys_flag=flag)
+            file.write(
+                codec.encode(
+                    message, phy_offset=file.tell(), queue_offset=number, store_timestamp_ms=1
+                )
+            )
+    store = tmp_path / "store"
+    stored = [hashlib.sha256(body).hexdigest() for body, _ in bodies]
+    done = rmqcore("cat", store, "--body", "sha256")
+    assert [row["body"] for row in done.lines] == stored
+    done = rmqcore("cat", store, "--body", "sha256", "--decompress")
+    assert [row["body"] for row in done.lines] == [hashlib.sha256(plain).hexdigest()] * 3 + [
+        None
+    ] * 2
+    assert (done.code, done.err.count("cut off")) == (2, 2)
+    done = rmqcore("cat", store, "--body", "base64", "--decompress", "--max-body", "100")
+    assert [base64.b64decode(row["body"]) for row in done.lines] == [plain[:100]] * 5
+    rmqcore("export", store, "-o", tmp_path / "out", "--format", "jsonl", "--body", "sha256")
+    (part,) = tmp_path.glob("out/*/*/*.jsonl")
+    assert [json.loads(line)["body"] for line in part.read_text().splitlines()] == stored
+    code, kib = peak_kib("cat", store, "--body", "sha256", "--decompress")
+    assert code == 2
+    assert kib < 128 * 1024
+    (view, *_) = StoreReader(store).messages(most_body=0)
+    with StoreReader(store).stored_body(view) as body:
+        os.truncate(log, 2 * MIB)
+        assert body[: MIB // 2] == plain[: MIB // 2]
+        with pytest.raises(StoreFormatError, match=r"no byte 2097240, expected .* cut while"):
+            body[2 * MIB :]
