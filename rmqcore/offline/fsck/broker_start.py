@@ -13,6 +13,7 @@ from typing import Any
 
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.offline.fsck.log_pass import LogAudit
+from rmqcore.offline.log.long_record import MOST_WHOLE
 
 RECOVER_FILES = 10
 """commitLogRecoverMaxNum."""
@@ -75,7 +76,7 @@ def _recovers_from(
     """Give the newest file whose first record is old enough; the oldest of the last ten files when no file is."""
     files = log.files[-RECOVER_FILES:]
     for file in reversed(files):
-        first = log.record(file.file_from_offset)
+        first = log.record(file.file_from_offset, most_whole=MOST_WHOLE)
         if first is None or first.store_timestamp_ms == 0 or not first.crc_ok():
             continue
         if not unclean:

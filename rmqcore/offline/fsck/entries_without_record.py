@@ -25,6 +25,9 @@ FIRST_ENTRIES = 256
 
 MOST_BAD = 10_000
 
+MOST_IN_DAMAGE = 100_000
+"""So many entries that point into damage are looked up; of all others it is taken for granted that no record starts there."""
+
 
 class EntryCheck:
     """Looks at entries one by one, except those that can be judged a chunk at a time.
@@ -51,6 +54,7 @@ class EntryCheck:
         self._lost = lost
         self._with_ext = with_ext
         self._bad = 0
+        self._in_damage = 0
 
     def check(self, state: QueueState, start: int, stop: int) -> None:
         """Check the entries of queue offsets [start, stop), which lie before an entry whose record was found."""
@@ -112,7 +116,12 @@ class EntryCheck:
         beyond = rest & (phy_offset >= (end if self.log_end is None else self.log_end))
         if beyond.any():
             self._note_beyond(state, offsets[beyond], phy_offset[beyond], size[beyond])
-        for at in np.flatnonzero(rest & ~beyond).tolist():
+        wanted = rest & ~beyond
+        if self._in_damage >= MOST_IN_DAMAGE:
+            damaged = wanted & self._log.damage.holds(phy_offset)
+            self._lost.add(state, int(damaged.sum()), int(size[damaged].sum()))
+            wanted &= ~damaged
+        for at in np.flatnonzero(wanted).tolist():
             if self._bad >= MOST_BAD:
                 message = f"entries from queue offset {offsets[at]} on were not looked at: too many were wrong"
                 self._findings.add("cq_entry", WARNING, state.path, message)
@@ -156,6 +165,7 @@ class EntryCheck:
             return
         self._lost.add(state, 1, size)
         if view is None and self._log.damage.holds(np.array([phy_offset]))[0]:
+            self._in_damage += 1
             return  # the damage itself is a finding
         self._bad += 1
         self._findings.add(

@@ -15,11 +15,14 @@ from rmqcore.offline.fsck.findings import ERROR, Findings
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file or directory, as it was when its directory was listed."""
+    """A file or directory, as it was when its directory was listed; `names` is how many names its file has."""
 
     name: str
     size: int
     is_directory: bool
+    device: int
+    inode: int
+    names: int
 
 
 def list_folder(folder: Path, path: str, findings: Findings) -> list[Listed]:
@@ -31,10 +34,48 @@ def list_folder(folder: Path, path: str, findings: Findings) -> list[Listed]:
         except FileNotFoundError:  # deleted since it was listed
             continue
         if _is_ordinary(status.st_mode):
-            found.append(Listed(entry.name, status.st_size, stat.S_ISDIR(status.st_mode)))
+            is_directory = stat.S_ISDIR(status.st_mode)
+            found.append(
+                Listed(
+                    entry.name, status.st_size, is_directory, status.st_dev, status.st_ino, status.st_nlink,
+                )
+            )  # fmt: skip
         else:
             note_kind(entry.path, f"{path}/{entry.name}", status.st_mode, findings)
     return found
+
+
+class OtherNames:
+    """Notes files that are other names (hard links) of a file that was listed before: they are not read again.
+
+    Attributes
+    ----------
+    paths : set of str
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.paths: set[str] = set()
+        self._findings = findings
+        self._first: dict[tuple[int, int], str] = {}
+
+    def look(self, folder: Path, path: str, files: list[Listed]) -> None:
+        """Look at the files of a directory, which findings name `path`."""
+        for file in files:
+            if file.names == 1:
+                continue
+            own = f"{path}/{file.name}"
+            first = self._first.setdefault((file.device, file.inode), own)
+            if first != own:
+                self.paths.add(str(folder / file.name))
+                note_other_name(own, first, self._findings)
+
+
+def note_other_name(path: str, first: str, findings: Findings) -> None:
+    """Note that a file is only another name of one that is read."""
+    findings.add(
+        "file_kind", ERROR, path, f"another name (a hard link) of {first}, which is read once", field="file",
+        expected="one of its own", found=f"another name of {first}",
+    )  # fmt: skip
 
 
 def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:

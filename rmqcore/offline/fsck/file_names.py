@@ -9,7 +9,7 @@ from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SI
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.errors import CorruptionError, StoreFormatError
-from rmqcore.offline.fsck.file_kinds import Listed, list_folder
+from rmqcore.offline.fsck.file_kinds import Listed, OtherNames, list_folder
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 
@@ -54,8 +54,9 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
         )  # fmt: skip
 
 
-def check_queue_files(paths: StorePaths, findings: Findings) -> None:
-    """Check every name below ``consumequeue/``."""
+def check_queue_files(paths: StorePaths, findings: Findings) -> set[str]:
+    """Check every name below ``consumequeue/``; give the paths of files that are other names of a file before them."""
+    other_names = OtherNames(findings)
     queues: list[tuple[str, list[Listed]]] = []
     sizes: Counter[int] = Counter()
     for topic in list_folder(paths.consumequeue, "consumequeue", findings):
@@ -77,10 +78,11 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
                 for entry in list_folder(folder / queue.name, path, findings)
                 if not entry.is_directory
             ]
+            other_names.look(folder / queue.name, path, files)
             queues.append((path, files))
             sizes.update(entry.size for entry in files)
     if not sizes:
-        return
+        return other_names.paths
     size = max((size for size in sizes if size), key=lambda size: (sizes[size], size), default=0)
     for path, files in queues:
         for entry in files:
@@ -99,6 +101,7 @@ def check_queue_files(paths: StorePaths, findings: Findings) -> None:
             "cq_file_size", ERROR, "consumequeue", f"the files' size {size} is no whole number of entries",
             field="file size", expected=f"a multiple of {CQ_STORE_UNIT_SIZE}", found=size,
         )  # fmt: skip
+    return other_names.paths
 
 
 def check_index_files(paths: StorePaths, findings: Findings) -> None:

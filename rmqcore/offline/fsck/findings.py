@@ -18,7 +18,7 @@ KINDS = {
     "unreadable": "the disk did not give the bytes",
     "file_size": "a file of another length than its neighbours; a broker refuses to start",
     "file_name": "a name that is no offset, or an offset that does not fit",
-    "file_kind": "a link, FIFO, socket or device: it was not read, nor what it leads to",
+    "file_kind": "a link, FIFO, socket or device, or another name of a file: it was not read, nor what it leads to",
     "missing_file": "a CommitLog file is missing between two others",
     "topic_utf8": "a topic that is not UTF-8",
     "cq_entry": "a queue entry that does not fit its record",

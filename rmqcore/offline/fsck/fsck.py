@@ -187,9 +187,11 @@ class _Check:
                 field="entry", expected="consumequeue/", found="consumequeue_rocksdb/",
             )  # fmt: skip
         elif queues:
-            check_queue_files(paths, findings)
+            names = check_queue_files(paths, findings)
             own_levels = self._config is not None
-            queue_audit = QueueAudit(paths, log, findings, own_levels=own_levels, live=open_before)
+            queue_audit = QueueAudit(
+                paths, log, findings, own_levels=own_levels, live=open_before, left_out=names
+            )
             self._beside += queue_audit.total_bytes
         if index:
             check_index_files(paths, findings)

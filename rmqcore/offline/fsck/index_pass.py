@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rmqcore._native.index.index_reader import key_hash
 from rmqcore.disk.paths import StorePaths
+from rmqcore.offline.fsck.file_kinds import note_other_name
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck.index_entries import Entries, IndexStream, Int64
 from rmqcore.offline.fsck.index_file import check_ends, check_file, file_path
@@ -70,7 +71,13 @@ class IndexAudit:
         except OSError as error:
             self._note_unreadable("index", error)
             return []
-        return sorted(found, key=lambda reader: (reader.header.begin_phy_offset, reader.path.name))
+        own = []
+        for reader in found:
+            if reader.link_of is None:
+                own.append(reader)
+            else:
+                note_other_name(file_path(reader), f"index/{reader.link_of}", self._findings)
+        return sorted(own, key=lambda reader: (reader.header.begin_phy_offset, reader.path.name))
 
     def _unreadable(self, reader: IndexFileReader, error: OSError) -> None:
         self._note_unreadable(file_path(reader), error)

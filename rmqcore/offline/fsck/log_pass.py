@@ -94,6 +94,7 @@ class LogAudit:
     def _list_files(self) -> None:
         self.files = list_log_files(self._paths)
         self._file_names.update((file.file_from_offset, file.name) for file in self.files)
+        self._file_starts = sorted(self._file_names)
 
     @property
     def prop_crcs(self) -> int:
@@ -165,8 +166,8 @@ class LogAudit:
 
     def file_name(self, phy_offset: int) -> str:
         """The file that holds a CommitLog offset, as findings name it."""
-        start = max((offset for offset in self._file_names if offset <= phy_offset), default=None)
-        return "commitlog" if start is None else self._file_names[start]
+        at = bisect_right(self._file_starts, phy_offset) - 1
+        return "commitlog" if at < 0 else self._file_names[self._file_starts[at]]
 
     def file_of(self, phy_offset: int) -> LogFile | None:
         """The file in which a CommitLog offset lies; None when no file holds it."""
@@ -178,20 +179,24 @@ class LogAudit:
         file = self.file_of(phy_offset)
         return file is not None and not Path(file.path).exists()
 
-    def record(self, phy_offset: int, size: int = 0) -> MessageView | None:
-        """The well-formed record that starts at a CommitLog offset, or None; quick when `size` is its size."""
+    def record(
+        self, phy_offset: int, size: int = 0, *, most_whole: int = QUICK_SIZE
+    ) -> MessageView | None:
+        """The well-formed record that starts at a CommitLog offset, or None; quick when `size` is its size.
+
+        The body of one above `most_whole` bytes reads as zeros: thousands of entries may point to a record of 30 MiB.
+        """
         file = self.file_of(phy_offset)
         if file is not None and 0 < size <= QUICK_SIZE:
             data = read_range(str(file.path), phy_offset - file.file_from_offset, size)
+            view: MessageView | None
             try:
                 view = codec.decode(data, 0, self._levels)
             except CorruptMessageError:
-                return record_at(
-                    self.files, phy_offset, self._levels, bodies=False
-                )  # the size may be wrong, or the record
-            if view.msg_size == len(data) and view.phy_offset == phy_offset:
+                view = None  # the size may be wrong, or the record
+            if view is not None and view.msg_size == len(data) and view.phy_offset == phy_offset:
                 return view
-        return record_at(self.files, phy_offset, self._levels, bodies=False)
+        return record_at(self.files, phy_offset, self._levels, most_whole=most_whole)
 
 
 def _is_utf8(text: bytes) -> bool:

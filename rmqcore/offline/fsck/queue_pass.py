@@ -7,7 +7,7 @@ entries are accounted for; entries for which no record was found are left to `rm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class QueueAudit:
         The delay levels are the broker's: a deliver time that differs is an error.
     live : bool
         The store may be in use: new queue files are looked for, and what differs is read twice.
+    left_out : collection of str
+        Paths of files that are not looked at.
 
     Attributes
     ----------
@@ -57,7 +59,14 @@ class QueueAudit:
     """
 
     def __init__(
-        self, paths: StorePaths, log: LogAudit, findings: Findings, *, own_levels: bool, live: bool
+        self,
+        paths: StorePaths,
+        log: LogAudit,
+        findings: Findings,
+        *,
+        own_levels: bool,
+        live: bool,
+        left_out: Container[str] = (),
     ) -> None:
         self.lost = Lost()
         self.dispatched_end = -1
@@ -75,7 +84,7 @@ class QueueAudit:
         self._late = LateRecords(findings, self.lost, self._entry_check, live=live)
         self._states: dict[tuple[str, int], QueueState] = {}
         self._by_key: dict[int, QueueState] = {}
-        for files in find_queues(paths):
+        for files in find_queues(paths, left_out):
             state = QueueState(files.topic, files.queue_id, files)
             state.next_offset = files.files[0].first_offset if files.files else 0
             self._note_holes(state, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,13 +64,13 @@ class QueueState:
     def next_file(self, queue_offset: int) -> int | None:
         """The first queue offset of the next file behind a queue offset."""
         files = [] if self.files is None else self.files.files
-        return min(
-            (file.first_offset for file in files if file.first_offset > queue_offset), default=None
-        )
+        at = bisect_right(files, queue_offset, key=lambda file: file.first_offset)
+        return files[at].first_offset if at < len(files) else None
 
     def in_hole(self, start: int, stop: int) -> bool:
         """Whether queue offsets [start, stop) lie in a missing file."""
-        return any(begin <= start and stop <= end for begin, end in self.holes)
+        at = bisect_right(self.holes, start, key=lambda hole: hole[0]) - 1
+        return at >= 0 and stop <= self.holes[at][1]
 
     def read(self, queue_offset: int, out: memoryview) -> int:
         """Fill `out` with entries from a queue offset on; the places of entries that no file has are left as they are.

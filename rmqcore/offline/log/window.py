@@ -168,11 +168,11 @@ def record_at(
     phy_offset: int,
     delay_levels: DelayLevels | None = None,
     *,
-    bodies: bool = True,
+    most_whole: int | None = None,
 ) -> MessageView | None:
     """The message whose record starts at a CommitLog offset, None when there is none; its CRC is not compared.
 
-    Without `bodies` the body of a record above 32 MiB is not read, and reads as zeros.
+    Where a record has more than `most_whole` bytes its body is not read, and reads as zeros.
     """
     at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
     if at < 0 or phy_offset >= files[at].end_offset:
@@ -181,7 +181,9 @@ def record_at(
     pos = phy_offset - file.file_from_offset
     try:
         with file.open(lambda start, end, error: None) as source:
-            long_records = None if bodies else LongRecords(check_crc=False)
+            long_records = None
+            if most_whole is not None:
+                long_records = LongRecords(check_crc=False, most_whole=most_whole)
             window = SearchWindow(source, file.size, room=4096, long_records=long_records)
             place = window.step(pos)
             if place.code <= 0 and place.code != places.BODYCRC:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,8 @@ class QueueFiles:
     directory : Path
     leave_out_links : bool
         A link among the files is left out, and no `LinkError`.
+    left_out : collection of str
+        Paths of files that are left out.
 
     Attributes
     ----------
@@ -45,7 +48,13 @@ class QueueFiles:
     """
 
     def __init__(
-        self, topic: str, queue_id: int, directory: Path, *, leave_out_links: bool = False
+        self,
+        topic: str,
+        queue_id: int,
+        directory: Path,
+        *,
+        leave_out_links: bool = False,
+        left_out: Container[str] = (),
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -55,6 +64,7 @@ class QueueFiles:
         self.disk_bytes = 0
         self.known_end = (0, 0)
         self._leave_out_links = leave_out_links
+        self._left_out = left_out
         self.refresh()
 
     def refresh(self) -> None:
@@ -64,6 +74,8 @@ class QueueFiles:
         for entry in entries_of(self.directory):
             start = parse_file_name(entry.name)
             if start is None or start % CQ_STORE_UNIT_SIZE:
+                continue
+            if entry.path in self._left_out:
                 continue
             if not is_file(entry, leave_out_links=self._leave_out_links):
                 continue

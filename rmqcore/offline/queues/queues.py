@@ -6,6 +6,7 @@ would answer after a restart.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,19 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
     )
 
 
-def find_queues(paths: StorePaths) -> list[QueueFiles]:
-    """Find all queues of a store, by topic and queue id.
+def find_queues(paths: StorePaths, left_out: Container[str] = ()) -> list[QueueFiles]:
+    """Find all queues of a store, by topic and queue id; `left_out` are paths of files that are not looked at.
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
     """
     return [
-        QueueFiles(topic, queue_id, Path(directory), leave_out_links=paths.leave_out_links)
+        QueueFiles(
+            topic,
+            queue_id,
+            Path(directory),
+            leave_out_links=paths.leave_out_links,
+            left_out=left_out,
+        )
         for topic, queue_id, directory in queue_directories(paths)
     ]
 
