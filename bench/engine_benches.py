@@ -11,12 +11,12 @@ import gc
 import pathlib
 import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 
 from bench import build
+from bench.java_steps import JavaSteps
 from bench.report import Row
 from rmqcore import Message, MessageStore
 from rmqcore import open as open_store
@@ -142,25 +142,17 @@ class JavaEngine(Side):
     def __init__(self, command: list[str | pathlib.Path], root: pathlib.Path) -> None:
         super().__init__()
         self.root = root
-        words = [str(word) for word in command]
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._java = JavaSteps(command)
 
     def step(self, step: str, count: int, round_: int = -1, name: str = "") -> None:
         """Do a step and note its time as `name`. `count` is a number of messages or keys; 0 stands for all messages."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{step} {count}\n")
-        self._process.stdin.flush()
-        seconds, counted = self._process.stdout.readline().split()
+        seconds, counted = self._java.ask(step, count)
         self.made += count if step in {"put", "batch32", "batch256"} else 0
         if int(counted):
             self.note(name or step, round_, float(seconds), int(counted))
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._java.stop()
 
 
 class Engine(Side):

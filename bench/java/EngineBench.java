@@ -4,7 +4,6 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
-import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,9 +11,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
-import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBatch;
@@ -22,8 +19,6 @@ import org.apache.rocketmq.common.message.MessageExtBrokerInner;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.GetMessageResult;
 import org.apache.rocketmq.store.QueryMessageResult;
-import org.apache.rocketmq.store.config.MessageStoreConfig;
-import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /**
  * The real store, with its default configuration, doing what bench/engine_benches.py has ours do, step by step.
@@ -33,10 +28,9 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
  * which waits for the disk too, they are wall time.
  */
 public final class EngineBench {
-    private static final String TOPIC = "BenchTopic";
-    private static final int QUEUES = 4;
+    private static final String TOPIC = BenchStore.TOPIC;
+    private static final int QUEUES = BenchStore.QUEUES;
     private static final int PART = 10_240;
-    private static final InetSocketAddress HOST = new InetSocketAddress("127.0.0.1", 10911);
     private static final ThreadMXBean CPU = ManagementFactory.getThreadMXBean();
 
     private final Path root;
@@ -75,7 +69,7 @@ public final class EngineBench {
     private long step(String name, int count) throws Exception {
         switch (name) {
             case "open":
-                store = load();
+                store = BenchStore.load(root);
                 store.start();
                 return 0;
             case "put":
@@ -102,33 +96,17 @@ public final class EngineBench {
                 return 0;
             case "load":
                 long start = System.nanoTime();
-                load();
+                BenchStore.load(root);
                 return System.nanoTime() - start;
             case "rebuild":
                 delete(root.resolve("consumequeue"));
                 delete(root.resolve("index"));
                 long cpu = CPU.getCurrentThreadCpuTime();
-                load();
+                BenchStore.load(root);
                 return CPU.getCurrentThreadCpuTime() - cpu;
             default:
                 throw new IllegalArgumentException(name);
         }
-    }
-
-    /** Loads and recovers, and starts no thread: such a store needs no shutdown. */
-    private DefaultMessageStore load() throws Exception {
-        MessageStoreConfig config = new MessageStoreConfig();
-        config.setStorePathRootDir(root.toString());
-        config.setStorePathCommitLog(root.resolve("commitlog").toString());
-        config.setHaListenPort(0);
-        BrokerConfig broker = new BrokerConfig();
-        broker.setBrokerName("bench");
-        DefaultMessageStore store = new DefaultMessageStore(config, new BrokerStatsManager("bench", true),
-            (topic, queue, offset, code, time, bits, properties) -> { }, broker, new ConcurrentHashMap<>());
-        if (!store.load()) {
-            throw new IllegalStateException("load");
-        }
-        return store;
     }
 
     private long put(int count) {
@@ -136,7 +114,7 @@ public final class EngineBench {
         MessageExtBrokerInner[] messages = new MessageExtBrokerInner[PART];
         for (int done = 0; done < count; done += PART) {
             for (int i = 0; i < PART; i++) {
-                messages[i] = message(made++);
+                messages[i] = BenchStore.message(made++, body);
             }
             long before = CPU.getCurrentThreadCpuTime();
             for (MessageExtBrokerInner message : messages) {
@@ -147,20 +125,6 @@ public final class EngineBench {
             nanos += CPU.getCurrentThreadCpuTime() - before;
         }
         return nanos;
-    }
-
-    private MessageExtBrokerInner message(long number) {
-        MessageExtBrokerInner message = new MessageExtBrokerInner();
-        message.setTopic(TOPIC);
-        message.setQueueId((int) (number % QUEUES));
-        message.setBody(body);
-        message.setTags("TagA");
-        message.setKeys("k" + number);
-        message.setBornTimestamp(System.currentTimeMillis());
-        message.setBornHost(HOST);
-        message.setStoreHost(HOST);
-        message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
-        return message;
     }
 
     /** Encodes and puts lists of messages, as a producer and a broker together do. */
@@ -176,13 +140,7 @@ public final class EngineBench {
             }
             long before = CPU.getCurrentThreadCpuTime();
             for (int i = 0; i < lists.size(); i++) {
-                MessageExtBatch batch = new MessageExtBatch();
-                batch.setTopic(TOPIC);
-                batch.setQueueId(i % QUEUES);
-                batch.setBody(MessageDecoder.encodeMessages(lists.get(i)));
-                batch.setBornTimestamp(System.currentTimeMillis());
-                batch.setBornHost(HOST);
-                batch.setStoreHost(HOST);
+                MessageExtBatch batch = BenchStore.batch(i % QUEUES, lists.get(i));
                 if (!store.putMessages(batch).isOk()) {
                     throw new IllegalStateException("batch");
                 }
