@@ -5,8 +5,8 @@
 #
 # The tests come in layers, each with those of the one before it (times on two cores):
 #   make quick   tests/unit without tests/unit/engine         below 1 minute
-#   make check   all of tests/unit, and tests/property        below 4 minutes
-#   make test    all folders of tests                         below 10 minutes
+#   make check   all of tests/unit, and tests/property        about 10 minutes
+#   make test    all folders of tests                         about 25 minutes
 PYTHON ?= python3
 VENV ?= .venv
 SECONDS_PER_TARGET ?= 60

@@ -155,13 +155,14 @@ cdef class MappedFile:
             return
         self.check_writable(begin, end)
         self.raise_if_lost()  # or blocks behind the place of a cut would hide it
-        # No other thread comes between these lines: a sealed file's descriptor may be another file's soon.
-        fd = self.fd
-        self.allocating += 1
+        with cython.critical_section(self):  # a sealed file's descriptor may be another file's soon
+            fd = self.fd
+            self.allocating += 1
         with nogil:
             code = rmq_allocate(fd, begin, end)
-        self.allocating -= 1
-        self.close_unused()
+        with cython.critical_section(self):
+            self.allocating -= 1
+            self.close_unused()
         raise_for(code, self.path, f"allocate bytes {begin} to {end}")
 
     def populate(self, Py_ssize_t begin, Py_ssize_t end):
@@ -215,9 +216,10 @@ cdef class MappedFile:
 
     def seal(self):
         """Close the descriptor of a file that is full and on disk; its mapping stays, for readers."""
-        self.writable = False
-        self.sealed = True
-        self.close_unused()
+        with cython.critical_section(self):
+            self.writable = False
+            self.sealed = True
+            self.close_unused()
 
     cdef void close_unused(self) noexcept:
         cdef int fd = self.fd
