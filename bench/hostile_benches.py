@@ -1,4 +1,4 @@
-"""Logs that were made up to cost time: cat and info of each shape at doubling sizes, beside sound logs.
+"""Logs that were made up to cost time: cat, info, fsck and rebuild of each shape at doubling sizes, beside sound logs.
 
 A straight line: twice the bytes on the disk take twice the time, whatever is forged.
 """
@@ -16,6 +16,9 @@ from bench.report import Row
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.cli.verbs.info import info
+from rmqcore.disk.paths import StorePaths
+from rmqcore.offline.fsck import fsck
+from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.testing import hostile_logs
 
 SIZES_MIB = (4, 8, 16)
@@ -32,6 +35,9 @@ OF_SOUND = 0.1
 
 OF_SMALL = 0.5
 """And half of that of a sound one with records as small as those between which the damage lies."""
+
+LEAST_RATE = {"fsck": 8.0, "rebuild": 10.0}
+"""MiB a second, by bytes on the disk: what a byte may cost. Sound logs of large records are read at the speed of their CRC."""
 
 INFO_OVER_CAT = 1.3
 """info takes less time than cat, or the same where nothing is delivered, but for what is left of noise."""
@@ -52,6 +58,27 @@ SOUND: dict[str, Callable[[int], bytes]] = {
 }
 
 
+def _cat(store: pathlib.Path) -> None:
+    out = pathlib.Path(os.devnull)
+    cat(store, asked_format=RowFormat.jsonl, out=out, no_progress=True)
+
+
+def _info(store: pathlib.Path) -> None:
+    info(store, json=True)
+
+
+def _rebuild(store: pathlib.Path) -> None:
+    rebuild(StorePaths(store), store / "rebuilt", overwrite=True)
+
+
+VERBS: dict[str, Callable[[pathlib.Path], object]] = {
+    "cat": _cat,
+    "info": _info,
+    "fsck": fsck,
+    "rebuild": _rebuild,
+}
+
+
 def seconds(store: pathlib.Path, verb: str) -> float:
     """Processor time of a verb over a store, the least of some rounds; what it prints goes nowhere."""
     found = []
@@ -62,15 +89,7 @@ def seconds(store: pathlib.Path, verb: str) -> float:
     ):
         for _ in range(ROUNDS):
             start = time.process_time()
-            if verb == "cat":
-                cat(
-                    store,
-                    asked_format=RowFormat.jsonl,
-                    out=pathlib.Path(os.devnull),
-                    no_progress=True,
-                )
-            else:
-                info(store, json=True)
+            VERBS[verb](store)
             found.append(time.process_time() - start)
     return min(found)
 
@@ -83,18 +102,20 @@ def measure(shape: str, mib: int, root: pathlib.Path) -> dict[str, float]:
     else:
         path = hostile_logs.write_log(root, {**SOUND, **hostile_logs.SHAPES}[shape](size))
     try:
-        return {verb: seconds(root, verb) for verb in ("cat", "info")}
+        # The configuration of a store has no file of 8 GiB, so none can be rebuilt.
+        verbs = [verb for verb in VERBS if shape != "sparse" or verb != "rebuild"]
+        return {verb: seconds(root, verb) for verb in verbs}
     finally:
         path.unlink()
 
 
 def measure_sizes(shape: str, sizes_mib: tuple[int, ...]) -> dict[str, list[float]]:
     """Seconds of each verb, one for each size."""
-    took: dict[str, list[float]] = {"cat": [], "info": []}
+    took: dict[str, list[float]] = {}
     for mib in sizes_mib:
         with tempfile.TemporaryDirectory() as folder:
             for verb, value in measure(shape, mib, pathlib.Path(folder)).items():
-                took[verb].append(value)
+                took.setdefault(verb, []).append(value)
     return took
 
 
@@ -117,6 +138,13 @@ def hostile() -> list[Row]:
         told = f"{info_s * 1e3:.0f} ms, cat {cat_s * 1e3:.0f} ms"
         required = INFO_OVER_CAT if cat_s > LEAST_SECONDS else None
         rows.append(Row("info / cat", shape, told, info_s / cat_s, required, at_most=True))
+        for verb in ("fsck", "rebuild"):
+            if verb in took:
+                rate = sizes[-1] / took[verb][-1]
+                told = f"{rate:.1f} MiB/s"
+                rows.append(
+                    Row("rate", f"{shape}: {verb}", told, rate, LEAST_RATE[verb], unit="MiB/s")
+                )
     return rows
 
 

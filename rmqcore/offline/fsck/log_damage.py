@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+
 import numpy as np
 
+from rmqcore._native.scan import places
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange
 
 MAX_RANGES = 10_000
 DRAIN_AT = 256
+KIND_OF_CODE = {places.BODYCRC: "crc", places.PHYSICALOFFSET: "place"}
+"""Findings of records by code of `Place`; all others are ``record``."""
+
+
+class FreshDamage(DamageList):
+    """What a walk appends to: all ranges, but for those of which nobody wants more than their number."""
+
+    def __init__(self, audit: DamageAudit) -> None:
+        super().__init__(sys.maxsize)
+        self._audit = audit
+
+    @property
+    def room(self) -> int:
+        """How many more ranges are wanted one by one."""
+        return 0 if self._audit.has_all_ranges else sys.maxsize
+
+    def wants(self, code: int) -> bool:
+        """Whether there is room for findings of a code of `Place`."""
+        return self._audit.wants(code)
+
+    def count_codes(
+        self, path: str, codes: Mapping[int, int], damaged_bytes: int, start: int, end: int
+    ) -> None:
+        """Count ranges by what is wrong with them."""
+        del path, start
+        self._audit.count_codes(codes, damaged_bytes, end)
 
 
 class DamageAudit:
@@ -28,14 +58,33 @@ class DamageAudit:
     """
 
     def __init__(self, findings: Findings) -> None:
-        self.fresh: list[DamageRange] = []
+        self.fresh = FreshDamage(self)
         self.ranges: list[DamageRange] = []
         self.sound_before: list[int] = []
         self.count = self.bytes = 0
         self._findings = findings
         self._open: list[DamageRange] = []
         self._noted_end = -1
+        self._again = False
         self._bounds: tuple[Int64, Int64] | None = None
+
+    @property
+    def has_all_ranges(self) -> bool:
+        """Whether no more ranges are kept, nor compared with what an earlier walk saw."""
+        return len(self.ranges) >= MAX_RANGES and not self._again
+
+    def wants(self, code: int) -> bool:
+        """Whether there is room for findings of damaged records with a code of `Place`."""
+        return bool(self._findings.room(KIND_OF_CODE.get(code, "record")))
+
+    def count_codes(self, codes: Mapping[int, int], damaged_bytes: int, end: int) -> None:
+        """Note ranges of records, by code of `Place`, that only count; they lie behind all that was noted, and `end` there."""
+        self.drain()
+        self._noted_end = max(self._noted_end, end)
+        self.bytes += damaged_bytes
+        for code, count in codes.items():
+            self.count += count
+            self._findings.count(KIND_OF_CODE.get(code, "record"), ERROR, count)
 
     def drain(self) -> None:
         """Turn what the walk has reported into findings; ranges that may look different later wait for `settle`."""
@@ -52,6 +101,7 @@ class DamageAudit:
     def walk_again(self) -> None:
         """The log's end will be walked again: forget how it looked."""
         self._bounds = None
+        self._again = True
         self._open = [damaged for damaged in self._open if damaged.kind != "torn_tail"]
 
     def settle(self, log_min: int) -> None:

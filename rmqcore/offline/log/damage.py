@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -119,6 +119,17 @@ class DamageList(list[DamageRange]):
     def __iadd__(self, ranges: Iterable[DamageRange], /) -> Self:  # type: ignore[misc, override]
         self.extend(ranges)
         return self
+
+    def wants(self, code: int) -> bool:
+        """Whether ranges of a code of `Place` are wanted one by one also where there is no `room`."""
+        del code
+        return False
+
+    def count_codes(
+        self, path: str, codes: Mapping[int, int], damaged_bytes: int, start: int, end: int
+    ) -> None:
+        """The same as `count_more` for ranges of which it is known how many there are of each code of `Place`."""
+        self.count_more(path, sum(codes.values()), damaged_bytes, start, end)
 
     def count_more(self, path: str, ranges: int, damaged_bytes: int, start: int, end: int) -> None:
         """Add ranges between two CommitLog offsets that are not kept one by one; there is no `room` for them."""

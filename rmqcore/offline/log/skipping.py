@@ -74,11 +74,13 @@ class Skipping:
             return
         if len(found):
             kept = self._damage
-            most = kept.room if isinstance(kept, DamageList) else skips.MOST_NOTES
-            notes, *others = found.take(most)
-            kept += ranges_of(self._path, notes)
             if isinstance(kept, DamageList):
-                kept.count_more(self._path, *others)
+                notes, codes, damaged_bytes, start, end = found.take(kept.room, kept.wants)
+                kept += ranges_of(self._path, notes)
+                if codes:
+                    kept.count_codes(self._path, codes, damaged_bytes, start, end)
+            else:
+                kept += ranges_of(self._path, found.take(skips.MOST_NOTES)[0])
         found.raise_error()
 
     def looked_at(self) -> None:

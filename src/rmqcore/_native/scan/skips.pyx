@@ -77,28 +77,42 @@ cdef class Skips:
         """Ranges noted since the last `take`."""
         return self.skip.count
 
-    def take(self, Py_ssize_t most):
+    def take(self, Py_ssize_t most, wants=None):
         """The ranges noted so far, forgotten here.
+
+        Parameters
+        ----------
+        most : int
+            So many are given one by one, and behind them those of each code for which `wants` says so, asked once for each.
 
         Returns
         -------
         tuple
-            The first `most` as ``(start, end, code, found, expected)``, CommitLog offsets; then of the others their number, the
-            bytes in them, where the first begins and where the last ends.
+            Ranges as ``(start, end, code, found, expected)``, CommitLog offsets; then of the others how many there are of each
+            code, the bytes in them, where the first begins and where the last ends.
         """
-        cdef size_t i, count = self.skip.count, first = min(max(most, 0), <Py_ssize_t> count)
+        cdef size_t i, count = self.skip.count
         cdef int64_t damaged = 0
+        cdef int64_t start = 0
+        cdef int64_t end = 0
         cdef rmq_skipped *note
         notes = []
-        for i in range(first):
+        counts = {}
+        for i in range(count):
             note = &self.skip.notes[i]
-            notes.append((note.start, note.end, note.code, note.found, note.expected))
-        for i in range(first, count):
-            damaged += self.skip.notes[i].end - self.skip.notes[i].start
+            code = note.code
+            if <Py_ssize_t> i >= most and code not in counts:
+                counts[code] = None if wants is not None and wants(code) else 0
+            if <Py_ssize_t> i < most or counts[code] is None:
+                notes.append((note.start, note.end, code, note.found, note.expected))
+                continue
+            if end == 0:
+                start = note.start
+            end = note.end
+            damaged += end - note.start
+            counts[code] += 1
         self.skip.count = 0
-        if first == count:
-            return notes, 0, 0, 0, 0
-        return notes, count - first, damaged, self.skip.notes[first].start, self.skip.notes[count - 1].end
+        return notes, {code: number for code, number in counts.items() if number}, damaged, start, end
 
     def gaps(self, Py_ssize_t begin, Py_ssize_t end, int64_t phy_offset):
         """What was left out between two positions of a window that begins at `phy_offset`, of the ranges noted so far."""
