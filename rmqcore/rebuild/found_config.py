@@ -18,6 +18,8 @@ from rmqcore.engine.index.index_file import read_header
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 
 SAMPLED_QUEUES = 100
+MOST_SLOTS = 1 << 25
+"""Slots that a file may tell: 128 MiB, which are in memory while an index is made. Java makes 5 million."""
 
 
 def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
@@ -81,6 +83,6 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
         if size == config.index_file_size:
             return config.max_hash_slot_num, config.max_index_num
         slots = find_slot_count(path, size, read_header(path))
-        if slots is not None:
+        if slots is not None and slots <= MOST_SLOTS:
             return slots, (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
     return None

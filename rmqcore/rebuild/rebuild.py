@@ -30,10 +30,11 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.rebuild.found_config import found_config
+from rmqcore.rebuild.index_pages import IndexPages
 from rmqcore.rebuild.queue_builder import QueueBuilder
 from rmqcore.rebuild.report import RebuildReport
 
-BATCH_ROWS, BATCH_BYTES = 262_144, 64 << 20
+BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 WORKING = ".building"
 
 
@@ -123,6 +124,7 @@ def _build(
         long_records=LongRecords(),
         progress=progress,
     )
+    pages = IndexPages(service)
     records = record_bytes = 0
     try:
         for batch in walk.run():
@@ -133,6 +135,7 @@ def _build(
                 builder.add(rows, batch)
             if index:
                 service.put_batch(rows, batch, 0)
+                pages.after_put()
     finally:
         builder.close()
         files = service.files

@@ -113,6 +113,14 @@ def many_keys(root: Path) -> None:
     records(root, bytes(data))
 
 
+def full_index(root: Path) -> None:
+    """As `many_keys`, with more of them than an index file of Java's size has entries."""
+    data = bytearray()
+    while len(data) < 45 * MIB:
+        data += record(len(data), properties={"KEYS": "a b c d e f g h " * 2040})
+    records(root, bytes(data))
+
+
 def many_names(root: Path) -> None:
     """Properties of the greatest size, with as many names as go in."""
     properties = {chr(0x100 + number): "v" for number in range(5000)}
@@ -181,6 +189,7 @@ UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
         (bodies_of_all_sizes, COLUMNS),
         (bomb, UNPACKED),
         (many_keys, ALL),
+        (full_index, {"rebuild": CHECKS["rebuild"]}),
         (many_names, TEXT),
         (many_topics, CHECKS),
         (many_light_queues, CHECKS),

@@ -165,6 +165,15 @@ class IndexFile:
         """Bytes of the file."""
         return self._mapped.file_size
 
+    def mapped_anew(self) -> IndexFile:
+        """The same file without a page in memory; this object is not to be used any more."""
+        native = self.native
+        file = IndexFile(
+            self.path, native.slot_count, native.capacity, native.header, writable=self.writable
+        )
+        file._size_synced = self._size_synced
+        return file
+
     def make_room(self) -> None:
         """Allocate and populate the next step of entries, with header and slots the first time.
 

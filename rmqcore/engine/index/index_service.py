@@ -354,6 +354,16 @@ class IndexService:
         if writer is not None:
             self._sync(writer)
 
+    def map_anew(self) -> None:
+        """Let go of the pages of all files; each is mapped again at its next use.
+
+        What was put stays in the system's cache, on its way to disk. For one thread that puts while nobody queries.
+        """
+        self._list_lock.run(self._map_anew)
+
+    def _map_anew(self) -> None:
+        self._set_files([file.mapped_anew() for file in self.files])
+
     def _clear_up(self) -> None:
         self._folder.clear_up(self.files)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,15 +17,19 @@ from support.stores.built_store import FILLER, BuiltStore
 from support.stores.golden_stores import CLEAN
 
 from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.layout import INDEX_HEADER_SIZE, index_file_size
+from rmqcore._native.index.index_reader import encode_header
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
+from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import TargetNotEmptyError
+from rmqcore.rebuild import index_pages
 from rmqcore.rebuild import queue_builder as rebuild_queues
 from rmqcore.rebuild import rebuild as rebuild_module
-from rmqcore.rebuild.found_config import found_config
+from rmqcore.rebuild.found_config import MOST_SLOTS, found_config, found_sizes
 from rmqcore.rebuild.queue_builder import QueueBuilder
 from rmqcore.rebuild.rebuild import rebuild
 
@@ -57,6 +62,48 @@ def test_small_batches_and_few_open_files(
     rebuild(StorePaths(store), tmp_path / "out", index=False)
     assert tree(tmp_path / "out" / "consumequeue") == tree(store / "consumequeue")
     assert os.listdir(tmp_path / "out") == ["consumequeue"]
+
+
+@pytest.mark.parametrize("case", CLEAN)
+def test_index_files_that_are_mapped_anew(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """The pages of all index files written stayed in memory, 400 MB a file: they are let go, in the middle of a file too."""
+    monkeypatch.setattr(rebuild_module, "BATCH_ROWS", 7)
+    monkeypatch.setattr(index_pages, "MOST_ENTRIES", 1)
+    dropped: list[int] = []
+    map_anew = IndexService.map_anew
+
+    def noted(service: IndexService) -> None:
+        map_anew(service)
+        dropped.append(len(service.files))
+        assert not any(file.native.file.mapped for file in service.files)
+
+    monkeypatch.setattr(IndexService, "map_anew", noted)
+    store = golden / case / "store"
+    rebuild(StorePaths(store), tmp_path / "out", queues=False)
+    index = list(tree(store / "index").values())
+    assert list(tree(tmp_path / "out" / "index").values()) == index
+    assert len(set(dropped)) <= len(index) <= len(dropped)
+
+
+def test_slots_that_no_store_has_are_not_made_again(tmp_path: Path) -> None:
+    """A sparse index file of 3 GB says how many slots a new one gets; their pages were 2.8 GB of memory."""
+    root = tmp_path / "store"
+    (root / "index").mkdir(parents=True)
+    for slots in (MOST_SLOTS, MOST_SLOTS + 1):
+        path = root / "index" / "20260101000000000"
+        with path.open("wb") as file:
+            file.write(encode_header((1, 1, 7, 7, 1, 2)))
+            file.truncate(index_file_size(slots, 10))
+            file.seek(index_file_size(slots, 1))
+            file.write(struct.pack(">iqii", 0, 7, 0, 0))
+            file.seek(INDEX_HEADER_SIZE)
+            file.write(struct.pack(">i", 1))
+        found = found_sizes(StorePaths(root), MessageStoreConfig())
+        assert found == (
+            {"max_hash_slot_num": slots, "max_index_num": 10} if slots == MOST_SLOTS else {}
+        )
 
 
 def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
