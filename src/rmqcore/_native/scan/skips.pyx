@@ -91,19 +91,22 @@ cdef class Skips:
             Ranges as ``(start, end, code, found, expected)``, CommitLog offsets; then of the others how many there are of each
             code, the bytes in them, where the first begins and where the last ends.
         """
-        cdef size_t i, count = self.skip.count
+        cdef size_t i, count = self.skip.count, first = min(max(most, 0), <Py_ssize_t> count)
         cdef int64_t damaged = 0
         cdef int64_t start = 0
         cdef int64_t end = 0
         cdef rmq_skipped *note
         notes = []
         counts = {}
-        for i in range(count):
+        for i in range(first):
+            note = &self.skip.notes[i]
+            notes.append((note.start, note.end, note.code, note.found, note.expected))
+        for i in range(first, count):
             note = &self.skip.notes[i]
             code = note.code
-            if <Py_ssize_t> i >= most and code not in counts:
+            if code not in counts:
                 counts[code] = None if wants is not None and wants(code) else 0
-            if <Py_ssize_t> i < most or counts[code] is None:
+            if counts[code] is None:
                 notes.append((note.start, note.end, code, note.found, note.expected))
                 continue
             if end == 0:
