@@ -47,6 +47,7 @@ def _print_summary(report: AuditReport) -> None:
     if report.rewalked_files:
         note(f"{report.rewalked_files} files were read again as a whole: their parts did not fit")
     if report.damage:
-        note(f"damaged ranges: {len(report.damage)}, {human_bytes(report.damaged_bytes)}")
+        ranges = sum(found.range_count for _, found in report.damage)
+        note(f"damaged ranges: {ranges}, {human_bytes(report.damaged_bytes)}")
     else:
         print_line("no damage")

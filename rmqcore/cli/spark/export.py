@@ -56,6 +56,6 @@ def export_parquet(
             f"{report.splits} tasks{kept} in {report.seconds:.1f} s: {report.rows / seconds / 1e6:.2f} million messages/s"
         )
         if report.damage:
-            note(f"damaged ranges: {len(report.damage)}")
+            note(f"damaged ranges: {sum(found.range_count for _, found in report.damage)}")
     report_damage(found for _, found in report.damage)
     return report.exit_code

@@ -147,3 +147,8 @@ class DamageList(list[DamageRange]):
         super().append(
             MoreDamage(start, end, "more", path, more, "none", text, ranges, damaged_bytes)
         )
+
+
+def damage_of_fields(fields: dict[str, Any]) -> DamageRange:
+    """The range of which `DamageRange.as_dict` gave the fields."""
+    return MoreDamage(**fields) if "ranges" in fields else DamageRange(**fields)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.spark.jobs.job_source import JobSource, Paths, with_gaps
+from rmqcore.spark.jobs.job_source import JobSource, Paths, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import Reported, SplitReport, by_file, fits_together
@@ -44,7 +44,8 @@ class AuditReport:
     log_bytes : int
         Bytes of the files.
     damage : list of (str, DamageRange)
-        The broker and the damaged range, by store and offset; see `StoreReader.damage`.
+        The broker and the damaged range, by store and offset; see `StoreReader.damage`. Of a split 1,000 ranges and a
+        `MoreDamage`; ``table=corrupt`` gives all of them as rows.
     seconds : float
         Wall time.
     """
@@ -62,7 +63,7 @@ class AuditReport:
     @property
     def damaged_bytes(self) -> int:
         """Bytes in the damaged ranges."""
-        return sum(found.end_phy_offset - found.start_phy_offset for _, found in self.damage)
+        return sum(found.byte_count for _, found in self.damage)
 
     @property
     def exit_code(self) -> int:
@@ -153,7 +154,8 @@ def audit_split(split: Split) -> SplitReport:
         records += batch.num_rows
         sizes = np.asarray(batch.buffer("msg_size")).view(np.int32)
         record_bytes += int(sizes.sum(dtype=np.int64))
-    return SplitReport.of(scan, records, record_bytes)
+    report = SplitReport.of(scan, records, record_bytes)
+    return replace(report, damage=to_send(report.damage))
 
 
 def _audited(spark: SparkSession, splits: Sequence[Split]) -> list[Reported]:

@@ -21,7 +21,8 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError
 from rmqcore.offline.export.parquet_parts import ParquetParts, known_days
 from rmqcore.offline.export.parquet_writer import Compression
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageRange, damage_of_fields
+from rmqcore.spark.jobs.job_source import to_send
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
@@ -50,7 +51,7 @@ class SplitParts:
     places : list of (str, str)
         The name of each file in the split's folder, and its partition.
     damage : list of dict
-        Damaged ranges of the split.
+        Damaged ranges of the split, as `to_send` gives them.
     """
 
     rows: int
@@ -80,7 +81,7 @@ class SplitParts:
     @property
     def ranges(self) -> list[DamageRange]:
         """The damaged ranges."""
-        return [DamageRange(**fields) for fields in self.damage]
+        return [damage_of_fields(fields) for fields in self.damage]
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _write(task: ExportTask, attempt: Folder) -> SplitParts:
         stored_bytes,
         sum(path.stat().st_size for path, _ in parts.names.places),
         [(path.name, place.rpartition("/")[0]) for path, place in parts.names.places],
-        [found.as_dict() for found in damage],
+        [found.as_dict() for found in to_send(damage)],
     )
     attempt.write(MANIFEST, json.dumps(asdict(written), default=str).encode())
     return written

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
 from rmqcore.spark.splits.planning import SplitPlan, plan_store
 from rmqcore.spark.splits.split import Split
@@ -15,6 +15,9 @@ from rmqcore.spark.storage.locations import StoreLocation, find_stores
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A store, a list of stores, or a glob; see `find_stores`."""
+
+MOST_SENT = 1000
+"""Damaged ranges of a split that go to the driver one by one, which holds those of all splits at once."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,16 @@ class JobSource:
     def splits(self) -> list[Split]:
         """Give the splits of all stores."""
         return [split for plan in self.plans() for split in plan.splits]
+
+
+def to_send(damage: Iterable[DamageRange]) -> tuple[DamageRange, ...]:
+    """Give the damage of a split as a task sends it to the driver: 1,000 ranges, and one that counts all others.
+
+    That a file is missing comes first: the driver asks for it.
+    """
+    kept = DamageList(MOST_SENT)
+    kept += sorted(damage, key=lambda found: found.kind != "missing_file")
+    return tuple(kept)
 
 
 def with_gaps(

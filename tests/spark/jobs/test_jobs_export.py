@@ -13,9 +13,13 @@ import pytest
 from support.stores.built_store import BuiltStore
 
 import rmqcore
+from rmqcore import Message, codec
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreLockedError, TargetNotEmptyError
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.spark.jobs import audit as audit_job
 from rmqcore.spark.jobs import export as job_export
+from rmqcore.spark.jobs import job_source
 from rmqcore.spark.jobs.export import ExportReport, export_parquet
 from rmqcore.spark.jobs.export_task import ExportTask, export_split
 from rmqcore.spark.output import export_folder
@@ -97,6 +101,45 @@ def test_damage_is_in_the_report_and_the_manifest(golden: Path, tmp_path: Path) 
     manifest = json.loads((tmp_path / "out" / "_manifest.json").read_bytes())
     assert manifest["damage"][0]["kind"] == "crc"
     assert manifest["rows"] == report.rows
+
+
+def test_damage_of_a_split_is_sent_in_part_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of tiny damages was millions of objects at the driver: a task sends a number of them, and counts the rest."""
+    log = tmp_path / "store" / "commitlog" / f"{0:020}"
+    log.parent.mkdir(parents=True)
+    data = bytearray()
+    for number in range(30):
+        record = codec.encode(
+            Message("T", b"wrong"), phy_offset=len(data), queue_offset=number, store_timestamp_ms=1
+        )
+        data += record.replace(b"wrong", b"other") if number % 2 else record
+    log.write_bytes(data)
+    reader = rmqcore.read(log.parent.parent)
+    assert len(list(reader.messages())) == 30
+    assert len(reader.damage) == 15
+    monkeypatch.setattr(job_source, "MOST_SENT", 4)
+    monkeypatch.setattr(audit_job, "run_tasks", vars(job_export)["run_tasks"])
+    exported = export([f"b={log.parent.parent}"], tmp_path / "out")
+    audited = audit_job.run_audit(NO_SPARK, [f"b={log.parent.parent}"])
+    for report in (exported, audited):
+        assert [found for _, found in report.damage[:4]] == list(reader.damage[:4])
+        ((_, more),) = report.damage[4:]
+        assert (more.kind, more.range_count) == ("more", 11)
+        assert more.byte_count == sum(found.byte_count for found in reader.damage[4:])
+        assert report.as_dict()["damage"][4]["ranges"] == 11
+        assert report.exit_code == 2
+    assert audited.damaged_bytes == sum(found.byte_count for found in reader.damage)
+    assert audit_job.damage_row(*audited.damage[4])[3] == "more"
+
+
+def test_that_a_file_is_missing_is_sent_first() -> None:
+    damage = [DamageRange(n, n + 1, "record", "f", "MAGIC", 1, n) for n in range(3000)]
+    damage.append(DamageRange(3000, 3001, "missing_file", "f", "file", "present", "deleted"))
+    sent = job_source.to_send(damage)
+    assert sent[0].kind == "missing_file"
+    assert (len(sent), sum(found.range_count for found in sent)) == (1001, 3001)
 
 
 def test_filters_and_columns(golden: Path, tmp_path: Path) -> None:
