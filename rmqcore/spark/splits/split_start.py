@@ -161,4 +161,6 @@ def record_starts(file: LogFile, shape: LogShape, count: int) -> list[int]:
                 number < count and file.file_from_offset + number * file.size // count <= found[-1]
             ):
                 number += 1
+        if len(starts):  # what lies before the last record is no matter for the next batch
+            damage[:] = [one for one in damage if one.end_phy_offset > starts[-1]]
     return found
