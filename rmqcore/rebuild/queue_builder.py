@@ -64,6 +64,14 @@ class QueueBuilder:
         return self._table.gaps
 
     @property
+    def file_count(self) -> int:
+        """How many files were made."""
+        return sum(
+            (queue.last_file - queue.first_file) // self._file_size + 1
+            for queue in self._queues.values()
+        )
+
+    @property
     def paths(self) -> list[Path]:
         """The files made."""
         return [

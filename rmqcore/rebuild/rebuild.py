@@ -148,7 +148,7 @@ def _build(
         records=records,
         record_bytes=record_bytes,
         queues=builder.queues,
-        queue_files=len(builder.paths),
+        queue_files=builder.file_count,
         queue_entries=builder.entries,
         filled_entries=builder.filled,
         ignored_records=builder.ignored,
