@@ -38,13 +38,16 @@ class StoreFormatError(StoreError):
     exit_code = 2
 
 
+HOW_TO_FOLLOW = "follow_links=True, --follow-links, in Spark the option followLinks"
+
+
 class LinkError(StoreFormatError, OSError):
     """A name in a store or an output folder is a link, which nobody asked to follow. ``filename`` is its path."""
 
     code = "LINK"
     hint = (
         "remove the link, or put in its place what it leads to; a commitlog, consumequeue or index that is yours and lies on "
-        "another disk: follow_links=True, --follow-links"
+        f"another disk: {HOW_TO_FOLLOW}"
     )
 
     def __str__(self) -> str:

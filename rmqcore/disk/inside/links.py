@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from rmqcore.disk.paths import StorePaths
-from rmqcore.errors import LinkError
+from rmqcore.errors import HOW_TO_FOLLOW, LinkError
 
 RULE = "in a store links are followed only where you name them"
 
@@ -73,7 +73,7 @@ def refuse_links(paths: StorePaths) -> None:
 def refuse_part(paths: StorePaths, path: Path) -> None:
     """Check that a directory in the root of a store is no link, or one that is followed; raises as `refuse_links`."""
     if path.is_symlink() and not paths.follows(path):
-        how = ": follow_links=True, --follow-links"
+        how = f": {HOW_TO_FOLLOW}"
         if path.name == "commitlog":
             how += f", or --commitlog {os.path.realpath(path)} (store_path_commit_log)"
         raise link_error(path, how)

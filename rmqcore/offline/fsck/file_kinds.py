@@ -10,6 +10,7 @@ from pathlib import Path
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import entries_of
+from rmqcore.errors import HOW_TO_FOLLOW
 from rmqcore.offline.fsck.findings import ERROR, Findings
 
 
@@ -96,7 +97,7 @@ def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
             continue
         may_follow = stat.S_ISLNK(mode) and part in may_be_followed
         if not (_is_ordinary(mode) or (may_follow and paths.follows(part))):
-            how = ": follow_links=True, --follow-links" if may_follow else ""
+            how = f": {HOW_TO_FOLLOW}" if may_follow else ""
             note_kind(part, part.name, mode, findings, how)
             odd.add(part)
     return odd

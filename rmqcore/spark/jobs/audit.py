@@ -11,11 +11,12 @@ import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.spark.jobs.job_source import JobSource, Paths, to_send, with_gaps
+from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import Reported, SplitReport, by_file, fits_together
 from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.export_task import ExportTask, SplitParts, export_split
-from rmqcore.spark.jobs.job_source import JobSource, Paths, with_gaps
+from rmqcore.spark.jobs.job_source import JobSource, with_gaps
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.export_folder import ExportFolder
 from rmqcore.spark.rows.columns import Column
@@ -21,6 +21,7 @@ from rmqcore.spark.rows.schema import columns_of
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.planning import SplitPlan
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,7 @@ from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
 from rmqcore.spark.splits.planning import SplitPlan, plan_store
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.storage.locations import StoreLocation, find_stores
-
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-"""A store, a list of stores, or a glob; see `find_stores`."""
+from rmqcore.spark.storage.locations import Paths, StoreLocation
 
 MOST_SENT = 1000
 """Damaged ranges of a split that go to the driver one by one, which holds those of all splits at once."""
@@ -45,7 +41,7 @@ class JobSource:
             See `find_stores`.
         """
         parsed = SourceOptions.parse({"table": table, **texts_of(options)})
-        return cls(parsed, find_stores(paths, dict(parsed.storage)))
+        return cls(parsed, parsed.stores(paths))
 
     def plans(self) -> list[SplitPlan]:
         """Plan the splits of each store; `minPartitions` counts the splits of all stores together."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.spark.jobs.job_source import JobSource, Paths
+from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.jobs.latency_buckets import quantile
 from rmqcore.spark.jobs.topic_totals import (
     COLUMNS,
@@ -27,6 +27,7 @@ from rmqcore.spark.runtime.tasks import task_frame
 from rmqcore.spark.runtime.workers import freeze_worker_heap
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from rmqcore.spark.options.table import OPTIONS, Option
 from rmqcore.spark.options.values import DEFAULT_CLOCK_STEP_MS, QueueOffsets
 from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
-from rmqcore.spark.storage.locations import given_paths
+from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
 
 Table = Literal["messages", "consumequeue", "index", "segments", "queues", "corrupt"]
 Mode = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
@@ -64,6 +64,7 @@ class SourceOptions:
     max_records_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     tail_guard: Literal["crc", "consumequeue", "none"] = "crc"
+    follow_links: bool = False
     pushdown: bool = False
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
@@ -104,6 +105,14 @@ class SourceOptions:
                 by_field[option.field] = option
         _check_together(found, by_field)
         return cls(**found, path=tuple(paths), storage=tuple(sorted(storage.items())))
+
+    def stores(self, path: Paths | None = None) -> list[StoreLocation]:
+        """Find the stores at a path, which is the one of these options unless another is given; see `find_stores`."""
+        return find_stores(
+            self.path if path is None else path,
+            dict(self.storage),
+            follow_links=self.follow_links,
+        )
 
     def sizing(self) -> Sizing:
         """Give how finely files are cut."""

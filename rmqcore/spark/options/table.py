@@ -277,6 +277,13 @@ OPTIONS = (
         tables=_MESSAGES,
     ),
     Option(
+        "followLinks",
+        "follow_links",
+        values.parse_bool,
+        "false",
+        "``commitlog``, ``consumequeue`` and ``index`` in the root of a store on a local disk may be links to another disk.",
+    ),
+    Option(
         "pushdown",
         "pushdown",
         values.parse_bool,

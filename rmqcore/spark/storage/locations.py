@@ -6,8 +6,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from rmqcore.disk.inside.links import refuse_links
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.reader import holds_log_files, holds_store
 from rmqcore.spark.storage.directories import (
@@ -22,15 +24,20 @@ from rmqcore.spark.storage.directories import (
 from rmqcore.spark.storage.filesystem_options import Options
 from rmqcore.spark.storage.store_location import StoreLocation
 
-__all__ = ["StoreLocation", "absolute_paths", "find_stores", "given_paths"]
+__all__ = ["Paths", "StoreLocation", "absolute_paths", "find_stores", "given_paths"]
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A store, a list of stores, or a glob; see `find_stores`."""
 
 _NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
 _SHOWN_STORES = 3
 
 
 def find_stores(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    path: Paths,
     storage: Mapping[str, str] | None = None,
+    *,
+    follow_links: bool = False,
 ) -> list[StoreLocation]:
     """Resolve what a user gave as path, in the order given.
 
@@ -41,6 +48,8 @@ def find_stores(
         by commas. A path is local, or a URI: ``file:///data/store``, ``s3://bucket/store``, ``hdfs://namenode/store``.
     storage : mapping of str to str, optional
         Options of the filesystem that URIs name, for S3 ``region`` or ``endpoint_override``.
+    follow_links : bool
+        ``commitlog``, ``consumequeue`` and ``index`` of a store on a local disk may be links to another.
 
     Returns
     -------
@@ -52,6 +61,8 @@ def find_stores(
     ------
     NotAStoreError
         A directory holds none of the parts of a store.
+    LinkError
+        A name that every store has is a link which the caller did not ask for.
     FileNotFoundError, NotADirectoryError
         There is no such directory, or no directory fits the glob.
     PermissionError, RemoteStorageError
@@ -62,7 +73,7 @@ def find_stores(
     options = tuple(sorted((storage or {}).items()))
     found: list[StoreLocation] = []
     for text in given_paths(path):
-        found += _stores_of(text, options)
+        found += _stores_of(text, options, follow_links=follow_links)
     if not found:
         raise ValueError("no path is given: it names a store, or several")
     if options and all(store.is_local for store in found):
@@ -73,9 +84,7 @@ def find_stores(
     return found
 
 
-def given_paths(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> list[str]:
+def given_paths(path: Paths) -> list[str]:
     """The single paths that a user gave: the items of an iterable, or a text taken apart as a JSON list or at its commas."""
     if not isinstance(path, str | os.PathLike):
         return [os.fspath(item) for item in path]
@@ -91,12 +100,19 @@ def given_paths(
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _stores_of(text: str, options: Options) -> list[StoreLocation]:
+def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[StoreLocation]:
     if not text:  # an empty path would stand for the working directory
         raise ValueError("one of the paths is empty")
     name, text = _name_and_path(text)
     where, path = directories_of(text, options)
-    return [_store_at(where, found, name) for found in expand(where, path)]
+    stores = [
+        replace(_store_at(where, found, name), follow_links=follow_links)
+        for found in expand(where, path)
+    ]
+    for store in stores:
+        if store.is_local:
+            refuse_links(store.paths)
+    return stores
 
 
 def _name_and_path(text: str) -> tuple[str, str]:
@@ -107,7 +123,7 @@ def _name_and_path(text: str) -> tuple[str, str]:
     return named["name"], named["path"]
 
 
-def absolute_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+def absolute_paths(path: Paths) -> list[str]:
     """The single paths that a user gave, local paths made absolute: a process with another working directory can use them."""
     found = []
     for text in given_paths(path):

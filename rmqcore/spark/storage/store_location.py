@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.log_files import LogFile, list_log_files
@@ -31,12 +32,15 @@ class StoreLocation:
         Options for the filesystem; not in the repr, since some are secrets.
     log : str
         The CommitLog's directory, under `root`.
+    follow_links : bool
+        ``commitlog``, ``consumequeue`` and ``index`` in a local root may be links.
     """
 
     broker: str
     root: str
     storage: Options = field(default=(), repr=False)
     log: str = "commitlog"
+    follow_links: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -54,7 +58,9 @@ class StoreLocation:
         """
         if not self.is_local:
             raise StoreError(f"{self.root} is not on a local disk")
-        return StorePaths(self.root, commitlog=os.path.join(self.root, self.log))
+        # A log that the user named may be a link, as the root may.
+        log = None if self.log == "commitlog" else os.path.join(self.root, self.log)
+        return StorePaths(self.root, commitlog=log, follow_links=self.follow_links)
 
     def log_files(self) -> list[LogFile]:
         """CommitLog files, sorted by offset."""
@@ -67,11 +73,16 @@ class StoreLocation:
         """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.
 
         An empty dict when there is no such directory.
+
+        Raises
+        ------
+        LinkError
+            On a local disk one of them is a link.
         """
         try:
             if self.is_local:
                 with os.scandir(os.path.join(self.root, part)) as found:
-                    return dict(sorted((entry.name, entry.is_dir()) for entry in found))
+                    return dict(sorted((entry.name, is_folder(entry)) for entry in found))
             filesystem, root = self._remote()
             listed = filesystem.entries(f"{root}/{part}".rstrip("/"))
             return {entry.name: entry.is_dir for entry in listed}

@@ -11,7 +11,6 @@ from rmqcore.spark.options.values import QueueOffsets
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.follower import StreamFollower
 from rmqcore.spark.stream.limits import Allowance
 from rmqcore.spark.stream.offsets import StreamOffset
@@ -95,7 +94,7 @@ class StreamRead:
         return [StreamPart(split, begin.queues) for split in splits]
 
     def _find(self) -> Any:
-        return find_stores(self.options.path, dict(self.options.storage))
+        return self.options.stores()
 
     @property
     def _follower(self) -> StreamFollower:

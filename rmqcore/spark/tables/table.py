@@ -12,7 +12,7 @@ from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema
 from rmqcore.spark.storage.directories import utf8_text
-from rmqcore.spark.storage.locations import StoreLocation, find_stores
+from rmqcore.spark.storage.locations import StoreLocation
 
 Item = TypeVar("Item")
 
@@ -39,7 +39,7 @@ class TableRead(ABC):
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
         self.options = options
         self.columns = columns
-        self.stores: list[StoreLocation] = find_stores(options.path, dict(options.storage))
+        self.stores: list[StoreLocation] = options.stores()
 
     @abstractmethod
     def parts(self) -> list[Any]:

@@ -97,6 +97,6 @@ def test_a_log_that_is_a_link_ends_the_check_and_says_how_to_go_on(tmp_path: Pat
     hostile_logs.write_log(tmp_path / "disk", hostile_logs.sound(5000))
     (tmp_path / "store" / "index").mkdir(parents=True)
     (tmp_path / "store" / "commitlog").symlink_to(tmp_path / "disk" / "commitlog")
-    with pytest.raises(LinkError, match="follow_links=True, --follow-links, or --commitlog"):
+    with pytest.raises(LinkError, match=r"follow_links=True, --follow-links, .*, or --commitlog"):
         fsck(tmp_path / "store")
     assert fsck(tmp_path / "store", follow_links=True).counts["records"] == 4
