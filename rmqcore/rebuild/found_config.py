@@ -15,6 +15,7 @@ from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import entries_of
 from rmqcore.engine.index.index_file import read_header
+from rmqcore.errors import StoreFormatError
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 
 SAMPLED_QUEUES = 100
@@ -35,9 +36,17 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
     ------
     OSError
         A directory cannot be read.
+    StoreFormatError
+        No configuration has these sizes.
     """
     settings = MessageStoreConfig() if config is None else config
-    return settings.changed(**found_sizes(paths, settings))
+    sizes = found_sizes(paths, settings)
+    try:
+        return settings.changed(**sizes)
+    except ValueError as error:
+        raise StoreFormatError(
+            f"{paths.root}: no broker has files of these sizes: {error}"
+        ) from None
 
 
 def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]:

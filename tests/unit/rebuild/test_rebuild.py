@@ -25,7 +25,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.index.index_service import IndexService
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.rebuild import index_pages
 from rmqcore.rebuild import queue_builder as rebuild_queues
 from rmqcore.rebuild import rebuild as rebuild_module
@@ -334,3 +334,13 @@ def test_sizes_of_a_store_without_files(tmp_path: Path) -> None:
     wanted = MessageStoreConfig(mapped_file_size_commit_log=4096, max_index_num=50)
     assert found_config(StorePaths(tmp_path), wanted) == wanted
     assert found_config(StorePaths(tmp_path)) == MessageStoreConfig()
+
+
+@pytest.mark.parametrize("size", [63, 3 << 30])
+def test_sizes_that_no_broker_has(tmp_path: Path, size: int) -> None:
+    """`rebuild` and `recover` of a forged store named a setting that its user had never made, and no store."""
+    (tmp_path / "commitlog").mkdir()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("wb") as file:
+        file.truncate(size)
+    with pytest.raises(StoreFormatError, match=f"{tmp_path}: no broker .*commit_log.* {size}"):
+        found_config(StorePaths(tmp_path))
