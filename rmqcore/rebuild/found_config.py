@@ -21,6 +21,9 @@ from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 SAMPLED_QUEUES = 100
 MOST_SLOTS = 1 << 25
 """Slots that a file may tell: 128 MiB, which are in memory while an index is made. Java makes 5 million."""
+SLOTS_AN_ENTRY = 16
+"""As many slots for each entry may a file tell; Java makes a quarter. A file of many slots and few entries would ask for many
+mebibytes of disk for each few keys of the log."""
 
 
 def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
@@ -92,6 +95,9 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
         if size == config.index_file_size:
             return config.max_hash_slot_num, config.max_index_num
         slots = find_slot_count(path, size, read_header(path))
-        if slots is not None and slots <= MOST_SLOTS:
-            return slots, (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
+        if slots is None or slots > MOST_SLOTS:
+            continue
+        entries = (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
+        if slots <= SLOTS_AN_ENTRY * entries:
+            return slots, entries
     return None

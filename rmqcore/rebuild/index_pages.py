@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from rmqcore._native.format.layout import INDEX_ENTRY_SIZE
 from rmqcore.engine.index.index_service import IndexService
 
-MOST_ENTRIES = 1 << 21
-"""Entries that are put before all files are mapped anew: 40 MiB of pages, beside those of the slots."""
+MOST_BYTES = 40 << 20
+"""Bytes of entries and of new files that are written before all files are mapped anew."""
 
 
 class IndexPages:
@@ -19,14 +20,17 @@ class IndexPages:
 
     def __init__(self, service: IndexService) -> None:
         self._service = service
-        self._files = self._entries = 0
+        self._known = 0  # bytes of full files, and of the entries in the last one
 
     def after_put(self) -> None:
         """Look at what was put; map the files anew where their pages became many."""
         files = self._service.files
         if not files:
             return
-        entries = files[-1].native.index_count
-        if len(files) > self._files or entries - self._entries >= MOST_ENTRIES:
+        last = files[-1]
+        written = (len(files) - 1) * last.file_size + last.native.index_count * INDEX_ENTRY_SIZE
+        if (
+            written - self._known >= MOST_BYTES
+        ):  # not for each new file: there may be thousands of small ones
             self._service.map_anew()
-            self._files, self._entries = len(files), entries
+            self._known = written

@@ -29,7 +29,7 @@ from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.rebuild import index_pages
 from rmqcore.rebuild import queue_builder as rebuild_queues
 from rmqcore.rebuild import rebuild as rebuild_module
-from rmqcore.rebuild.found_config import MOST_SLOTS, found_config, found_sizes
+from rmqcore.rebuild.found_config import MOST_SLOTS, SLOTS_AN_ENTRY, found_config, found_sizes
 from rmqcore.rebuild.queue_builder import QueueBuilder
 from rmqcore.rebuild.rebuild import rebuild
 
@@ -70,7 +70,7 @@ def test_index_files_that_are_mapped_anew(
 ) -> None:
     """The pages of all index files written stayed in memory, 400 MB a file: they are let go, in the middle of a file too."""
     monkeypatch.setattr(rebuild_module, "BATCH_ROWS", 7)
-    monkeypatch.setattr(index_pages, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(index_pages, "MOST_BYTES", 1)
     dropped: list[int] = []
     map_anew = IndexService.map_anew
 
@@ -91,19 +91,39 @@ def test_slots_that_no_store_has_are_not_made_again(tmp_path: Path) -> None:
     """A sparse index file of 3 GB says how many slots a new one gets; their pages were 2.8 GB of memory."""
     root = tmp_path / "store"
     (root / "index").mkdir(parents=True)
-    for slots in (MOST_SLOTS, MOST_SLOTS + 1):
+    for slots, entries, taken in (
+        (MOST_SLOTS, MOST_SLOTS // SLOTS_AN_ENTRY, True),
+        (MOST_SLOTS + 1, MOST_SLOTS, False),
+        (MOST_SLOTS, 10, False),  # a file of 128 MiB for each ten keys of the log
+    ):
         path = root / "index" / "20260101000000000"
         with path.open("wb") as file:
             file.write(encode_header((1, 1, 7, 7, 1, 2)))
-            file.truncate(index_file_size(slots, 10))
+            file.truncate(index_file_size(slots, entries))
             file.seek(index_file_size(slots, 1))
             file.write(struct.pack(">iqii", 0, 7, 0, 0))
             file.seek(INDEX_HEADER_SIZE)
             file.write(struct.pack(">i", 1))
         found = found_sizes(StorePaths(root), MessageStoreConfig())
-        assert found == (
-            {"max_hash_slot_num": slots, "max_index_num": 10} if slots == MOST_SLOTS else {}
-        )
+        assert found == ({"max_hash_slot_num": slots, "max_index_num": entries} if taken else {})
+
+
+def test_many_small_index_files_are_seldom_mapped_anew(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files were mapped anew for each new one: a forged index file with a few entries made that quadratic."""
+    monkeypatch.setattr(rebuild_module, "BATCH_ROWS", 7)
+    mapped: list[int] = []
+    monkeypatch.setattr(IndexService, "map_anew", lambda service: mapped.append(1))
+    config = MessageStoreConfig(max_hash_slot_num=2, max_index_num=4)
+    store = tmp_path / "store"
+    (store / "index").mkdir(parents=True)
+    (store / "commitlog").symlink_to(golden / "basic" / "store" / "commitlog")
+    report = rebuild(
+        StorePaths(store, follow_links=True), tmp_path / "out", config=config, queues=False
+    )
+    assert report.index_files > 20
+    assert mapped == []
 
 
 def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
