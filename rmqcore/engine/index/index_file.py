@@ -24,6 +24,7 @@ from rmqcore.disk.read_range import opened
 from rmqcore.errors import StoreFormatError
 
 NAME_DIGITS = 17
+MOST = 2**31 - 1  # slots or entries of a file: both are an int in Java
 # Entries are allocated in steps of as many bytes as are in use, but at least and at most so many bytes.
 LEAST_STEP = 1 << 20
 MOST_STEP = 16 << 20
@@ -283,7 +284,9 @@ def find_geometry(
 
 
 def _fits(path: Path, header: IndexHeader, slot_count: int, capacity: int) -> bool:
-    if slot_count < 1 or capacity < 2 or header.index_count > capacity:
+    if not 1 <= slot_count <= MOST or not 2 <= capacity <= MOST:
+        return False
+    if header.index_count > capacity:
         return False
     if header.index_count <= 1:  # without an entry nothing can be read wrongly
         return True

@@ -26,7 +26,7 @@ from rmqcore.offline.fsck.file_names import (
     load_checkpoint,
 )
 from rmqcore.offline.fsck.findings import INFO, Finding, Findings
-from rmqcore.offline.fsck.index_pass import IndexAudit
+from rmqcore.offline.fsck.index.index_pass import IndexAudit
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost

@@ -340,3 +340,26 @@ def test_a_header_with_wild_counts_is_bounded_by_the_file(tmp_path: Path) -> Non
         later = lay_out([make_record(keys="later")], start=end_of(records))
         opened.put(later)
         assert opened.find("T", "later") == [later[0].phy_offset]
+
+
+@pytest.mark.parametrize(
+    ("slots", "capacity"),
+    [((1 << 32) + 3, CAPACITY), (SLOTS, (1 << 31) + 5)],
+    ids=["slots", "entries"],
+)
+def test_a_hole_of_gigabytes_is_no_index_file(tmp_path: Path, slots: int, capacity: int) -> None:
+    """An open ended with OverflowError: a sparse file of 16 GiB in ``index/`` had room for more slots than 32 bits count."""
+    config = MessageStoreConfig(max_hash_slot_num=SLOTS, max_index_num=CAPACITY)
+    root = tmp_path / "store"
+    with rmqcore.open(root, config=config, services=False) as store:
+        store.put(rmqcore.Message("T", b"x", keys="k")).raise_for_status()
+        while store.dispatch_once():
+            pass
+    name = "20990101000000000"
+    with (root / "index" / name).open("wb") as file:
+        file.truncate(40 + 4 * slots + 20 * capacity)
+    with rmqcore.open(root, config=config, services=False) as store:
+        while store.dispatch_once():
+            pass
+        assert len(store.query("T", "k").messages) == 1
+    assert name not in os.listdir(root / "index")

@@ -14,9 +14,10 @@ from support.stores.built_store import ENTRIES_POS, INDEX_ENTRIES, SLOTS, BuiltS
 
 from rmqcore.disk import read_range as ranges
 from rmqcore.disk.index import index_entries as entries_on_disk
-from rmqcore.offline.fsck import FsckReport, fsck, index_entries, index_file
-from rmqcore.offline.fsck import index_pass as fsck_index
+from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.fsck.findings import Finding
+from rmqcore.offline.fsck.index import index_entries, index_file
+from rmqcore.offline.fsck.index import index_pass as fsck_index
 from rmqcore.queries.index_match import Match, match_entries
 
 HASH, PHY_OFFSET, TIME_DIFF, PREVIOUS = 0, 4, 12, 16

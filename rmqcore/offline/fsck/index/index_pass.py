@@ -17,11 +17,11 @@ from rmqcore._native.index.index_reader import key_hash
 from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.fsck.file_kinds import note_other_name
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
-from rmqcore.offline.fsck.index_entries import Entries, IndexStream, Int64
-from rmqcore.offline.fsck.index_file import check_ends, check_file, file_path
+from rmqcore.offline.fsck.index.index_entries import Entries, IndexStream, Int64
+from rmqcore.offline.fsck.index.index_file import check_ends, check_file, file_path
+from rmqcore.offline.fsck.index.missing_keys import Missing, note_missing
 from rmqcore.offline.fsck.log_batch import LogBatch
 from rmqcore.offline.fsck.log_pass import LogAudit
-from rmqcore.offline.fsck.missing_keys import Missing, note_missing
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.queries.index_match import Match, are_tags, match_entries, time_diffs
 
