@@ -1,142 +1,105 @@
-"""Room ahead of a real writer: how large the steps are, what they hold, and what a store that is hardly used takes."""
+"""How much of the CommitLog is allocated ahead of a real store's writer, and when."""
 
 from __future__ import annotations
 
-import itertools
-import os
 import threading
-from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import rmqcore
-from rmqcore import Message, MessageStore
-from rmqcore.engine.log import log_space
-from rmqcore.engine.log.log_space import Step
-from rmqcore.status import PutMessageStatus as Status
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.services.allocate import Allocate
 
-FILE_SIZE = 256 << 20
+MIB = 1 << 20
+FILE_SIZE = 32 * MIB
+
+
+def allocated(root: Path) -> dict[str, int]:
+    """Bytes with blocks, of each CommitLog file."""
+    return {
+        path.name.lstrip("0") or "0": path.stat().st_blocks * 512
+        for path in sorted((root / "commitlog").iterdir())
+    }
+
+
+def at_rest(store: MessageStore) -> None:
+    """Do what the allocate thread does until it would sleep."""
+    thread = Allocate(store)
+    for _ in range(1000):
+        if thread.step(store) is None:
+            return
+    raise AssertionError("it never comes to rest")
+
+
+def write(store: MessageStore, count: int) -> None:
+    store.put_many([rmqcore.Message("T", bytes(MIB - 200))] * count)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[MessageStore]:
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_a_small_store_does_not_pay_for_a_whole_file(root: Path) -> None:
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
+        at_rest(store)
+        assert list(allocated(root)) == ["0"]  # so that the first put does not wait for it
+        store.put(rmqcore.Message("T", b"x"))
+        at_rest(store)
+        assert list(allocated(root)) == ["0"]
+        assert 4 * MIB <= allocated(root)["0"] <= 5 * MIB
+
+
+def test_what_is_kept_ahead_grows_with_what_was_written(root: Path) -> None:
+    with rmqcore.open(root, services=False, mapped_file_size_commit_log=FILE_SIZE) as store:
+        write(store, 1)
+        ahead = []
+        for count in (1, 2, 4, 4):
+            write(store, count)
+            at_rest(store)
+            ahead.append(sum(allocated(root).values()) - store.max_phy_offset)
+        assert all(later >= before - MIB for before, later in pairwise(ahead))
+        assert ahead[-1] >= 10 * MIB
+        write(store, 8)  # 20 of 32 MiB: a file's worth ahead reaches into the next file
+        at_rest(store)
+        files = allocated(root)
+        assert list(files) == ["0", str(FILE_SIZE)]
+        assert files["0"] >= FILE_SIZE and files[str(FILE_SIZE)] >= 4 * MIB
+    assert list(allocated(root)) == ["0"], "a file that holds nothing does not stay after a close"
+
+
+def test_warm_files_are_prepared_as_a_whole(root: Path) -> None:
     with rmqcore.open(
-        tmp_path / "store", services=False, mapped_file_size_commit_log=FILE_SIZE
-    ) as opened:
-        yield opened
+        root, services=False, mapped_file_size_commit_log=FILE_SIZE, warm_maped_file_enable=True
+    ) as store:
+        store.put(rmqcore.Message("T", b"x"))
+        at_rest(store)
+        assert sum(allocated(root).values()) >= FILE_SIZE
 
 
-def write(store: MessageStore, size: int) -> None:
-    """Put so many bytes."""
-    body = bytes(1 << 20)
-    end = store.max_phy_offset + size
-    while store.max_phy_offset < end:
-        store.put(Message("T", body, 0))
-
-
-def blocks(store: MessageStore) -> int:
-    """Bytes that the files of the log take on the disk."""
-    return sum(path.stat().st_blocks * 512 for path in (store.paths.root / "commitlog").iterdir())
-
-
-def test_a_put_waits_for_no_step_of_the_thread_that_works_ahead(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+def test_a_put_never_makes_room_itself_while_the_thread_keeps_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A put of 1 KiB waited 2 to 3 seconds: the lock was held while 64 MiB were allocated and populated on a busy disk."""
-    held, go_on = threading.Event(), threading.Event()
-    made: list[Step] = []
-    make_now = Step.make
+    with rmqcore.open(root, mapped_file_size_commit_log=FILE_SIZE) as store:
+        store.put(rmqcore.Message("T", b"x"))
+        made: list[int] = []
+        space = store._log._space
+        make_room = space.make_room
 
-    def make(step: Step) -> None:
-        made.append(step)
-        held.set()
-        assert go_on.wait(30)
-        make_now(step)
+        def count(needed: int) -> None:
+            made.append(needed)
+            make_room(needed)
 
-    write(store, 8 << 20)
-    monkeypatch.setattr(Step, "make", make)
-    ahead = threading.Thread(target=store.prepare_space)
-    ahead.start()
-    try:
-        assert held.wait(30)
-        write(store, 16 << 20)  # more than there is room for: it makes its own
-        end = store.max_phy_offset
-    finally:
-        go_on.set()
-        ahead.join()
-    assert len(made) == 1 and made[0].end < end, "the put had to wait for it"
-    write(store, 8 << 20)
-
-
-def test_steps_are_small(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[tuple[bool, int, int]] = []
-    make = Step.make
-
-    def watched(step: Step) -> None:
-        steps.append((step.blocks, step.begin, step.end))
-        make(step)
-
-    monkeypatch.setattr(Step, "make", watched)
-    write(store, 100 << 20)
-    wrote = store.max_phy_offset
-    while store.prepare_space():
-        pass
-    of_blocks = [(begin, end) for is_blocks, begin, end in steps if is_blocks]
-    of_pages = [(begin, end) for is_blocks, begin, end in steps if not is_blocks]
-    assert of_blocks and max(end - begin for begin, end in of_blocks) <= log_space.BLOCKS_STEP
-    assert (
-        len(of_pages) >= 31 and max(end - begin for begin, end in of_pages) == log_space.PAGES_STEP
-    )
-    # Each begins where the one before it ended, and no page comes before its block.
-    assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(of_pages))
-    assert of_pages[-1][1] == wrote + log_space.PAGES_AHEAD <= of_blocks[-1][1]
-
-
-def test_room_is_ahead_in_the_next_file_too(store: MessageStore) -> None:
-    write(store, FILE_SIZE - (16 << 20))
-    while store.prepare_space():
-        pass
-    names = sorted(os.listdir(store.paths.root / "commitlog"))
-    assert names == [f"{0:020d}", f"{FILE_SIZE:020d}"]
-    assert blocks(store) > FILE_SIZE + (32 << 20)
-    write(store, 64 << 20)
-    assert not store.failed
-
-
-def test_a_small_store_stays_small(tmp_path: Path) -> None:
-    with rmqcore.open(tmp_path / "store", services=False) as store:
-        assert store.put(Message("T", b"x", 0)).status is Status.PUT_OK
-        while store.prepare_space():
-            pass
-        assert blocks(store) <= 5 << 20
-
-
-def test_the_first_file_is_there_before_the_first_put(tmp_path: Path) -> None:
-    """The first put of a new store took 6 ms: it made the directory and the file, and synced both."""
-    with rmqcore.open(tmp_path / "store", services=False) as store:
-        while store.prepare_space():
-            pass
-        assert os.listdir(store.paths.root / "commitlog") == [f"{0:020d}"]
-        assert store.max_phy_offset == 0
-    assert os.listdir(tmp_path / "store" / "commitlog") == [], "it held nothing"
-
-
-def test_a_file_that_is_sealed_under_a_step_keeps_its_descriptor_for_it(tmp_path: Path) -> None:
-    """A flush closes the descriptor of a full file. The number may be that of another file soon, which would get the blocks."""
-    from rmqcore._native.put.mapped_file import MappedFile
-
-    path = tmp_path / "file"
-    path.write_bytes(b"")
-    os.truncate(path, 64 << 20)
-    for _ in range(20):
-        file = MappedFile(str(path), 64 << 20, writable=True)
-        file.allocate(0, 1)
-        before = len(os.listdir("/proc/self/fd"))
-        steps = threading.Thread(target=lambda file=file: file.allocate(0, 64 << 20))
-        steps.start()
-        file.seal()
-        steps.join()
-        assert len(os.listdir("/proc/self/fd")) == before - 1
-        file.allocate(0, 64 << 20)  # a sealed file has its blocks
-        file.populate(0, 4096)
+        monkeypatch.setattr(space, "make_room", count)
+        ready = threading.Event()
+        for _ in range(200):  # 100 MiB, over four files
+            for _ in range(500):
+                parts = [part for part in (space._current, space._next) if part is not None]
+                if parts[-1].allocated > store.max_phy_offset + 2 * MIB:
+                    break
+                ready.wait(0.01)
+            store.put(rmqcore.Message("T", bytes(MIB // 2)))
+        assert made == []
+        assert len(allocated(root)) >= 4
