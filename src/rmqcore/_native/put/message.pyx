@@ -286,7 +286,7 @@ cdef inline object or_default(PyObject *given, default):
 
 
 cdef object new_message(PyObject *callable, PyObject **args, size_t nargsf, PyObject *names):
-    """``Message(...)``: 44 ns with five arguments instead of 184, of which parsing them took 140.
+    """``Message(...)``: 72 ns with five arguments where a call through `__init__` took 225, most of it parsing them.
 
     A call that is wrong goes to `__init__`, which says what is wrong with it. A subclass never comes here: it has no
     `tp_vectorcall`.

@@ -1,4 +1,4 @@
-"""`MessageStore.put` as a native method: a frame of Python between the caller and the append took 47 of 213 ns."""
+"""`MessageStore.put` as a native method: a frame of Python between the caller and the append took 30 to 70 of some 180 ns."""
 
 
 cdef class PutMethod:
