@@ -17,6 +17,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.proof import Prover
 from rmqcore._native.scan.skips import Skips
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.inside.files import open_file
 from rmqcore.errors import StoreFormatError, is_of_the_system
@@ -66,6 +67,8 @@ class LogWindow:
         As `read_into`, for bytes that are only looked at on the way: what the disk does not give is zeros, and nobody is told.
     extents : Extents, optional
         The parts of the file that are searched; all of it by default.
+    descriptor : Descriptor, optional
+        The open file: small parts that are only looked at come from it, and what it does not give from `peek_into`.
     check_place : bool
         Records say where they lie; False where the feed does not ask them.
 
@@ -93,6 +96,7 @@ class LogWindow:
         room: int = WINDOW,
         peek_into: ReadInto | None = None,
         extents: Extents | None = None,
+        descriptor: Descriptor | None = None,
         check_place: bool = True,
     ) -> None:
         self.file_from_offset = file_from_offset
@@ -103,6 +107,7 @@ class LogWindow:
         self._read_into = read_into
         self._peek_into = peek_into or read_into
         self._extents = extents
+        self._descriptor = descriptor
         self._check_place = check_place
         self._damaged = False
         self._prover: Prover | None = None
@@ -302,7 +307,7 @@ class LogWindow:
         if self._prover is None:
             # No method of this window: a circle would keep both until the next collection.
             peek = partial(_peek_within, self._peek_into, self._size)
-            self._prover = Prover(peek, self.file_from_offset)
+            self._prover = Prover(peek, self.file_from_offset, self._descriptor, self._size)
         return self._prover
 
     def _note_states(self) -> None:
@@ -357,7 +362,7 @@ class WholeFile:
         """A window over the file, which begins at a CommitLog offset."""
         return LogWindow(
             self.read_into, file_from_offset, self.file_size, room=room,
-            extents=DataExtents(self._fd, self.file_size), check_place=check_place,
+            extents=DataExtents(self._fd, self.file_size), descriptor=self._file, check_place=check_place,
         )  # fmt: skip
 
     def read_into(self, view: memoryview, pos: int) -> int:

@@ -4,13 +4,18 @@ from typing import Final, Self, final
 from typing_extensions import Buffer
 
 from rmqcore._native.scan.places import Place
+from rmqcore._native.threads.descriptor import Descriptor
 
 PAGE: Final[int]
 
 @final
 class Prover:
     def __new__(
-        cls, read_into: Callable[[memoryview, int], int], file_from_offset: int
+        cls,
+        read_into: Callable[[memoryview, int], int],
+        file_from_offset: int,
+        descriptor: Descriptor | None = None,
+        end: int = 0,
     ) -> Self: ...
     @property
     def pages_read(self) -> int: ...

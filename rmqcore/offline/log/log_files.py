@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_PHYSICALOFFSET
+from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
@@ -254,7 +255,9 @@ class LogBytes:
     Attributes
     ----------
     extents : DataExtents or None
-        Where the file has bytes; None where its filesystem cannot tell.
+        Where the file has bytes; None on a filesystem that cannot tell.
+    descriptor : Descriptor or None
+        The open file; None on a remote filesystem.
 
     Notes
     -----
@@ -262,11 +265,15 @@ class LogBytes:
     """
 
     def __init__(
-        self, file: LogFile, fd: int, unreadable: Callable[[int, int, OSError], None]
+        self,
+        file: LogFile,
+        descriptor: Descriptor | None,
+        unreadable: Callable[[int, int, OSError], None],
     ) -> None:
         self.file = file
-        self.extents: DataExtents | None = DataExtents(fd, file.size)
-        self._fd = fd
+        self.descriptor = descriptor
+        self._fd = -1 if descriptor is None else descriptor.fileno()
+        self.extents = None if descriptor is None else DataExtents(self._fd, file.size)
         self._unreadable = unreadable
         self._told: set[int] = set()
 
@@ -322,9 +329,8 @@ def open_log_file(
     """Open a file for positional reads."""
     opened = open_file(file.path, os.O_RDONLY)
     try:
-        fd = opened.fileno()
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        yield LogBytes(file, fd, unreadable)
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        yield LogBytes(file, opened, unreadable)
     finally:
         opened.close()

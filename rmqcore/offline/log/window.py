@@ -50,7 +50,7 @@ class SearchWindow(LogWindow):
             room += CARRY
         super().__init__(
             source.read_into, source.file.file_from_offset, size, room=room,
-            peek_into=source.peek_into, extents=source.extents,
+            peek_into=source.peek_into, extents=source.extents, descriptor=source.descriptor,
         )  # fmt: skip
 
     def close(self) -> None:

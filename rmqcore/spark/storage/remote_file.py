@@ -99,8 +99,9 @@ class RemoteBytes(LogBytes):
         handle: Any,
         unreadable: Callable[[int, int, OSError], None],
     ) -> None:
-        super().__init__(file, -1, unreadable)
-        self.extents = None  # no remote filesystem tells where a file has holes
+        super().__init__(
+            file, None, unreadable
+        )  # no remote filesystem tells where a file has holes
         self._remote = file
         self._handle = handle
         # The size that the file has now: it may have been cut since it was listed.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from support.oracle import records as oracle
 
 from rmqcore._native.scan import places
 from rmqcore._native.scan.proof import PAGE, Prover
+from rmqcore._native.threads.descriptor import Descriptor
 
 BASE = 4096
 DATA = b"".join(
@@ -25,6 +29,13 @@ def reader(view: memoryview, pos: int) -> int:
     got = DATA[pos : pos + len(view)]
     view[: len(got)] = got
     return len(got)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Descriptor:
+    path = tmp_path / "log"
+    path.write_bytes(DATA)
+    return Descriptor(path, os.O_RDONLY)
 
 
 def with_states(prover: Prover) -> Prover:
@@ -52,6 +63,56 @@ def test_pages_are_kept_until_they_are_forgotten() -> None:
     prover.forget()
     prover.shape(*at(0))
     assert prover.pages_read == 2 * before
+
+
+def test_an_open_file_is_read_without_python_but_for_its_last_page(file: Descriptor) -> None:
+    """A page by way of Python cost 3 us: 19 MiB/s of a log whose headers each reach to a place of their own."""
+    asked: list[int] = []
+
+    def asking(view: memoryview, pos: int) -> int:
+        asked.append(pos)
+        return reader(view, pos)
+
+    prover = with_states(Prover(asking, BASE, file, len(DATA)))
+    for pos in range(0, 500_000, 100_000):
+        assert prover.step(*at(pos)).code == prover.shape(*at(pos)).code == 100_000
+        assert prover.guesses(*at(pos)) == [pos + 100_000]
+    assert asked == [len(DATA) // PAGE * PAGE]
+    assert prover.pages_read == 6
+
+
+def test_a_file_gives_nothing_behind_its_end_and_nothing_once_it_is_closed(
+    file: Descriptor,
+) -> None:
+    """A number of a closed file may be that of another one by now."""
+    asked: list[int] = []
+
+    def asking(view: memoryview, pos: int) -> int:
+        asked.append(pos // PAGE)
+        return reader(view, pos)
+
+    prover = Prover(asking, BASE, file, 2 * PAGE)
+    prover.shape(*at(0))  # its topic and properties are in pages 0 and 24
+    assert asked == [100_000 // PAGE]
+    prover.forget()
+    file.close()
+    prover.shape(*at(0))
+    assert asked == [100_000 // PAGE, 0, 100_000 // PAGE]
+
+
+def test_what_a_cut_file_does_not_give_is_asked_of_the_reader(
+    file: Descriptor, tmp_path: Path
+) -> None:
+    os.truncate(tmp_path / "log", PAGE + 1)
+    asked: list[int] = []
+
+    def asking(view: memoryview, pos: int) -> int:
+        asked.append(pos // PAGE)
+        return 0
+
+    prover = Prover(asking, BASE, file, len(DATA))
+    assert prover.shape(*at(100_000)).code == places.ZERO
+    assert asked == [100_000 // PAGE]
 
 
 @pytest.mark.parametrize("error", [OSError(5, "bad"), KeyboardInterrupt()])

@@ -31,8 +31,6 @@ cdef class Descriptor:
         It cannot be opened.
     """
 
-    cdef int number
-
     def __cinit__(self, path, int flags, Descriptor folder=None, int mode=0o644):
         self.number = -1
         flags |= getattr(_os, "O_CLOEXEC", 0)

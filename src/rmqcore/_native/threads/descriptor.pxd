@@ -1,0 +1,4 @@
+cdef class Descriptor:
+    cdef int number  # -1 once it is closed
+
+    cdef void close_now(self) noexcept
