@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
@@ -19,6 +22,10 @@ from rmqcore.disk.read_range import entries_of, read_range
 from rmqcore.errors import StoreFormatError
 
 Entries = npt.NDArray[np.void]
+
+MOST_NUMBERS = 10_000
+MOST_TOPICS = 10_000
+"""Batch topics that are held by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,16 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
             for entry in entries_of(topic.path)
             if is_folder(entry, leave_out_links=leave_out)
         )
-        for queue_id in sorted(found for found in ids if found is not None):
+        found = array("i", (queue_id for queue_id in ids if queue_id is not None))
+        for queue_id in _ascending(found):
             yield topic.name, queue_id, os.path.join(topic.path, str(queue_id))
+
+
+def _ascending(numbers: array[int]) -> Iterator[int]:
+    """The numbers in order; those of millions are no objects all at once."""
+    ordered = np.sort(np.array(numbers, np.int32))
+    for begin in range(0, len(ordered), MOST_NUMBERS):
+        yield from ordered[begin : begin + MOST_NUMBERS].tolist()
 
 
 def batch_topics(paths: StorePaths) -> frozenset[str]:
@@ -89,6 +104,36 @@ def batch_topics(paths: StorePaths) -> frozenset[str]:
         if is_folder(entry, leave_out_links=leave_out)
     }
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
+
+
+class BatchTopics:
+    """As `batch_topics`, for whoever only asks whether a topic is one: of very many no names are held, and the disk is asked.
+
+    It is false where there are none.
+    """
+
+    def __init__(self, paths: StorePaths) -> None:
+        self._paths = paths
+        leave_out = paths.leave_out_links
+        hidden = leave_out and paths.batchconsumequeue.is_symlink()
+        entries = () if hidden else entries_of(paths.batchconsumequeue)
+        count = sum(is_folder(entry, leave_out_links=leave_out) for entry in entries)
+        self._names = batch_topics(paths) if 0 < count <= MOST_TOPICS else frozenset[str]()
+        self._many = count > MOST_TOPICS
+
+    def __bool__(self) -> bool:
+        return self._many or bool(self._names)
+
+    def __contains__(self, topic: str) -> bool:
+        if not self._many:
+            return topic in self._names
+        if not is_directory_name(topic):
+            return False
+        try:
+            mode = os.lstat(self._paths.batchconsumequeue / topic).st_mode
+        except FileNotFoundError:
+            return False
+        return stat.S_ISDIR(mode) and not (self._paths.consumequeue / topic).is_dir()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from rmqcore.disk.inside.files import open_file
 from rmqcore.errors import StoreFormatError, is_of_the_system
+
+FEW_ENTRIES = 10_000
+"""Entries of a directory that are held whatever their names are."""
+MOST_ENTRY_BYTES = 32 << 20
+"""Bytes of memory for the entries of a directory, about 80,000 of them."""
+ENTRY_BYTES = 160
+"""What an entry takes beside its name and path."""
 
 
 def read_range(path: str | Path, pos: int, count: int) -> bytes:
@@ -42,13 +51,60 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
         file.close()
 
 
-def entries_of(directory: str | Path) -> list[os.DirEntry[str]]:
-    """Give the entries of a directory in name order; an empty list when there is no such directory."""
+def entries_of(directory: str | Path) -> Iterator[os.DirEntry[str]]:
+    """Give the entries of a directory in name order; none when there is no such directory.
+
+    A directory of very many entries is listed once for each part of them that there is memory for: about 40,000.
+    """
+    after: str | None = None
+    while True:
+        part, whole = _next_entries(directory, after)
+        yield from part
+        if whole:
+            return
+        after = part[-1].name
+
+
+def _next_entries(directory: str | Path, after: str | None) -> tuple[list[os.DirEntry[str]], bool]:
+    """The first entries behind a name, in name order, and whether these are all that there are."""
     try:
         with os.scandir(directory) as found:
-            return sorted(found, key=lambda entry: entry.name)
+            held = [] if after is not None else list(islice(found, FEW_ENTRIES))
+            if after is None and len(held) < FEW_ENTRIES:
+                return sorted(held, key=_name), True
+            return _smallest(held, found, after)
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return [], True
+
+
+def _smallest(
+    held: list[os.DirEntry[str]], found: Iterator[os.DirEntry[str]], after: str | None
+) -> tuple[list[os.DirEntry[str]], bool]:
+    """Of the entries held and those found, the first ones behind a name that there is memory for."""
+    below: str | None = None  # what comes from here on is left for the next part
+    held_bytes = sum(map(_bytes_of, held))
+    for entry in found:
+        name = entry.name
+        if (after is not None and name <= after) or (below is not None and name >= below):
+            continue
+        held.append(entry)
+        held_bytes += _bytes_of(entry)
+        if held_bytes >= MOST_ENTRY_BYTES and len(held) > 1:
+            held.sort(key=_name)
+            middle = len(held) // 2
+            below = held[middle].name
+            del held[middle:]
+            held_bytes = sum(map(_bytes_of, held))
+    held.sort(key=_name)
+    return held, below is None
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _bytes_of(entry: os.DirEntry[str]) -> int:
+    return ENTRY_BYTES + sys.getsizeof(entry.name) + sys.getsizeof(entry.path)
 
 
 @contextmanager

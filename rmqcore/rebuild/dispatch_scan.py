@@ -16,16 +16,22 @@ from rmqcore.offline.log.watched_scan import WatchedScan
 
 
 def dispatch_scan(
-    columns: ColumnScan, multi: MultiDispatch | None, put_entry: Callable[..., None]
+    columns: ColumnScan, multi: MultiDispatch | None, put_entry: Callable[..., bool]
 ) -> Sink[Batch]:
-    """Make a scan the sink of a walk; with `multi` the sink also gives `put_entry` the entries of further queues."""
+    """Make a scan the sink of a walk; with `multi` the sink also gives `put_entry` the entries of further queues.
+
+    The batch ends behind a window after whose last entry `put_entry` answers True.
+    """
     if multi is None:
         return columns
 
     def put(buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
         del phy_offset  # every record is wanted, wherever it lies
+        enough = False
         for entry in multi.entries(buf, begin, end, 0, gaps=gaps):
-            put_entry(*entry)
+            enough = put_entry(*entry)
+        if enough:
+            columns.end_batch()
 
     return WatchedScan(columns, put)
 

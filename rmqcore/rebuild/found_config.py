@@ -79,8 +79,8 @@ def _queue_file_sizes(folder: Path) -> Iterator[int]:
                     yield size
 
 
-def _folders(folder: Path) -> list[Path]:
-    return [Path(entry.path) for entry in entries_of(folder) if is_folder(entry)]
+def _folders(folder: str | Path) -> Iterator[str]:
+    return (entry.path for entry in entries_of(folder) if is_folder(entry))
 
 
 def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int] | None:

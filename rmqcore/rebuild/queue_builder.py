@@ -8,22 +8,30 @@ record's.)
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_table import QueueTable, is_directory_name, most_queue_offset
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import file_name
-from rmqcore.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns
+from rmqcore.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
 
 MOST_OPEN = 256
+MOST_BYTES = 192 << 20
+"""Bytes of memory for the queues of one pass over the log, about: 300,000 queues of as many topics, 600,000 of a few."""
+QUEUE_BYTES = 320
+"""What the table takes for a queue."""
 
 
 class QueueBuilder:
     """Makes the files of all queues below a folder.
+
+    A log may have more queues than there is memory for. Then the builder leaves out those that are too many, `again` says so,
+    and it has to be given the whole log once more after `next_pass`, until all are made. A queue is made in one pass as a whole;
+    which ones are done is what lies in the folder.
 
     Parameters
     ----------
@@ -31,54 +39,81 @@ class QueueBuilder:
         Becomes the ``consumequeue`` folder.
     file_size : int
         Bytes of a file, whole entries.
-    batch_topics : frozenset of str
+    batch_topics : collection of str
         As in `QueueRuns`.
 
     Attributes
     ----------
-    entries, ignored : int
-        Entries put, and records left out: their queue offset was there already, or it cannot be.
+    entries : int
+        Entries put.
+    again : bool
+        There are queues left for another pass.
     """
 
     def __init__(
         self,
         folder: Path,
         file_size: int,
-        batch_topics: frozenset[str] = frozenset(),
+        batch_topics: Topics = frozenset(),
     ) -> None:
-        self.entries = self.ignored = 0
-        self._folder = folder
+        self.entries = 0
+        self.again = False
+        self._folder = os.fspath(folder)
         self._file_size = file_size
+        self._batch_topics = batch_topics
         self._runs = QueueRuns(batch_topics)
-        self._table = QueueTable(os.fspath(folder), file_size, MOST_OPEN)
-        self._queues: dict[Place, ConsumeQueue] = {}
+        self._table = self._new_table()
+        self._bytes = 0
+        self._topic: str | None = None
+        self._first_pass = True
+        self._received = 0
+        self._queues = self._files = self._filled = 0
+
+    def _new_table(self) -> QueueTable:
+        return QueueTable(self._folder, self._file_size, MOST_OPEN)
+
+    @property
+    def ignored(self) -> int:
+        """Records left out, once all passes are done: their queue offset was there already, or it cannot be."""
+        return self._received - self.entries
 
     @property
     def queues(self) -> int:
         """How many queues have entries."""
-        return len(self._queues)
-
-    @property
-    def filled(self) -> int:
-        """Places that were filled because the log does not have their messages."""
-        return self._table.gaps
+        return self._queues + self._table.file_counts[0]
 
     @property
     def file_count(self) -> int:
         """How many files were made."""
-        return sum(
-            (queue.last_file - queue.first_file) // self._file_size + 1
-            for queue in self._queues.values()
-        )
+        return self._files + self._table.file_counts[1]
+
+    @property
+    def filled(self) -> int:
+        """Places that were filled because the log does not have their messages."""
+        return self._filled + self._table.gaps
 
     @property
     def paths(self) -> list[Path]:
-        """The files made."""
-        return [
-            self._folder / topic / str(queue_id) / file_name(start)
-            for (topic, queue_id), queue in self._queues.items()
-            for start in range(queue.first_file, queue.last_file + 1, self._file_size)
-        ]
+        """The files made in this pass."""
+        found = []
+        for topic, queue_id in self._table.places():
+            queue = self._table.find(topic, queue_id)
+            if queue is None or queue.first_file < 0:
+                continue
+            folder = Path(self._folder, topic, str(queue_id))
+            starts = range(queue.first_file, queue.last_file + 1, self._file_size)
+            found += [folder / file_name(start) for start in starts]
+        return found
+
+    def next_pass(self) -> None:
+        """Begin anew with the queues that were too many; the log comes once more."""
+        self.close()
+        self._queues, self._files, self._filled = self.queues, self.file_count, self.filled
+        self._runs = QueueRuns(self._batch_topics)
+        self._table = self._new_table()
+        self._bytes = 0
+        self._topic = None
+        self._first_pass = self.again = False
 
     def add(self, scan: ColumnScan, batch: Batch) -> None:
         """Put the entries of a batch, and those of `put_entry`."""
@@ -93,9 +128,9 @@ class QueueBuilder:
         msg_size: int,
         tags_code: int,
         queue_offset: int,
-    ) -> None:
-        """Put one more entry; it is written with the next batch."""
-        self._runs.put_entry(topic, queue_id, phy_offset, msg_size, tags_code, queue_offset)
+    ) -> bool:
+        """Put one more entry, written with the next batch; answers whether the batch should end, as of `QueueRuns`."""
+        return self._runs.put_entry(topic, queue_id, phy_offset, msg_size, tags_code, queue_offset)
 
     def close(self) -> None:
         """Close the files."""
@@ -111,21 +146,42 @@ class QueueBuilder:
         OSError
             A file cannot be made or written.
         """
-        if not is_directory_name(place[0]):
-            self.ignored += len(offsets)
-            return
-        done = self._table.put_run(*place, offsets, entries)
-        self.entries += done
-        self.ignored += len(offsets) - done
-        if done and place not in self._queues:
-            queue = self._table.find(*place)
-            assert queue is not None
-            self._queues[place] = queue
+        if self._first_pass:
+            self._received += len(offsets)
+        if self._table.has(*place) or self._admits(place, offsets):
+            self.entries += self._table.put_run(*place, offsets, entries)
+
+    def _admits(self, place: Place, offsets: Offsets) -> bool:
+        """Whether a queue begins with these entries in this pass.
+
+        One that is admitted has its file at once, so that the next pass knows it.
+        """
+        if count_unplaceable(place, offsets, self._file_size) == len(offsets):
+            return False  # it would have no file, and would be new in each pass
+        topic, queue_id = place
+        if not self._first_pass and os.path.lexists(f"{self._folder}/{topic}/{queue_id}"):
+            return False
+        if self._bytes >= MOST_BYTES:
+            self.again = True
+            return False
+        self._bytes += QUEUE_BYTES
+        if topic != self._topic:  # the runs of a batch come by topic
+            self._topic = topic
+            self._bytes += topic_bytes(topic)
+        return True
+
+
+def topic_bytes(topic: str) -> int:
+    """What the table takes for a topic: its name as text and as bytes, and places in a list and a dictionary."""
+    return 200 + sys.getsizeof(topic) + len(os.fsencode(topic))
 
 
 def count_unplaceable(place: Place, offsets: Offsets, file_size: int) -> int:
     """How many of a run's first entries no queue can begin with: all of them when the topic is no name for a directory."""
     if not is_directory_name(place[0]):
         return len(offsets)
-    fits = np.flatnonzero((offsets >= 0) & (offsets <= most_queue_offset(file_size)))
+    most = most_queue_offset(file_size)
+    if 0 <= offsets[0] <= most:
+        return 0
+    fits = np.flatnonzero((offsets >= 0) & (offsets <= most))
     return int(fits[0]) if len(fits) else len(offsets)

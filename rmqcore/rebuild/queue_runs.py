@@ -5,6 +5,7 @@ Source: RocketMQ 5.5.0 CommitLogDispatcherBuildConsumeQueue, MultiDispatchUtils.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -14,8 +15,10 @@ import numpy.typing as npt
 from rmqcore._native.format.cq import CQ_DTYPE
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.sysflag import has_queue_entry
 
+Topics = frozenset[str] | BatchTopics
 Place = tuple[str, int]
 """Topic and queue id."""
 Entries = npt.NDArray[np.void]
@@ -23,13 +26,20 @@ Offsets = npt.NDArray[np.int64]
 Run = tuple[Place, Offsets, Entries]
 """A queue, the queue offsets that its records say, and the entries."""
 
+MOST_WAITING = 1 << 16
+"""Entries of further queues that wait for the end of a batch: a record can ask for thousands."""
+MOST_NAMES = 1 << 16
+"""Names of topics that are kept from one batch to the next."""
+_NUMBERS = 5
+"""Numbers of an entry that waits: queue, queue_offset, phy_offset, msg_size and tags_code."""
+
 
 class QueueRuns:
     """Cuts the batches of one scan into runs.
 
     Parameters
     ----------
-    batch_topics : frozenset of str
+    batch_topics : collection of str
         Topics whose records have no entries here; see `rmqcore.disk.queue_files.batch_topics`.
 
     Notes
@@ -38,13 +48,14 @@ class QueueRuns:
     entry in a record's own queue before those in further queues.
     """
 
-    def __init__(self, batch_topics: frozenset[str] = frozenset()) -> None:
+    def __init__(self, batch_topics: Topics = frozenset()) -> None:
         self._batch_topics = batch_topics
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
         # By topic_id, since two ids can have the same name; -1 for a batch topic.
         self._number_of: Offsets = np.empty(0, np.int64)
-        self._further: list[tuple[Place, int, tuple[int, int, int]]] = []
+        self._numbering = 0
+        self._further = array("q")
 
     def put_entry(
         self,
@@ -54,11 +65,16 @@ class QueueRuns:
         msg_size: int,
         tags_code: int,
         queue_offset: int,
-    ) -> None:
-        """Note an entry of a further queue, for a record of the batch that `of` is given next."""
-        if topic in self._batch_topics:
-            return
-        self._further.append(((topic, queue_id), queue_offset, (phy_offset, msg_size, tags_code)))
+    ) -> bool:
+        """Note an entry of a further queue, for a record of the batch that `of` is given next.
+
+        Answers whether so many wait that the batch should end.
+        """
+        number = self._number(topic)
+        if number >= 0:
+            key = number << 32 | (queue_id & 0xFFFFFFFF)
+            self._further.extend((key, queue_offset, phy_offset, msg_size, tags_code))
+        return len(self._further) >= MOST_WAITING * _NUMBERS
 
     def of(self, scan: ColumnScan, batch: Batch) -> Iterator[Run]:
         """Give the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
@@ -84,8 +100,18 @@ class QueueRuns:
             topic, queue_id = divmod(int(keys[begin]), 1 << 32)
             place = self._names[topic], queue_id - (queue_id >> 31 << 32)
             yield place, offsets[begin:end], entries[begin:end]
+        if len(self._names) > MOST_NAMES:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget all topics: the next batch numbers its own."""
+        self._numbers, self._names = {}, []
+        self._number_of = np.empty(0, np.int64)
 
     def _number_topics(self, scan: ColumnScan) -> None:
+        if scan.numbering != self._numbering:  # what the numbers of the scan mean is new
+            self._numbering = scan.numbering
+            self._number_of = np.empty(0, np.int64)
         new = scan.topics(len(self._number_of))
         if new:
             numbers = np.array([self._number(topic) for topic in new], np.int64)
@@ -103,16 +129,14 @@ class QueueRuns:
         self, keys: Offsets, offsets: Offsets, entries: Entries
     ) -> tuple[Offsets, Offsets, Entries]:
         """Merge entries in own queues with those in further queues, in the order of their records."""
-        further, self._further = self._further, []
-        more_keys = [
-            self._number(topic) << 32 | (queue_id & 0xFFFFFFFF)
-            for (topic, queue_id), _, _ in further
-        ]
-        keys = np.concatenate([keys, np.array(more_keys, np.int64)])
-        offsets = np.concatenate([offsets, np.array([run[1] for run in further], np.int64)])
-        more = np.array([run[2] for run in further], CQ_DTYPE)
+        further = np.frombuffer(self._further, np.int64).reshape(-1, _NUMBERS)
+        self._further = array("q")
+        keys = np.concatenate([keys, further[:, 0]])
+        offsets = np.concatenate([offsets, further[:, 1]])
         joined = np.empty(len(keys), CQ_DTYPE)  # concatenate() would turn the bytes of all numbers
-        joined[: len(entries)], joined[len(entries) :] = entries, more
+        joined[: len(entries)] = entries
+        for column, name in enumerate(("phy_offset", "msg_size", "tags_code"), 2):
+            joined[name][len(entries) :] = further[:, column]
         order = np.argsort(joined["phy_offset"].astype(np.int64), kind="stable")
         return keys[order], offsets[order], joined[order]
 

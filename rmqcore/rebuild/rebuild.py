@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.files import make_folder
 from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_files import batch_topics
+from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.swap import PARTS
 from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.offline.log.damage import DamageList
-from rmqcore.offline.log.log_files import list_log_files
+from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import LongRecords
-from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress, Sink
 from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.rebuild.found_config import found_config
 from rmqcore.rebuild.index_pages import IndexPages
@@ -35,6 +37,8 @@ from rmqcore.rebuild.queue_builder import QueueBuilder
 from rmqcore.rebuild.report import RebuildReport
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
+TOPIC_ROOM = 8 << 20
+"""Bytes of memory for the topics of a batch, and of those before it."""
 WORKING = ".building"
 
 
@@ -106,41 +110,36 @@ def _build(
     index: bool,
     progress: Progress | None,
 ) -> RebuildReport:
-    levels = DelayLevels(config.delay_levels_ms)
     damage = DamageList()
-    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, batch_topics(paths))
+    builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, BatchTopics(paths))
     settings = dispatch_config(config)
     service = IndexService(target, settings, on_full=lambda _: None)
     parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
     for part in parts:
         make_folder(target.root / part)
-    columns = QUEUE_COLUMNS + (INDEX_COLUMNS if index else ())
-    rows = ColumnScan(columns, delay_levels=levels, batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES)
-    multi = MultiDispatch(settings, levels) if queues else None
-    walk = LogWalk(
-        list_log_files(paths),
-        dispatch_scan(rows, multi, builder.put_entry),
-        damage,
-        long_records=LongRecords(),
-        progress=progress,
-    )
+    log = _Log(list_log_files(paths), settings, builder if queues else None, progress)
     pages = IndexPages(service)
     records = record_bytes = 0
     try:
-        for batch in walk.run():
-            assert not isinstance(batch, Blank)
-            records += len(batch)
-            record_bytes += batch.nbytes
-            if queues:
+        try:
+            for rows, batch in log.batches(INDEX_COLUMNS if index else (), damage):
+                records += len(batch)
+                record_bytes += batch.nbytes
+                if queues:
+                    builder.add(rows, batch)
+                if index:
+                    service.put_batch(rows, batch, 0)
+                    pages.after_put()
+        finally:
+            files = service.files
+            index_entries = sum(file.native.index_count - 1 for file in files)
+            service.close()
+        while builder.again:
+            builder.next_pass()
+            for rows, batch in log.batches((), DamageList(most=0)):
                 builder.add(rows, batch)
-            if index:
-                service.put_batch(rows, batch, 0)
-                pages.after_put()
     finally:
         builder.close()
-        files = service.files
-        index_entries = sum(file.native.index_count - 1 for file in files)
-        service.close()
     return RebuildReport(
         path=os.fspath(paths.root),
         out="",
@@ -157,6 +156,62 @@ def _build(
         damage=list(damage),
         seconds=0.0,
     )
+
+
+class _Log:
+    """The log, as often as queues need it: each time up to where it ended the first time.
+
+    Parameters
+    ----------
+    files : list of LogFile
+    settings : MessageStoreConfig
+        What is dispatched.
+    builder : QueueBuilder or None
+        Gets the entries of further queues; None: no queues are made.
+    progress : callable, optional
+    """
+
+    def __init__(
+        self,
+        files: list[LogFile],
+        settings: MessageStoreConfig,
+        builder: QueueBuilder | None,
+        progress: Progress | None,
+    ) -> None:
+        self._files = files
+        self._levels = DelayLevels(settings.delay_levels_ms)
+        self._multi = None if builder is None else MultiDispatch(settings, self._levels)
+        self._builder = builder
+        self._progress = progress
+        self._end: int | None = None
+
+    def batches(
+        self, columns: tuple[str, ...], damage: DamageList
+    ) -> Iterator[tuple[ColumnScan, Batch]]:
+        """The records of the log, with the columns of queues and some more; a batch is valid until the next one."""
+        rows = ColumnScan(
+            QUEUE_COLUMNS + columns,
+            delay_levels=self._levels,
+            stop_offset=self._end,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+            topic_room=TOPIC_ROOM,
+        )
+        sink: Sink[Batch] = rows
+        if self._builder is not None and self._multi is not None:
+            sink = dispatch_scan(rows, self._multi, self._builder.put_entry)
+        walk = LogWalk(
+            self._files,
+            sink,
+            damage,
+            stop=self._end,
+            long_records=LongRecords(),
+            progress=self._progress,
+        )
+        for batch in walk.run():
+            assert not isinstance(batch, Blank)
+            yield rows, batch
+        self._end = walk.end_phy_offset
 
 
 def sync_tree(folder: Folder) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +17,8 @@ from rmqcore.disk.inside.opened import naming, read_all, sync_open, write_all
 from rmqcore.errors import StoreError, StoreFormatError
 
 MOST_DEEP = 256
+MOST_NAMES = 10_000
+"""Names that are held while what they name is deleted."""
 
 
 class Folder:
@@ -72,6 +75,12 @@ class Folder:
     def names(self) -> list[str]:
         """What lies in the directory, sorted."""
         return sorted(os.listdir(self._open.fileno()))
+
+    def _each_name(self) -> Iterator[str]:
+        """What lies in the directory, in no order: there may be more names than memory."""
+        with os.scandir(self._open.fileno()) as found:
+            for entry in found:
+                yield entry.name
 
     def status(self, place: str) -> os.stat_result | None:
         """What lies at a place, a link too; None where nothing does."""
@@ -188,7 +197,7 @@ class Folder:
 
     def sync_tree(self) -> None:
         """Wait until all files below, and their names, are on disk."""
-        for name in self.names():
+        for name in self._each_name():
             if self.is_folder(name):
                 self.folder(name).sync_tree()
             else:
@@ -197,7 +206,7 @@ class Folder:
 
     def sync_names(self) -> None:
         """Wait until the names of all that lies below are on disk; the files are."""
-        for name in self.names():
+        for name in self._each_name():
             if self.is_folder(name):
                 self.folder(name).sync_names()
         self.sync()
@@ -276,8 +285,13 @@ def _remove(above: Descriptor, name: str, path: Path, device: int, depth: int) -
     if depth > MOST_DEEP:
         raise StoreError(f"{path}: more than {MOST_DEEP} directories lie in each other")
     inside = open_folder_in(above, name, path)
-    for entry in os.listdir(inside.fileno()):
-        _remove(inside, entry, path / entry, device, depth + 1)
+    while True:
+        with os.scandir(inside.fileno()) as found:
+            names = [entry.name for entry in islice(found, MOST_NAMES)]
+        for entry in names:
+            _remove(inside, entry, path / entry, device, depth + 1)
+        if len(names) < MOST_NAMES:
+            break
     inside.close()
     with naming(path):
         os.rmdir(name, dir_fd=above.fileno())

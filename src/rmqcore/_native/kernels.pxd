@@ -215,6 +215,8 @@ cdef extern from "scan/topics.h" nogil:
     rmq_topics *rmq_topics_new() noexcept
     void rmq_topics_free(rmq_topics *topics) noexcept
     int32_t rmq_topics_count(const rmq_topics *topics) noexcept
+    size_t rmq_topics_bytes(const rmq_topics *topics) noexcept
+    void rmq_topics_clear(rmq_topics *topics) noexcept
     const rmq_topic *rmq_topics_get(const rmq_topics *topics, int32_t id) noexcept
 
 cdef extern from "scan/columns.h" nogil:

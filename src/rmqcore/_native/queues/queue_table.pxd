@@ -14,7 +14,8 @@ cdef class QueueTable:
     cdef readonly int64_t file_size
     cdef dict topic_numbers
     cdef list names  # of the topics by number
-    cdef object scan  # the scan whose topic ids `topic_of` translates
+    cdef object scan  # the scan whose topic ids `topic_of` translates, as it numbers them now
+    cdef int64_t numbering
     cdef int32_t *topic_of
     cdef int32_t topics_known, topics_room
 

@@ -135,6 +135,24 @@ cdef class QueueTable:
             most = max(most, rmq_cq_max_phy(rmq_cq_at(self.table, number)))
         return most
 
+    @property
+    def file_counts(self):
+        """How many queues have files, and how many files they have."""
+        cdef int32_t number
+        cdef int64_t queues = 0, files = 0
+        cdef rmq_cq *queue
+        for number in range(rmq_cq_count(self.table)):
+            queue = rmq_cq_at(self.table, number)
+            if rmq_cq_first_file(queue) >= 0:
+                queues += 1
+                files += (rmq_cq_last_file(queue) - rmq_cq_first_file(queue)) // self.file_size + 1
+        return queues, files
+
+    def has(self, str topic not None, int32_t queue_id):
+        """Whether the table has the queue."""
+        found = self.topic_numbers.get(topic)
+        return found is not None and found >= 0 and rmq_cq_find(self.table, found, queue_id) != NULL
+
     def places(self):
         """Topics and queue ids, in the order in which they were added."""
         cdef rmq_cq *queue
@@ -167,8 +185,9 @@ cdef class QueueTable:
         """Extends `topic_of` to all topics that the scan has seen."""
         cdef int32_t *grown
         cdef int32_t room
-        if scan is not self.scan:
+        if scan is not self.scan or scan.numbering != self.numbering:
             self.scan = scan
+            self.numbering = scan.numbering
             self.topics_known = 0
         for name in scan.topics(self.topics_known):
             if self.topics_known == self.topics_room:

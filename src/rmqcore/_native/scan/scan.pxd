@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from rmqcore._native.scan.batch cimport ColumnList
 from rmqcore._native.format.codec cimport DelayLevels
 from rmqcore._native.scan.filter cimport Filter
@@ -16,4 +18,9 @@ cdef class ColumnScan(_Scan):
     cdef readonly ColumnList columns
     cdef rmq_pool *pool
     cdef rmq_batch *batch
-    cdef rmq_topics *topic_table  # numbers of the column topic_id; grows only
+    cdef rmq_topics *topic_table  # numbers of the column topic_id
+    cdef size_t topic_room
+    cdef readonly int64_t numbering
+    cdef bint ended  # by `end_batch`
+
+    cdef bint is_over(self) noexcept

@@ -7,7 +7,7 @@ and nothing is copied into a Python object but what is asked for.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t
 
 from rmqcore._native.scan.batch cimport ColumnList, new_batch
 from rmqcore._native.format.codec cimport DelayLevels, new_view, text_of
@@ -40,16 +40,30 @@ cdef class _Scan:
 cdef class ColumnScan(_Scan):
     """Builds batches of columns.
 
+    Parameters
+    ----------
+    topic_room : int, optional
+        Bytes of memory for the numbers of topics: a batch ends where they take more, and the next one numbers its topics anew.
+        Without, numbers stay what they are, and memory grows with each topic.
+
+    Attributes
+    ----------
+    numbering : int
+        How often topics were numbered anew.
+
+    Notes
+    -----
     Thread safety: one thread at a time; its batches may be used anywhere.
     """
 
     def __cinit__(self, columns=None, *, Filter filter=None, DelayLevels delay_levels=None, stop_offset=None,
-                  int64_t batch_rows=8192, int64_t batch_bytes=2 << 20):
+                  int64_t batch_rows=8192, int64_t batch_bytes=2 << 20, topic_room=None):
         self.columns = columns if isinstance(columns, ColumnList) else ColumnList(columns)
         if not 0 < batch_rows <= 1 << 24:
             raise ValueError(f"batch_rows {batch_rows} is not in 1..{1 << 24}")
         if not 0 < batch_bytes <= 1 << 30:
             raise ValueError(f"batch_bytes {batch_bytes} is not in 1..{1 << 30}")
+        self.topic_room = SIZE_MAX if topic_room is None else topic_room
         self._configure(filter, delay_levels, stop_offset)
         self.scan.wanted = self.columns.mask
         self.scan.batch_rows = batch_rows
@@ -100,6 +114,8 @@ cdef class ColumnScan(_Scan):
             self.batch = rmq_batch_take(self.pool)
             if self.batch == NULL:
                 raise MemoryError
+        if self.is_over():
+            return new_place(pos, RMQ_S_FULL, NULL)
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:
             fill_window(&window, &exported, length, pos, phy_offset, end_offset, check_place, check_crc, trusted)
@@ -121,6 +137,21 @@ cdef class ColumnScan(_Scan):
             raise MemoryError("no memory for a batch")
         return new_place(at, code, &rec)
 
+    cdef bint is_over(self) noexcept:
+        """Whether the batch ends before a row more; where it has no rows, topics are forgotten instead."""
+        cdef bint too_many = self.topic_table != NULL and rmq_topics_bytes(self.topic_table) >= self.topic_room
+        if self.batch.rows:
+            return self.ended or too_many
+        if too_many:
+            rmq_topics_clear(self.topic_table)
+            self.numbering += 1
+        self.ended = False
+        return False
+
+    def end_batch(self):
+        """End the batch here, if it has rows: the next `feed` takes none, and answers FULL."""
+        self.ended = True
+
     @property
     def pending_rows(self):
         """Rows gathered since the last `take`."""
@@ -134,6 +165,7 @@ cdef class ColumnScan(_Scan):
                 raise MemoryError
         cdef rmq_batch *rows = self.batch
         self.batch = NULL
+        self.ended = False
         return new_batch(rows, self.columns)
 
     def topics(self, int32_t first=0):

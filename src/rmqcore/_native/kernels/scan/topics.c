@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TOPIC_BYTES = 64 /* of a topic without its name: its place, its slots, and what malloc adds */ };
+
 struct rmq_topics {
     rmq_topic *topics;
     uint32_t *slots; /* id + 1, 0 is empty */
     uint32_t *hashes;
+    size_t name_bytes;
     int32_t count;
     uint32_t mask; /* slots - 1; at most half of them are used */
 };
@@ -26,7 +29,7 @@ rmq_topics *rmq_topics_new(void) {
 
 void rmq_topics_free(rmq_topics *t) {
     if (t == NULL) return;
-    for (int32_t i = 0; i < t->count; i++) free((void *)(uintptr_t)t->topics[i].name.p);
+    rmq_topics_clear(t);
     free(t->topics);
     free(t->slots);
     free(t->hashes);
@@ -35,6 +38,15 @@ void rmq_topics_free(rmq_topics *t) {
 
 int32_t rmq_topics_count(const rmq_topics *t) { return t->count; }
 const rmq_topic *rmq_topics_get(const rmq_topics *t, int32_t id) { return &t->topics[id]; }
+
+size_t rmq_topics_bytes(const rmq_topics *t) { return t->name_bytes + (size_t)t->count * TOPIC_BYTES; }
+
+void rmq_topics_clear(rmq_topics *t) {
+    for (int32_t i = 0; i < t->count; i++) free((void *)(uintptr_t)t->topics[i].name.p);
+    t->count = 0;
+    t->name_bytes = 0;
+    if (t->slots) memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots);
+}
 
 static int grow(rmq_topics *t) {
     if (t->mask >= 1U << 29) return -1;
@@ -80,5 +92,6 @@ int32_t rmq_topics_intern(rmq_topics *t, const uint8_t *name, uint32_t len) {
     t->topics[t->count] = (rmq_topic){{copy, len}, rmq_jhash(rmq_jhash(0, copy, len), &hash_sign, 1)};
     t->hashes[t->count] = hash;
     t->slots[slot] = (uint32_t)t->count + 1;
+    t->name_bytes += len;
     return t->count++;
 }

@@ -15,6 +15,10 @@ typedef struct rmq_topics rmq_topics;
 rmq_topics *rmq_topics_new(void); /* NULL without memory */
 void rmq_topics_free(rmq_topics *topics);
 int32_t rmq_topics_count(const rmq_topics *topics);
+/* Bytes of memory that the topics take, about. */
+size_t rmq_topics_bytes(const rmq_topics *topics);
+/* Forgets all topics: the next one is 0 again. */
+void rmq_topics_clear(rmq_topics *topics);
 const rmq_topic *rmq_topics_get(const rmq_topics *topics, int32_t id);
 
 /* The topic's number, -1 without memory. The name is copied. One thread at a time. */
