@@ -80,8 +80,8 @@ format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
 
-bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run
-	$(BIN)/python -m bench
+bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run; BENCHES=scan,engine chooses
+	$(BIN)/python -m bench $(if $(BENCHES),--only $(BENCHES))
 
 fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)

@@ -19,6 +19,7 @@ BENCHES = {
     "arrow": ("arrow_benches", "streams", True),
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
+    "instructions": ("instruction_benches", "instructions", False),
     "clock": ("clock_benches", "clock", False),
     "processes": ("process_benches", "commands", True),
     "hostile": ("hostile_benches", "hostile", False),
