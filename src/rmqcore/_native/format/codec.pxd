@@ -17,6 +17,7 @@ cdef class MessageView:
     cdef DelayLevels delay_levels
     cdef dict _properties
 
+    cdef void find_known(self, rmq_known_props *known) noexcept
     cdef dict _load_properties(self)
 
 
