@@ -13,9 +13,10 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import Reported, SplitReport, by_file, fits_together
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
@@ -148,8 +149,9 @@ def run_audit(spark: SparkSession, path: Paths, **options: Any) -> AuditReport:
 
 def audit_split(split: Split) -> SplitReport:
     """Walk a split. The scan itself compares CRCs."""
-    sink = ColumnScan(["msg_size"], stop_offset=stop_offset(split), batch_rows=BATCH_ROWS)
-    scan = SplitScan(split, sink)
+    settled = settle(split)
+    sink = ColumnScan(["msg_size"], stop_offset=settled.stop_offset(), batch_rows=BATCH_ROWS)
+    scan = SplitScan(settled, sink)
     records = record_bytes = 0
     for batch in scan.run():
         records += batch.num_rows
@@ -165,7 +167,7 @@ def _audited(spark: SparkSession, splits: Sequence[Split]) -> list[Reported]:
 
 def _whole_file(parts: Sequence[Reported]) -> Split:
     first = parts[0][0]
-    return replace(first, start=first.file.file_from_offset, end=None, aligned=True)
+    return replace(first, start=first.file.file_from_offset, end=None, aligned=True, cuts=1)
 
 
 def damage_row(broker: str, found: DamageRange) -> tuple[str, int, int, str, str, str, str, str]:

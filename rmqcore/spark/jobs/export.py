@@ -21,6 +21,7 @@ from rmqcore.spark.rows.schema import columns_of
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.planning import SplitPlan
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_report import check_chain
 from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def export_parquet(
         A wrong option, a `body` or `compression` that Parquet does not have, columns without topic or store_timestamp.
     NotAStoreError, FileNotFoundError
         A path that is no store.
+    SplitError
+        The splits that were read do not fit together. Nothing is in `out` then.
     StoreError
         A task failed: a file cannot be read or written, the disk is full.
     """
@@ -154,6 +157,7 @@ def export_parquet(
         folder.make_room(task.name for task in tasks)
         done = {task.name: parts for task, parts in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
         written = [(kept | done)[name] for name in names]
+        check_chain(splits, [parts.report for parts in written])
         places = _places(names, written)
         report = ExportReport(
             stores=[plan.location.root for plan in plans],
@@ -201,7 +205,7 @@ def _split_name(split: Split) -> str:
         changed = 0
     said = [
         split.broker, file.location, file.size, changed, split.start, split.end, split.aligned, split.max_record_size,
-        split.shape.file_size, _may_grow(split),
+        split.shape.file_size, _may_grow(split), split.cuts, split.last_end, split.walk_to_start,
     ]  # fmt: skip
     return "split-" + hashlib.sha256(repr(said).encode()).hexdigest()[:24]
 

@@ -27,6 +27,7 @@ from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_report import SplitReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +53,8 @@ class SplitParts:
         The name of each file in the split's folder, and its partition.
     damage : list of dict
         Damaged ranges of the split, as `to_send` gives them.
+    start_phy_offset, end_phy_offset, read_to, is_skipped
+        As `SplitReport`.
     """
 
     rows: int
@@ -59,6 +62,10 @@ class SplitParts:
     file_bytes: int
     places: list[tuple[str, str]]
     damage: list[dict[str, Any]]
+    start_phy_offset: int | None
+    end_phy_offset: int
+    read_to: int | None
+    is_skipped: bool
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -82,6 +89,14 @@ class SplitParts:
     def ranges(self) -> list[DamageRange]:
         """The damaged ranges."""
         return [damage_of_fields(fields) for fields in self.damage]
+
+    @property
+    def report(self) -> SplitReport:
+        """What the task said of its split."""
+        return SplitReport(
+            self.start_phy_offset, self.end_phy_offset, self.rows, self.stored_bytes, tuple(self.ranges), self.read_to,
+            self.is_skipped,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,21 +150,26 @@ def export_split(task: ExportTask) -> SplitParts:
 
 
 def _write(task: ExportTask, attempt: Folder) -> SplitParts:
-    damage: list[DamageRange] = []
+    reports: list[SplitReport] = []
     rows = stored_bytes = 0
     parts = ParquetParts(attempt.path, task.compression, days_of_us, chunk_bytes=CHUNK_BYTES)
-    for batch in read_split(task.split, task.columns, task.options, damage=damage):
+    for batch in read_split(task.split, task.columns, task.options, reports=reports):
         parts.write(batch)
         rows += batch.num_rows
         stored_bytes += _sum(batch, "msg_size")
     parts.close()
     attempt.remove("spill")
+    (report,) = reports
     written = SplitParts(
         rows,
         stored_bytes,
         sum(path.stat().st_size for path, _ in parts.names.places),
         [(path.name, place.rpartition("/")[0]) for path, place in parts.names.places],
-        [found.as_dict() for found in to_send(damage)],
+        [found.as_dict() for found in to_send(report.damage)],
+        report.start_phy_offset,
+        report.end_phy_offset,
+        report.read_to,
+        report.is_skipped,
     )
     attempt.write(MANIFEST, json.dumps(asdict(written), default=str).encode())
     return written

@@ -25,8 +25,9 @@ from rmqcore.spark.rows.read_split import check_damage
 from rmqcore.spark.rows.row_choice import RowChoice
 from rmqcore.spark.runtime.tasks import task_frame
 from rmqcore.spark.runtime.workers import freeze_worker_heap
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
 
 if TYPE_CHECKING:
@@ -91,14 +92,15 @@ def split_totals(task: tuple[Split, SourceOptions]) -> Iterator[pa.RecordBatch]:
     """Give the totals of a split as rows of `_PARTIAL`."""
     split, options = task
     wanted, choice = conditions_of(options, split.broker), RowChoice(options, split.broker)
+    settled = settle(split)
     sink = ColumnScan(
         sorted({*COLUMNS, *choice.native}),
         filter=wanted.native(),
-        stop_offset=stop_offset(split, wanted.end_phy_offset),
+        stop_offset=settled.stop_offset(wanted.end_phy_offset),
         batch_rows=BATCH_ROWS,
         batch_bytes=BATCH_BYTES,
     )
-    scan = SplitScan(split, sink, verify_crc=options.mode == "DROPMALFORMED")
+    scan = SplitScan(settled, sink, verify_crc=options.mode == "DROPMALFORMED")
     totals, checked = TotalsOfBatches(), 0
     for batch in scan.run():
         totals.add(TopicTotals.of(batch, choice.mask(batch, sink)))

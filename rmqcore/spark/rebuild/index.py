@@ -24,12 +24,12 @@ from rmqcore.spark.rebuild.runner import Runner, SparkRunner
 from rmqcore.spark.rebuild.source import (
     RebuildSource,
     all_damage,
-    check_chain,
     log_facts,
     open_ends,
     pin_end,
     pin_start,
 )
+from rmqcore.spark.splits.split_report import check_chain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

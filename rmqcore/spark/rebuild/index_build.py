@@ -21,7 +21,7 @@ from rmqcore.rebuild.queue_runs import longs
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import StagedFile
 from rmqcore.spark.rebuild.index_plan import IndexTask, key_scan
-from rmqcore.spark.splits.split_scan import SplitScan
+from rmqcore.spark.splits.settle import settle
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class IndexBuild:
         writer = IndexWriter(attempt, *self._geometry, task)
         for split, keys in task.splits:
             found = 0
-            for batch in SplitScan(split, key_scan(split)).run():
+            for batch in key_scan(settle(split)).run():
                 found += int(key_offsets(batch)[-1])
                 writer.put(batch)
                 if writer.done:

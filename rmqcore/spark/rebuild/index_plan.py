@@ -13,10 +13,12 @@ from itertools import accumulate, groupby
 
 import numpy as np
 
+from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.spark.splits.settle import SettledSplit, settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_scan import SplitScan
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
@@ -59,18 +61,22 @@ class IndexTask:
     skip: int
 
 
-def key_scan(split: Split) -> ColumnScan:
+def key_scan(settled: SettledSplit) -> SplitScan[Batch]:
     """The scan that both stages use: one order of keys, or the ordinals drift."""
-    return ColumnScan(
-        COLUMNS, stop_offset=stop_offset(split), batch_rows=BATCH_ROWS, batch_bytes=BATCH_BYTES
+    sink = ColumnScan(
+        COLUMNS,
+        stop_offset=settled.stop_offset(),
+        batch_rows=BATCH_ROWS,
+        batch_bytes=BATCH_BYTES,
     )
+    return SplitScan(settled, sink)
 
 
 def count_keys(split: Split) -> KeyReport:
     """The first stage, for one split."""
     records = record_bytes = keys = 0
     keyless_end = False
-    walk = SplitScan(split, key_scan(split))
+    walk = key_scan(settle(split))
     for batch in walk.run():
         records += len(batch)
         record_bytes += batch.nbytes

@@ -23,9 +23,10 @@ from rmqcore.spark.rebuild.queue_pieces import (
     pack_items,
     report_piece,
 )
+from rmqcore.spark.splits.settle import SettledSplit, settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_scan import SplitScan
 
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 << 20
 HELD_BYTES = 64 << 20
@@ -63,8 +64,9 @@ class QueueMap:
         """The pieces of split `number`, then its report: the number, a `SplitReport`, and how many items it gave."""
         held = _Held(number)
         records = record_bytes = 0
-        runs, scan = QueueRuns(self._batch_topics), self._scan(split)
-        walk = SplitScan(split, self._sink(scan, runs))
+        settled = settle(split)
+        runs, scan = QueueRuns(self._batch_topics), self._scan(settled)
+        walk = SplitScan(settled, self._sink(scan, runs))
         for batch in walk.run():
             records += len(batch)
             record_bytes += batch.nbytes
@@ -77,11 +79,11 @@ class QueueMap:
             number, (number, SplitReport.of(walk, records, record_bytes), held.entries)
         )
 
-    def _scan(self, split: Split) -> ColumnScan:
+    def _scan(self, settled: SettledSplit) -> ColumnScan:
         return ColumnScan(
             QUEUE_COLUMNS,
             delay_levels=DelayLevels(self._delay_levels_ms),
-            stop_offset=stop_offset(split),
+            stop_offset=settled.stop_offset(),
             batch_rows=BATCH_ROWS,
             batch_bytes=BATCH_BYTES,
         )

@@ -37,15 +37,15 @@ from rmqcore.spark.rebuild.runner import Reducer, Runner, SparkRunner
 from rmqcore.spark.rebuild.source import (
     RebuildSource,
     all_damage,
-    check_chain,
     log_facts,
     open_ends,
     pin_end,
     pin_start,
 )
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_report import SplitReport
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_report import SplitReport, check_chain
+from rmqcore.spark.splits.split_scan import SplitScan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -253,7 +253,8 @@ class _QueueJob:
 
 def find_end(split: Split) -> SplitReport:
     """Where the log ends in a split, and what lies behind that."""
-    scan = SplitScan(split, ColumnScan(["phy_offset"], stop_offset=stop_offset(split)))
+    settled = settle(split)
+    scan = SplitScan(settled, ColumnScan(["phy_offset"], stop_offset=settled.stop_offset()))
     for _ in scan.run():
         pass
     end = scan.end_phy_offset

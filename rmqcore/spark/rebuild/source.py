@@ -9,12 +9,11 @@ from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
-from rmqcore.errors import SplitError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.rebuild.found_config import found_config
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_report import SplitReport, by_file, fits_together
+from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.storage.locations import StoreLocation
 
 CUTS = {
@@ -110,23 +109,6 @@ def _batch_topics(location: StoreLocation) -> frozenset[str]:
     return frozenset(batch - simple)
 
 
-def check_chain(splits: Sequence[Split], reports: Sequence[SplitReport]) -> None:
-    """Compare each split's beginning with the end of the split before it.
-
-    Raises
-    ------
-    SplitError
-        A split does not begin where the split before it ends.
-    """
-    for parts in by_file(zip(splits, reports, strict=True)):
-        if fits_together(parts):
-            continue
-        fitting = next(n for n in range(len(parts)) if not fits_together(parts[: n + 1]))
-        split, report = parts[fitting]
-        found, end = report.start_phy_offset, parts[fitting - 1][1].end_phy_offset
-        raise SplitError(split.file.name, split.start, -1 if found is None else found, str(end))
-
-
 def all_damage(gaps: Sequence[DamageRange], reports: Sequence[SplitReport]) -> list[DamageRange]:
     """The damage of the whole log, in the order of its bytes."""
     found = [*gaps, *(damage for report in reports for damage in report.damage)]
@@ -144,14 +126,17 @@ def open_ends(splits: Sequence[Split]) -> list[int]:
 
 def pin_end(split: Split, end: int) -> Split:
     """Fix a split's end where a task has found it, so that every later task reads the same bytes."""
-    return replace(split, end=max(end, split.start), check_end=False, must_reach=True)
+    end = max(end, split.start)
+    return replace(split, end=end, cuts=1, check_end=False, must_reach=True)
 
 
 def pin_start(split: Split, report: SplitReport) -> Split:
-    """Fix a split's start where a task has found it, once `check_chain` has passed."""
-    if report.start_phy_offset is None:
+    """Fix where a split is read from and to as a task has found it, once `check_chain` has passed."""
+    start = report.start_phy_offset
+    if start is None:
         return split
-    return replace(split, start=report.start_phy_offset, aligned=True, check_end=False)
+    end = split.end if split.cuts == 1 else report.read_to
+    return replace(split, start=start, end=end, aligned=True, cuts=1, check_end=False)
 
 
 def log_facts(splits: Sequence[Split], reports: Sequence[SplitReport]) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from rmqcore.spark.rows.arrow_rows import ArrowRows
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
 from rmqcore.spark.rows.row_sink import RowSink
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_report import SplitReport
+from rmqcore.spark.splits.split_scan import SplitScan
 
 
 def read_split(
@@ -23,7 +25,7 @@ def read_split(
     columns: tuple[Column, ...],
     options: SourceOptions,
     conditions: Conditions | None = None,
-    damage: list[DamageRange] | None = None,
+    reports: list[SplitReport] | None = None,
 ) -> Iterator[Any]:
     """Give the messages of a split as ``pyarrow.RecordBatch``.
 
@@ -35,8 +37,8 @@ def read_split(
     options : SourceOptions
     conditions : Conditions, optional
         Conditions beside those of the options: filters of Spark, the range of a stream's batch.
-    damage : list of DamageRange, optional
-        The split's damage is added to it at the end.
+    reports : list of SplitReport, optional
+        The split's report is added to it at the end; records that conditions leave out do not count.
 
     Raises
     ------
@@ -50,24 +52,28 @@ def read_split(
     wanted = conditions_of(options, split.broker)
     if conditions is not None:
         wanted = wanted.and_also(conditions)
+    settled = settle(split)
     sink = RowSink(
         split.broker,
         split.file.name,
         columns,
         options,
         wanted,
-        stop_offset(split, wanted.end_phy_offset),
+        settled.stop_offset(wanted.end_phy_offset),
     )
-    scan: SplitScan[Batch] = SplitScan(split, sink.scan, verify_crc=options.mode == "DROPMALFORMED")
+    drops = options.mode == "DROPMALFORMED"
+    scan: SplitScan[Batch] = SplitScan(settled, sink.scan, verify_crc=drops)
     rows = sink.rows
     rows.resynced = scan.resynced
-    seen = 0
+    seen = records = record_bytes = 0
     for batch in scan.run():
         seen = _note_damage(scan, seen, wanted, options, rows)
+        records += len(batch)
+        record_bytes += batch.nbytes
         yield from sink.batches(batch)
     _note_damage(scan, seen, wanted, options, rows)
-    if damage is not None:
-        damage += scan.damage
+    if reports is not None:
+        reports.append(SplitReport.of(scan, records, record_bytes))
 
 
 def _note_damage(

@@ -14,7 +14,7 @@ from typing import Literal
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import gap_between
-from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE, Split
+from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE, Split, boundaries
 from rmqcore.spark.splits.split_start import last_boundary, record_starts
 from rmqcore.spark.splits.time_pruning import files_in_time
 from rmqcore.spark.storage.locations import StoreLocation
@@ -36,8 +36,9 @@ class Sizing:
     min_partitions : int
         Wanted in all; a hint.
     split_mode : {"auto", "resync", "walk"}
-        ``resync``: a split's task tells from the bytes around its boundary where it begins (`rmqcore.spark.splits.split_start`);
-        the file in which the log ends, and 16 times `max_record_size` before the end of every other file, are not cut. ``walk``:
+        ``resync``: a split's task tells from the bytes around its boundary where it begins, and reads nothing where they do not
+        tell: then the task before reads on (`rmqcore.spark.splits.settle`). The file in which the log ends, and 16 times
+        `max_record_size` before the end of every other file, are not cut. ``walk``:
         the planner walks each file to find records where it can be cut. ``auto``: resync.
     max_record_size : int
         No record is longer, in bytes.
@@ -143,31 +144,29 @@ def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
     )
 
 
-def _within(splits: Iterable[Split], span: Span) -> Iterator[Split]:
+def _within(splits: Iterable[Split], span: Span) -> list[Split]:
     """Splits of a file that may hold what is asked for.
 
-    The split before one checks where it begins: when that split is left out, this one walks there instead. When the split behind
-    is left out there is nothing to check.
+    The split before one checks where it begins, and reads what lies there where the boundary between them is none. When it is
+    left out this one walks to its start instead. When the split behind is left out there is nothing to check, nor to go on to.
     """
     start, end = span.start_phy_offset, span.end_phy_offset
     if start is None and end is None:
-        yield from splits
-        return
-    before_left_out = False
-    for split in splits:
+        return list(splits)
+    kept = [
+        split
+        for split in splits
         # The last split of a file is kept with the file: it reports what is missing at the end of a short one.
-        if start is not None and split.end is not None and split.end <= start:
-            before_left_out = True
-            continue
-        if end is not None and split.start >= end:
-            return
-        last = split.end is None or (end is not None and split.end >= end)
-        yield replace(
-            split,
-            walk_to_start=before_left_out and not split.aligned,
-            check_end=split.check_end and not last,
-        )
-        before_left_out = False
+        if (start is None or split.end is None or split.end > start)
+        and (end is None or split.start < end)
+    ]
+    if kept:
+        first, last_end = kept[0], kept[-1].end
+        left_out = first.start > first.file.file_from_offset
+        kept = [replace(split, last_end=last_end) for split in kept]
+        kept[0] = replace(kept[0], walk_to_start=left_out and not first.aligned)
+        kept[-1] = replace(kept[-1], check_end=False)
+    return kept
 
 
 def cut_file(
@@ -180,9 +179,7 @@ def cut_file(
     if count > 1 and aligned:
         starts += record_starts(file, shape, count)
     elif count > 1:
-        last = last_boundary(file, shape, sizing.max_record_size)
-        begin, size = file.file_from_offset, file.size
-        starts += [at for n in range(1, count) if (at := begin + n * size // count) <= last]
+        starts += boundaries(file, count, last_boundary(file, shape, sizing.max_record_size))
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else None
         yield Split(
@@ -193,5 +190,6 @@ def cut_file(
             end,
             aligned=aligned or number == 0,
             max_record_size=sizing.max_record_size,
+            cuts=1 if aligned else count,
             check_end=not aligned and end is not None,
         )

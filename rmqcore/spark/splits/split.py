@@ -1,11 +1,12 @@
 """A split: the part of one CommitLog file that one task reads.
 
-A split owns the records, and the damaged ranges, that start in [`start`, `end`). The union of a file's splits is
-what one walk over the file gives, whatever their number.
+A split owns the records, and the damaged ranges, that start in [`start`, `end`), or none where its boundary turns out to be
+none (`rmqcore.spark.splits.settle`). The union of a file's splits is what one walk over the file gives, whatever their number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rmqcore.offline.log.log_files import LogFile, LogShape
@@ -31,10 +32,16 @@ class Split:
         A record or a damaged range is known to start at `start`. Otherwise the task finds the first one at or after it.
     max_record_size : int
         No record is longer, in bytes; see `rmqcore.spark.splits.split_start`.
+    cuts : int
+        The file was cut into so many parts of one size: `later_boundaries` follow from it. 1: the split ends at `end`,
+        whatever lies there.
+    last_end : int or None
+        As `end`, of the last split of the file that is read: no task goes on behind it. Of no matter where `cuts` is 1.
     check_end : bool
         Have the task compare where its records end with where the next split begins.
     must_reach : bool
-        A record, or damage, was seen to end at `end`: a task that does not come so far reads another log than the planner did.
+        A record, or damage, was seen to end at `farthest_end`: a task that does not come so far as it reads reads another log
+        than the planner did.
     walk_to_start : bool
         Have the task walk from the file's beginning to its start: the split before is left out, which would check the start.
     """
@@ -46,6 +53,8 @@ class Split:
     end: int | None
     aligned: bool = True
     max_record_size: int = DEFAULT_MAX_RECORD_SIZE
+    cuts: int = 1
+    last_end: int | None = None
     check_end: bool = False
     must_reach: bool = False
     walk_to_start: bool = False
@@ -54,3 +63,17 @@ class Split:
     def byte_count(self) -> int:
         """Bytes from `start` to `end`."""
         return (self.file.end_offset if self.end is None else self.end) - self.start
+
+    @property
+    def farthest_end(self) -> int | None:
+        """Where the task ends when no boundary before tells; None when that is where the file does."""
+        return self.end if self.cuts == 1 else self.last_end
+
+
+def boundaries(file: LogFile, cuts: int, last: int, number: int = 1) -> Iterator[int]:
+    """CommitLog offsets that cut a file into `cuts` parts of one size, from that of part `number` on, none behind `last`."""
+    for part in range(number, cuts):
+        boundary = file.file_from_offset + part * file.size // cuts
+        if boundary > last:
+            return
+        yield boundary

@@ -38,32 +38,57 @@ class SplitStart:
     resynced: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BoundaryAnswer:
+    """What the bytes around a boundary say.
+
+    Attributes
+    ----------
+    phy_offset : int or None
+        CommitLog offset of the first record at or after the boundary, by the rule of strict unanimity; None when they do not
+        tell.
+    is_none : bool
+        They do not tell, and were read: the boundary is none. Not so where the disk did not give them, since it may give them to
+        another task.
+    """
+
+    phy_offset: int | None
+    is_none: bool
+
+
+NO_BOUNDARY = BoundaryAnswer(None, is_none=True)
+UNREAD = BoundaryAnswer(None, is_none=False)
+
+
 def find_split_start(
     file: LogFile, shape: LogShape, boundary: int, max_record_size: int
-) -> SplitStart:
+) -> SplitStart | None:
     """Find where the first record at or after a boundary begins, as a walk from the file's beginning would meet it.
 
-    The bytes around the boundary tell where every candidate among them agrees (`unanimous_start`); else that walk does.
+    The bytes around the boundary tell where every candidate among them agrees (`ask_boundary`). None where they do not: it is no
+    boundary. Where they cannot be read that walk is made: the task before ends at the boundary, as it would if they told.
     """
     if boundary <= file.file_from_offset:
         return SplitStart(file.file_from_offset, resynced=False)
-    found = unanimous_start(file, shape, boundary, max_record_size)
-    if found is not None:
-        return SplitStart(found, resynced=False)
+    answer = ask_boundary(file, shape, boundary, max_record_size)
+    if answer.is_none:
+        return None
+    if answer.phy_offset is not None:
+        return SplitStart(answer.phy_offset, resynced=False)
     return walk_to(file, shape, boundary)
 
 
 def last_boundary(file: LogFile, shape: LogShape, max_record_size: int) -> int:
-    """The offset behind which `unanimous_start` does not tell: stale records may lie there (anywhere in the tail file)."""
+    """The offset behind which `ask_boundary` does not tell: stale records may lie there (anywhere in the tail file)."""
     if file.file_from_offset >= shape.tail_from:
         return file.file_from_offset
     return file.end_offset - TAIL_RECORDS * max_record_size
 
 
-def unanimous_start(
+def ask_boundary(
     file: LogFile, shape: LogShape, boundary: int, max_record_size: int
-) -> int | None:
-    """The first record at or after a boundary by the rule of strict unanimity; None where the bytes do not tell.
+) -> BoundaryAnswer:
+    """Ask the bytes around a boundary for the first record at or after it, by the rule of strict unanimity.
 
     ``src/rmqcore/_native/kernels/scan/split.h`` has the rule and its proof. The answer is wrong only where a record is longer
     than `max_record_size`, or a header just before the boundary is damaged, and a body there holds forged records; the task of
@@ -79,7 +104,7 @@ def unanimous_start(
         Bytes of the largest record. So many are read before the boundary, and behind it where a record needs them.
     """
     if boundary > last_boundary(file, shape, max_record_size):
-        return None
+        return NO_BOUNDARY
     boundary -= file.file_from_offset
     begin = max(0, boundary - max_record_size)
     bad: list[OSError] = []
@@ -91,7 +116,7 @@ def unanimous_start(
             with memoryview(buf) as view:
                 got = source.read_into(view[length:], begin + length)
             if bad or length + got < len(buf):  # a bad sector, or a file that was cut since
-                return None
+                return UNREAD
             found = places.split_start(
                 buf,
                 len(buf),
@@ -103,7 +128,9 @@ def unanimous_start(
             )
             if found != places.SPLIT_MORE:
                 break
-    return None if found <= 0 else file.file_from_offset + begin + found
+    if found <= 0:
+        return NO_BOUNDARY
+    return BoundaryAnswer(file.file_from_offset + begin + found, is_none=False)
 
 
 def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:

@@ -80,6 +80,7 @@ def _cut(
 
 def _within(split: Split, whole: Split) -> Split:
     """Cut a file's split down to the part that lies in the batch."""
+    split = replace(split, last_end=whole.end)
     if split.start <= whole.start:
         split = replace(split, start=whole.start, aligned=True)
     if whole.end is not None and (split.end is None or split.end >= whole.end):
@@ -88,5 +89,5 @@ def _within(split: Split, whole: Split) -> Split:
 
 
 def _bound(split: Split, must_reach: bool, end: int) -> Split:
-    """Have the task of the last split reach the batch's end: the planner saw a whole record there."""
-    return replace(split, must_reach=True) if must_reach and split.end == end else split
+    """Have the task that ends with the batch reach its end: the planner saw a whole record there."""
+    return replace(split, must_reach=True) if must_reach and split.farthest_end == end else split

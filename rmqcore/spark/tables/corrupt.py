@@ -12,8 +12,9 @@ from rmqcore.errors import DataLossError
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.rows.conditions import conditions_of
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.tables.scan_table import ScanPart, ScanRead
 from rmqcore.spark.tables.table import batches_of_rows
 
@@ -44,12 +45,13 @@ class CorruptRead(ScanRead):
         yield from batches_of_rows(self.columns, rows, self.options.batch_rows)
 
     def _damage_of(self, split: Split, wanted: Conditions) -> list[DamageRange]:
+        settled = settle(split)
         sink = ColumnScan(
             ["phy_offset"],
             filter=Filter(queue_ids=[]),  # every record is checked, and none becomes a row
-            stop_offset=stop_offset(split, wanted.end_phy_offset),
+            stop_offset=settled.stop_offset(wanted.end_phy_offset),
         )
-        scan: SplitScan[Batch] = SplitScan(split, sink)
+        scan: SplitScan[Batch] = SplitScan(settled, sink)
         for _ in scan.run():
             pass
         for found in scan.damage:

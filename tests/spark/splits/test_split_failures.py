@@ -15,6 +15,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import PAGE, LogBytes, LogFile, LogShape
 from rmqcore.spark.splits.planning import SplitPlan
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.splits.split_start import record_starts, walk_to
 from rmqcore.spark.storage.locations import find_stores
@@ -72,7 +73,8 @@ def test_a_reader_that_wants_less_than_a_part_checks_no_boundary(plan: SplitPlan
             continue
         assert split.check_end
         middle = (split.start + split.end) // 2
-        scan = SplitScan(split, ColumnScan(COLUMNS, stop_offset=middle))
+        settled = settle(split)
+        scan = SplitScan(settled, ColumnScan(COLUMNS, stop_offset=settled.stop_offset(middle)))
         read = Read()
         for batch in scan.run():
             read.add(batch)

@@ -30,7 +30,7 @@ from support.stores.store_maker import MadeStore, make_store, sample_records
 from rmqcore.errors import SplitError
 from rmqcore.offline.log.log_files import LogShape
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_start import unanimous_start
+from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.locations import find_stores
 
 PARTS = (1, 2, 7, 50, 300)
@@ -128,6 +128,10 @@ def test_a_sound_store_never_fails(number: int, parts: int, tmp_path: Path) -> N
 # ---- what the rule cannot see -----------------------------------------------------------------------
 
 
+STEP = 64
+"""Bytes of a part, so that there is a boundary wherever one is wanted."""
+
+
 @dataclass(frozen=True)
 class Lie:
     """A log in which the largest record's body is sound forged records and nothing else, and a boundary in the last of them."""
@@ -156,18 +160,16 @@ class Lie:
         while log.append(lambda at: rng.randbytes(300)):
             pass
         log.close()
-        return cls(log, end - outer, end - SUFFIX - 100)
+        return cls(log, end - outer, (end - SUFFIX - 100) // STEP * STEP)
 
     def cut(self, root: Path, max_record_size: int) -> list[Split]:
         tail = split_log(("plain",), 1, FILE_SIZE)
         store = find_stores(str(write_store(root, [self.log, tail])))[0]
         files = store.log_files()
         shape = LogShape.of(files)
-        first = Split("b", files[0], shape, 0, self.boundary, True, max_record_size, check_end=True)
-        return [
-            first,
-            replace(first, start=self.boundary, end=None, aligned=False, check_end=False),
-        ]
+        cuts = FILE_SIZE // STEP
+        first = Split("b", files[0], shape, 0, self.boundary, True, max_record_size, cuts, check_end=True)  # fmt: skip
+        return [first, replace(first, start=self.boundary, end=None, aligned=False)]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,8 @@ def test_lies_that_no_window_shows_end_in_an_error(merge: bool, hurt: bool, tmp_
     lie = Lie.tell(merge=merge, hurt=hurt)
     most = lie.record_size if hurt else 2000
     first, second = lie.cut(tmp_path, most)
-    assert unanimous_start(second.file, second.shape, second.start, most) is not None
+    told = ask_boundary(second.file, second.shape, second.start, most)
+    assert told.phy_offset is not None
     scan = scan_of(first)
     with pytest.raises(SplitError, match="maxRecordSize") as raised:
         list(scan.run())

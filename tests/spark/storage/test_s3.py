@@ -19,7 +19,8 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.spark.splits.planning import Sizing, plan_store
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import StoreLocation, find_stores
 
 KIB = 1024
@@ -53,7 +54,8 @@ def by_splits(store: StoreLocation, sizing: Sizing) -> tuple[list[bytes], list[D
     plan = plan_store(store, sizing)
     rows, damage = [], list(plan.gaps)
     for split in plan.splits:
-        scan = SplitScan(split, ViewScan(stop_offset=stop_offset(split)))
+        settled = settle(split)
+        scan = SplitScan(settled, ViewScan(stop_offset=settled.stop_offset()))
         rows += [bytes(view.raw) for views in scan.run() for view in views]
         damage += scan.damage
     return rows, sorted(damage, key=lambda found: found.start_phy_offset), len(plan.splits)
@@ -156,7 +158,7 @@ def test_keys_that_the_server_does_not_know(server: S3Server, golden: Path) -> N
             find_stores(store.root, server.storage)
         assert SECRET not in str(caught.value)
         with pytest.raises(RemoteStorageError, match="refused"):
-            list(SplitScan(split, ViewScan()).run())
+            list(SplitScan(settle(split), ViewScan()).run())
 
 
 def test_a_server_that_is_not_there(server: S3Server) -> None:
@@ -172,7 +174,7 @@ def test_a_file_that_is_deleted_after_the_plan(server: S3Server, golden: Path) -
     said = pytest.raises(FileNotFoundError, match=f"s3://{BUCKET}/deleted/commitlog/0")
     with said, split.file.open(lambda start, end, error: None):
         pass
-    scan = SplitScan(split, ViewScan())
+    scan = SplitScan(settle(split), ViewScan())
     assert list(scan.run()) == []
     assert [found.kind for found in scan.damage] == ["missing_file"]
 

@@ -14,6 +14,7 @@ import rmqcore
 from rmqcore._native.scan.scan import ViewScan
 from rmqcore.errors import RemoteStorageError
 from rmqcore.spark.splits.planning import plan_store
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.filesystem import split_uri
 from rmqcore.spark.storage.filesystem_options import parse_options, redact
@@ -38,7 +39,7 @@ def test_a_store_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSystem, gold
     rows = [
         bytes(view.raw)
         for split in plan_store(store).splits
-        for views in SplitScan(split, ViewScan()).run()
+        for views in SplitScan(settle(split), ViewScan()).run()
         for view in views
     ]
     assert rows == [bytes(view.raw) for view in rmqcore.read(root).messages()]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rmqcore._native.scan.scan import ViewScan
 from rmqcore.spark.splits.planning import Sizing
-from rmqcore.spark.splits.split_scan import SplitScan, stop_offset
+from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.cursor import StreamRules
 from rmqcore.spark.stream.follower import Offsets, StreamFollower
@@ -46,13 +47,14 @@ class FollowedStores:
         """Rows between two offsets, by split."""
         rows: Rows = []
         for split in self.follower.splits(start, end, self.sizing):
-            scan = SplitScan(split, ViewScan(stop_offset=stop_offset(split)))
+            settled = settle(split)
+            scan = SplitScan(settled, ViewScan(stop_offset=settled.stop_offset()))
             for views in scan.run():
                 rows += [(split.broker, view.phy_offset) for view in views]
-            assert split.end is None or scan.end_phy_offset >= split.end, (
-                split,
-                scan.end_phy_offset,
+            reached = (
+                settled.is_skipped or settled.end is None or scan.end_phy_offset >= settled.end
             )
+            assert reached, (split, scan.end_phy_offset)
         return rows
 
     def batch(self, records: int | None = None, byte_count: int | None = None) -> Rows:

@@ -12,6 +12,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.spark.splits.planning import Sizing, SplitPlan, plan_store
+from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import find_stores
@@ -55,18 +56,19 @@ def read_splits(plan: SplitPlan, *, verify_crc: bool = False) -> Read:
     read = Read()
     for split in plan.splits:
         scan = scan_of(split, verify_crc=verify_crc)
+        before = len(read.rows)
         for batch in scan.run():
             read.add(batch)
         read.damage += scan.damage
-        read.resynced |= scan.resynced
+        read.resynced |= scan.resynced & {row[0] for row in read.rows[before:]}
     read.damage = sorted(read.damage + plan.gaps, key=in_log_order)
-    read.resynced &= {row[0] for row in read.rows}
     return read
 
 
 def scan_of(split: Split, *, verify_crc: bool = False) -> SplitScan[Batch]:
-    sink = ColumnScan(COLUMNS, stop_offset=split.end)
-    return SplitScan(split, sink, verify_crc=verify_crc)
+    settled = settle(split)
+    sink = ColumnScan(COLUMNS, stop_offset=settled.stop_offset())
+    return SplitScan(settled, sink, verify_crc=verify_crc)
 
 
 def in_log_order(one: DamageRange) -> tuple[int, int, str]:

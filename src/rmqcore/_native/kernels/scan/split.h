@@ -6,7 +6,7 @@
  * The window holds the L bytes before the boundary, L the size of the largest record. A candidate is a place in them with
  * MAGIC and the PHYSICALOFFSET of where it lies, whatever else is wrong with it. The rule answers E when every candidate is a
  * sound record (lengths, place, CRC), ends at another candidate or at E, E not before the boundary, there is at least one
- * candidate, and no BLANK that would end the file. It is odd otherwise, and the caller walks.
+ * candidate, and no BLANK that would end the file. It is odd otherwise, and the boundary is none: nobody begins there.
  *
  * Why E is the walk's own answer. Let q be a place of the walk in the window.
  * 1. q is a candidate. So it is sound, the walk goes on at its end, which is a candidate again or E: the walk arrives at E.
@@ -25,7 +25,7 @@
 
 enum {
     RMQ_SPLIT_MORE = 0, /* a candidate goes past the window: ask again with L more bytes behind the boundary */
-    RMQ_SPLIT_ODD = -1, /* the window does not tell: walk */
+    RMQ_SPLIT_ODD = -1, /* the window does not tell */
     RMQ_SPLIT_WORK = 4, /* candidates may overlap; their bytes together are at most this many windows */
 };
 

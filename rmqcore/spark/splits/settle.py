@@ -1,0 +1,100 @@
+"""What a split's task reads: settled from the bytes around the file's boundaries, before the first record is read.
+
+**A boundary that does not tell is no boundary.** The task of the split behind it reads nothing, and the task before goes on to
+the next boundary that tells, or to the end. Both ask the same question of the same bytes, so they agree; each boundary is
+asked twice at most, and all tasks together walk over the file once (docs/spark-splits.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rmqcore.spark.splits.split import Split, boundaries
+from rmqcore.spark.splits.split_start import (
+    SplitStart,
+    ask_boundary,
+    find_split_start,
+    last_boundary,
+    walk_to,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SettledSplit:
+    """A split, and what its task reads of the file.
+
+    Attributes
+    ----------
+    split : Split
+    start : SplitStart or None
+        None: the split's boundary is none, and nothing is read.
+    end : int or None
+        As `Split.end`; a later boundary where those between do not tell.
+    told : int or None
+        Where the task of the split from `end` on begins, by the bytes there; None when nobody knows, or nobody asks.
+    is_gone : bool
+        The file was deleted since it was listed.
+    """
+
+    split: Split
+    start: SplitStart | None
+    end: int | None
+    told: int | None = None
+    is_gone: bool = False
+
+    @property
+    def is_skipped(self) -> bool:
+        """The boundary is none: the task of a split before reads what lies here."""
+        return self.start is None and not self.is_gone
+
+    def stop_offset(self, end_phy_offset: int | None = None) -> int | None:
+        """The first CommitLog offset that a sink must leave alone: `end`, or a reader's own before it."""
+        ends = [end for end in (self.end, end_phy_offset) if end is not None]
+        return min(ends, default=None)
+
+
+def settle(split: Split) -> SettledSplit:
+    """Ask the boundaries of a split: where its task begins, and where it ends.
+
+    Raises
+    ------
+    OSError
+        The file cannot be opened, for another reason than that it is gone.
+    """
+    try:
+        start = _find_start(split)
+        if start is None:
+            return SettledSplit(split, None, split.end)
+        return SettledSplit(split, start, *_find_end(split))
+    except FileNotFoundError:  # the owner of a live store has cleaned it since it was listed
+        return SettledSplit(split, None, split.end, is_gone=True)
+
+
+def _find_start(split: Split) -> SplitStart | None:
+    if split.aligned:
+        return SplitStart(split.start, resynced=False)
+    if split.walk_to_start:
+        return walk_to(split.file, split.shape, split.start)
+    return find_split_start(split.file, split.shape, split.start, split.max_record_size)
+
+
+def _find_end(split: Split) -> tuple[int | None, int | None]:
+    """`SettledSplit.end` and `SettledSplit.told`."""
+    for boundary in later_boundaries(split):
+        answer = ask_boundary(split.file, split.shape, boundary, split.max_record_size)
+        if not answer.is_none:
+            return boundary, answer.phy_offset
+    return split.farthest_end, None
+
+
+def later_boundaries(split: Split) -> Iterator[int]:
+    """The boundaries of the file behind a split's start at which its task may have to end; its own end is the first."""
+    file, end, last_end = split.file, split.end, split.last_end
+    if split.cuts == 1 or end is None or end == last_end:
+        return
+    last = last_boundary(file, split.shape, split.max_record_size)
+    if last_end is not None:
+        last = min(last, last_end - 1)
+    number = -(-(end - file.file_from_offset) * split.cuts // file.size)
+    yield from boundaries(file, split.cuts, last, number)
