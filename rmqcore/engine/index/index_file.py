@@ -25,9 +25,13 @@ from rmqcore.errors import StoreFormatError
 
 NAME_DIGITS = 17
 MOST = 2**31 - 1  # slots or entries of a file: both are an int in Java
-# Entries are allocated in steps of as many bytes as are in use, but at least and at most so many bytes.
-LEAST_STEP = 1 << 20
-MOST_STEP = 16 << 20
+# Entries get blocks on disk in steps of as many bytes as are in use, but at least and at most so many: blocks cost little.
+LEAST_BLOCKS, MOST_BLOCKS = 1 << 20, 64 << 20
+# Pages are dear, and dirty from the start: each step ends at a multiple of so many bytes. The thread that works ahead keeps as
+# many bytes ready as are in use, but at least and at most so many.
+PAGES_STEP = 2 << 20
+LEAST_AHEAD, MOST_AHEAD = 1 << 20, 32 << 20
+PAGE = 4096
 
 
 def next_name(now_ms: int, newest: str | None) -> str:
@@ -64,9 +68,9 @@ def next_name(now_ms: int, newest: str | None) -> str:
     return behind
 
 
-def step_of(entries: int) -> int:
-    """Give how many entries to allocate when `entries` are in use: as many again, within bounds."""
-    return min(max(entries * INDEX_ENTRY_SIZE, LEAST_STEP), MOST_STEP) // INDEX_ENTRY_SIZE
+def as_many(used: int, least: int, most: int) -> int:
+    """Give how many bytes to make ready beyond `used` ones: as many again, within bounds."""
+    return min(max(used, least), most)
 
 
 class IndexFile:
@@ -116,6 +120,7 @@ class IndexFile:
         self.native = MappedIndexFile(self._mapped, slot_count, capacity, header)
         self._entries_pos = index_file_size(slot_count, 0)
         self._room_lock = Mutex()
+        self._allocated = 0  # bytes from the file's start on that are known to have blocks
         self._size_synced = False
 
     @classmethod
@@ -175,38 +180,56 @@ class IndexFile:
         file._size_synced = self._size_synced
         return file
 
-    def make_room(self) -> None:
-        """Allocate and populate the next step of entries, with header and slots the first time.
+    def make_room(self, rows: int = MOST) -> None:
+        """Make the next entries ready, the first time header and slots too. Another thread may do so at the same time.
+
+        Parameters
+        ----------
+        rows : int
+            About so many messages wait to be put.
 
         Raises
         ------
         OSError
             The disk is full; the entries that were there stay usable.
         """
-        self._room_lock.run(self._make_room)
-
-    def _make_room(self) -> None:
-        if not self.writable:
+        begin, end = self._room_lock.run(self._next_room)
+        if begin == end:
             return  # it became full while this call was on its way here
-        native = self.native
-        done = max(native.ready, native.index_count)
-        used = done * INDEX_ENTRY_SIZE
-        ready = min(done + step_of(done), native.capacity)
-        end = self._entries_pos + ready * INDEX_ENTRY_SIZE
-        # The first time from the start of the file: a file that Java made has holes among its slots.
-        begin = self._entries_pos + used if native.ready else 0
-        self._mapped.allocate(begin, end)
-        if native.ready == 0:
+        if self.native.ready == 0 and rows * PAGE >= self._entries_pos:
+            # So many messages hit nearly every page of the slots. A few hit few pages, and only these get dirty.
             self._mapped.populate(0, self._entries_pos)
-            begin = self._entries_pos + used
+        # Without the lock: a put that finds no room waits for nothing but its own pages.
         self._mapped.populate(begin, end)
-        native.allow(ready)
+        self._room_lock.run(self._allow, end)
+
+    def _next_room(self) -> tuple[int, int]:
+        """Where the next pages begin and end, which have blocks."""
+        native = self.native
+        begin = self._entries_pos + max(native.ready, native.index_count) * INDEX_ENTRY_SIZE
+        if not self.writable or begin == self.file_size:
+            return begin, begin
+        least = begin + INDEX_ENTRY_SIZE
+        if least > self._allocated:
+            step = as_many(begin - self._entries_pos, LEAST_BLOCKS, MOST_BLOCKS)
+            end = min(begin + step, self.file_size)
+            # The first time from the start of the file: a file that Java made has holes among its slots.
+            self._mapped.allocate(self._allocated, end)
+            self._allocated = end
+        return begin, min(least + PAGES_STEP - least % PAGES_STEP, self._allocated)
+
+    def _allow(self, end: int) -> None:
+        if self.writable:
+            ready = (end - self._entries_pos) // INDEX_ENTRY_SIZE
+            self.native.allow(max(ready, self.native.ready))
 
     def wants_room(self) -> bool:
-        """Tell whether less than half a step of allocated entries is left; never before the first `make_room`."""
+        """Tell whether less than half of what is to be kept ready is left; never before the first `make_room`."""
         native = self.native
         ready, index_count = native.ready, native.index_count
-        return 0 < ready < native.capacity and 2 * (ready - index_count) < step_of(index_count)
+        left = (ready - index_count) * INDEX_ENTRY_SIZE
+        ahead = as_many(index_count * INDEX_ENTRY_SIZE, LEAST_AHEAD, MOST_AHEAD)
+        return 0 < ready < native.capacity and 2 * left < ahead
 
     def flush(self) -> None:
         """Wait until header, slots and the entries in use are on disk.

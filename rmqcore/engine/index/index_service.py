@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rmqcore._native.index.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.files import unlink
@@ -69,6 +70,7 @@ class IndexService:
         """The files that queries search now; there is none in it where reading is switched off."""
         self._sync_error: OSError | None = None
         self._resume_offset: int | None = None
+        self._space_bells = Bells()
         self._list_lock = Mutex()
         self._flush_lock = Mutex()
 
@@ -236,12 +238,14 @@ class IndexService:
             file = self._roll()
         while True:
             row, key, code = file.native.put(batch, row, key)
-            if code == PUT_DONE:
-                return
             if code == PUT_FULL:
                 file = self._roll()
-            else:
-                file.make_room()
+            elif code != PUT_DONE:
+                file.make_room(len(batch) - row)
+            if file.wants_room():
+                self._space_bells.ring()
+            if code == PUT_DONE:
+                return
 
     def _roll(self) -> IndexFile:
         """Make the next file. The full file is synced later, but at most one waits for that."""
@@ -253,8 +257,12 @@ class IndexService:
         self._set_files([*self.files, file])
         return file
 
+    def on_low_space(self, ring: Callable[[], object]) -> None:
+        """Call `ring` once, when `allocate_ahead` has something to do."""
+        self._space_bells.add(ring)
+
     def allocate_ahead(self) -> bool:
-        """Give the file in use its next step of entries before a put needs them; answer whether there was something to do.
+        """Make the next entries of the file in use ready before a put needs them; answer whether there was something to do.
 
         Raises
         ------

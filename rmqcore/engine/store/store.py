@@ -414,6 +414,7 @@ class MessageStore(PutMethod):
     def on_low_space(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, when `prepare_space` has something to do."""
         self._log.on_low_space(ring)
+        self._index.on_low_space(ring)
 
     def wait_dispatched(self, timeout: float | None = None) -> bool:
         """Wait until all messages that consumers may see are in queues and index; answer whether they are.

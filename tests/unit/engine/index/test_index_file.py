@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,8 +30,9 @@ from rmqcore._native.index.mapped_index import MappedIndexFile
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.disk.paths import is_index_file_name
 from rmqcore.engine.index.index_file import (
-    LEAST_STEP,
-    MOST_STEP,
+    LEAST_BLOCKS,
+    MOST_BLOCKS,
+    PAGES_STEP,
     IndexFile,
     next_name,
 )
@@ -173,20 +175,92 @@ def allocated(path: Path) -> int:
     return path.stat().st_blocks * 512
 
 
+class Watched:
+    """Stands in for a mapped file: notes what is allocated and populated."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self.file = file._mapped
+        self.blocks: list[tuple[int, int]] = []
+        self.pages: list[tuple[int, int]] = []
+        file._mapped = self  # type: ignore[assignment]
+
+    def allocate(self, begin: int, end: int) -> None:
+        self.blocks.append((begin, end))
+        self.file.allocate(begin, end)
+
+    def populate(self, begin: int, end: int) -> None:
+        self.pages.append((begin, end))
+        self.file.populate(begin, end)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.file, name)
+
+
 def test_space_grows_with_what_is_in_use(tmp_path: Path) -> None:
-    file = IndexFile.create(tmp_path / "1", 100, 4_000_000, None)
-    assert allocated(tmp_path / "1") < LEAST_STEP
+    """16 MiB of pages in one step took a quarter of a second where the machine's memory was cold."""
+    path = tmp_path / "1"
+    file = IndexFile.create(path, 100, 10_000_000, None)
+    watched = Watched(file)
+    assert allocated(path) < LEAST_BLOCKS
     assert not file.wants_room()
-    steps = []
     while file.native.ready < file.native.capacity:
-        before = file.native.ready
         file.make_room()
-        steps.append(20 * (file.native.ready - before))
-        assert allocated(tmp_path / "1") >= 20 * file.native.ready
-    assert 0 <= LEAST_STEP + 20 - steps[0] < 40  # entry 0 comes with the first entry
-    assert 0 <= MOST_STEP - max(steps) < 20
-    assert len(steps) < 12
+        assert allocated(path) >= index_file_size(100, file.native.ready)
+    begins, ends = zip(*watched.blocks, strict=True)
+    assert begins == (0, *ends[:-1]) and ends[-1] == file.file_size
+    assert ends[0] == LEAST_BLOCKS + index_file_size(100, 1)  # entry 0 comes with the first entry
+    assert max(end - begin for begin, end in watched.blocks) == MOST_BLOCKS
+    assert len(watched.blocks) < 12
+    slots, *pages = watched.pages
+    assert slots == (0, index_file_size(100, 0))
+    assert all(0 < end - begin <= PAGES_STEP + 2 * 20 for begin, end in pages)
+    assert all(end % PAGES_STEP == 0 or end in ends for _, end in pages)
+    assert pages[-1][1] == file.file_size
     assert not file.wants_room()
+    file.make_room()  # there is nothing left to do
+    assert watched.pages[-1] == pages[-1]
+
+
+def test_a_few_messages_make_few_pages(tmp_path: Path) -> None:
+    """The first key of a store wrote 20 MB of slots to disk, nearly all of them empty."""
+    few, many = (IndexFile.create(tmp_path / name, 5_000_000, 100_000, None) for name in "12")
+    watched = Watched(few), Watched(many)
+    few.make_room(10)
+    many.make_room(10_000)
+    pages = [sum(end - begin for begin, end in one.pages) for one in watched]
+    assert pages[0] <= PAGES_STEP and pages[1] >= 20_000_000
+    assert few.native.ready == many.native.ready
+    for one in watched:
+        assert one.blocks == [(0, LEAST_BLOCKS + index_file_size(5_000_000, 1))]
+
+
+def test_a_put_waits_for_no_pages_of_the_thread_that_works_ahead(tmp_path: Path) -> None:
+    """Dispatch waited for a lock while the thread populated up to 16 MiB of which it needed the first 20 bytes."""
+    opened = Opened(tmp_path, 100, 400_000)
+    records = lay_out(make_record(keys=" ".join(f"w{n}" for n in range(900))) for _ in range(250))
+    opened.put(records[:50])
+    (file,) = opened.service.files
+    watched, held, go_on = Watched(file), threading.Event(), threading.Event()
+    populate = watched.populate
+
+    def slow(begin: int, end: int) -> None:
+        held.set()
+        assert go_on.wait(30)
+        populate(begin, end)
+
+    watched.populate = slow  # type: ignore[method-assign]
+    ahead = threading.Thread(target=file.make_room)
+    ahead.start()
+    try:
+        assert held.wait(30)
+        watched.populate = populate  # type: ignore[method-assign]
+        opened.put(records)
+        ready = file.native.ready
+    finally:
+        go_on.set()
+        ahead.join()
+    assert file.native.ready == ready, "room that is there was taken away"
+    assert opened.contents() == expected_contents(records, 100, 400_000)
 
 
 def test_room_can_be_made_ahead(tmp_path: Path) -> None:
@@ -198,11 +272,17 @@ def test_room_can_be_made_ahead(tmp_path: Path) -> None:
     assert not opened.service.allocate_ahead()
     native = opened.service.files[0].native
     ready = native.ready
-    opened.put(records[1:30])
-    assert native.ready == ready
+    rung: list[int] = []
+    opened.service.on_low_space(lambda: rung.append(native.index_count))
+    opened.put(records[1:20])
+    assert rung == []
+    opened.put(records[20:48])
+    assert native.ready == ready and len(rung) == 1
     assert opened.service.allocate_ahead()
     assert native.ready > ready
     assert not opened.service.allocate_ahead()
+    opened.put(records[48:])
+    assert len(rung) == 1, "once"
 
 
 class FullDisk:
