@@ -229,6 +229,15 @@ def is_index_file_name(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) <= 19 and int(name) <= MAX_OFFSET
 
 
+def is_utf8(name: str) -> bool:
+    """Tell whether the bytes of a name in a directory are UTF-8, as those of all names are that a store gives."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_queue_id(name: str) -> int | None:
     """Give the queue id that a directory's name below ``consumequeue/TOPIC/`` says; None for any other name.
 

@@ -17,7 +17,7 @@ from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
-from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
+from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name, parse_queue_id
 from rmqcore.disk.read_range import entries_of, read_range
 from rmqcore.errors import StoreFormatError
 
@@ -61,7 +61,8 @@ class QueueFile:
 def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
     """Every queue's topic, id and directory, by topic and id.
 
-    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
+    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory whose name is not UTF-8
+    is that of no topic.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
     """
     leave_out = paths.leave_out_links
     for topic in entries_of(paths.consumequeue):
-        if not is_folder(topic, leave_out_links=leave_out):
+        if not is_folder(topic, leave_out_links=leave_out) or not is_utf8(topic.name):
             continue
         ids = (
             parse_queue_id(entry.name)

@@ -89,6 +89,8 @@ def _act(root: Path, out: Path, log: Path) -> Iterator[str]:
         try:
             action(root, out / name.replace(" ", "-"))
         except REFUSALS as error:
+            if isinstance(error, UnicodeError):  # a name or a text that somebody did not expect
+                raise
             with log.open("a") as file:
                 file.write(f"{name}: {type(error).__name__}: {error!r}\n")
         signal.alarm(0)
