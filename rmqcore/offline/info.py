@@ -14,7 +14,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_queue_id
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
@@ -71,7 +71,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
     checkpoint, checkpoint_error = None, None
     try:
         checkpoint = read_checkpoint(paths.checkpoint)
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         checkpoint_error = str(error)
     queue_dirs = _queue_directories(paths.consumequeue)
     return StoreInfo(
@@ -87,7 +87,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         last_store_timestamp_ms=last,
         topic_count=len({directory.parent for directory in queue_dirs}),
         queue_count=len(queue_dirs),
-        index_file_count=sum(name.isdigit() for name in _names(paths.index)),
+        index_file_count=sum(map(is_index_file_name, _names(paths.index))),
         checkpoint=checkpoint,
         checkpoint_error=checkpoint_error,
         abort=paths.abort.exists(),
@@ -176,7 +176,7 @@ def _queue_directories(consumequeue: Path) -> list[Path]:
         consumequeue / topic / queue
         for topic in _names(consumequeue)
         for queue in _names(consumequeue / topic)
-        if queue.isdigit()
+        if parse_queue_id(queue) is not None
     ]
 
 
@@ -186,7 +186,7 @@ def _disk_bytes(directory: Path) -> int:
     for folder, _, names in os.walk(directory):
         for name in names:
             try:
-                total += os.stat(os.path.join(folder, name)).st_blocks * 512
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
             except FileNotFoundError:  # cleaned meanwhile
                 continue
     return total

@@ -19,7 +19,7 @@ from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_PHYSICALOFFSET
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.inside.files import open_file
-from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
+from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreFormatError
 
@@ -131,7 +131,7 @@ def check_one_log(paths: StorePaths) -> None:
 
 def is_log_file(name: str) -> bool:
     """Whether a name is that of a CommitLog file."""
-    return len(name) == 20 and name.isdigit()
+    return len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()
 
 
 def list_log_files(paths: StorePaths) -> list[LogFile]:

@@ -185,6 +185,38 @@ def test_a_part_that_is_of_another_kind(tmp_path: Path, part: str) -> None:
             continue
 
 
+def test_info_of_a_store_whose_checkpoint_is_a_directory(tmp_path: Path) -> None:
+    """`info` ended with the error of the one file, and told nothing of the rest."""
+    made = make_store(sample_records(5))
+    made.write(tmp_path)
+    (tmp_path / "checkpoint").unlink(missing_ok=True)
+    (tmp_path / "checkpoint").mkdir()
+    found = rmqcore.read(tmp_path).info()
+    assert found.checkpoint is None
+    assert "a directory, expected a file" in str(found.checkpoint_error)
+    assert found.log_file_count == 1
+
+
+def test_info_counts_names_that_a_broker_sees_and_bytes_that_lie_in_the_store(
+    tmp_path: Path,
+) -> None:
+    """Digits of other scripts counted as queues and index files, and a link as what it leads to."""
+    made = make_store(sample_records(5))
+    made.write(tmp_path / "store")
+    reader = rmqcore.read(tmp_path / "store")
+    before = reader.info()
+    (tmp_path / "store" / "consumequeue" / "TopicA" / "\u0663").mkdir()
+    (tmp_path / "store" / "index" / ("\u0662" * 17)).write_bytes(b"")
+    (tmp_path / "outside").write_bytes(bytes(1 << 20))
+    (tmp_path / "store" / "index" / "link").symlink_to(tmp_path / "outside")
+    found = reader.info()
+    assert (found.queue_count, found.index_file_count) == (
+        before.queue_count,
+        before.index_file_count,
+    )
+    assert found.index_bytes < before.index_bytes + (1 << 20)
+
+
 @pytest.mark.parametrize("change", ["truncate", "empty", "unlink", "unlink next", "zeros"])
 def test_a_log_that_changes_while_it_is_read(tmp_path: Path, change: str) -> None:
     """What was read stays good; every other message is in a damage range, or its file is gone.
