@@ -41,11 +41,12 @@ static int64_t follow(const rmq_window *w, size_t pos, size_t boundary, uint32_t
 /* The rule over a window that goes to the file's end. *work: bytes of all sound candidates. */
 static int64_t slowly(const rmq_window *w, size_t boundary, uint32_t most, uint64_t *work) {
     int64_t answer = 0;
+    int blank = 0;
     rmq_record r;
     *work = 0;
     for (size_t pos = 0; pos < boundary; pos++) {
         const int32_t code = rmq_window_step(w, pos, &r);
-        if (code == RMQ_R_BLANK) answer = -1;
+        if (code == RMQ_R_BLANK) blank = 1;
         if (code > 0) *work += (uint32_t)code;
         if (w->len - pos < RMQ_BLANK_MIN_SIZE) continue;
         const int32_t magic = rmq_load_i32(w->buf + pos + RMQ_REC_MAGIC);
@@ -58,7 +59,8 @@ static int64_t slowly(const rmq_window *w, size_t boundary, uint32_t most, uint6
             if (answer != end) answer = -1;
         }
     }
-    return answer > 0 ? answer : RMQ_SPLIT_ODD;
+    if (answer == 0) return RMQ_SPLIT_NOTHING;
+    return answer > 0 && !blank ? answer : RMQ_SPLIT_ODD;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
@@ -77,14 +79,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
 
     const int anchored = (control[0] & ANCHORED) != 0;
     const int64_t found = rmq_split_start(&w, boundary, most, anchored);
-    CHECK(found == RMQ_SPLIT_ODD || ((size_t)found >= boundary && (size_t)found <= size));
+    CHECK(found == RMQ_SPLIT_ODD || found == RMQ_SPLIT_NOTHING || ((size_t)found >= boundary && (size_t)found <= size));
     uint64_t work = 0;
     if (anchored) {
         const int64_t end = follow(&w, 0, boundary, most);
         CHECK(found == (end > 0 ? end : RMQ_SPLIT_ODD));
     } else {
         const int64_t slow = slowly(&w, boundary, most, &work);
-        CHECK(found == slow || (found == RMQ_SPLIT_ODD && work > RMQ_SPLIT_WORK * (uint64_t)size));
+        CHECK(found == slow || (found == RMQ_SPLIT_NOTHING && work > RMQ_SPLIT_WORK * (uint64_t)size));
     }
 
     /* Of fewer bytes of the same file, in a block of their own, the rule asks for more, or says the same. */
@@ -97,8 +99,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     cut.len = len;
     const int64_t early = rmq_split_start(&cut, boundary, most, anchored);
     CHECK(early == RMQ_SPLIT_MORE || early == found ||
-          (early == RMQ_SPLIT_ODD && work > RMQ_SPLIT_WORK * (uint64_t)len));
+          (early == RMQ_SPLIT_NOTHING && work > RMQ_SPLIT_WORK * (uint64_t)len));
     if (len == size || len - boundary >= (size_t)most + PLACE_END) CHECK(early != RMQ_SPLIT_MORE);
+
+    /* What is odd in a part of the bytes is odd in all of them. */
+    const size_t begin = (size_t)control[7] * boundary / 256;
+    cut.buf += begin;
+    cut.len -= begin;
+    cut.phy_offset += (int64_t)begin;
+    if (!anchored && rmq_split_start(&cut, boundary - begin, most, 0) == RMQ_SPLIT_ODD) CHECK(found < 0);
     free(less);
     free(data);
     return 0;

@@ -16,6 +16,7 @@ NOTHING: Final[int]
 COSTLY: Final[int]
 SPLIT_MORE: Final[int]
 SPLIT_ODD: Final[int]
+SPLIT_NOTHING: Final[int]
 
 @final
 class Place:

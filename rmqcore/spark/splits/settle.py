@@ -14,6 +14,7 @@ from rmqcore.spark.splits.split import Split, boundaries
 from rmqcore.spark.splits.split_start import (
     SplitStart,
     ask_boundary,
+    check_reaches,
     find_split_start,
     last_boundary,
     walk_to,
@@ -34,7 +35,9 @@ class SettledSplit:
     told : int or None
         Where the task of the split from `end` on begins, by the bytes there; None when nobody knows, or nobody asks.
     is_gone : bool
-        The file was deleted since it was listed.
+        The file was deleted since it was listed, or cut before the split.
+    is_cut : bool
+        The file was cut since it was listed, near `end` or before it: what lies behind `end` may be read by no task.
     """
 
     split: Split
@@ -42,6 +45,7 @@ class SettledSplit:
     end: int | None
     told: int | None = None
     is_gone: bool = False
+    is_cut: bool = False
 
     @property
     def is_skipped(self) -> bool:
@@ -66,8 +70,8 @@ def settle(split: Split) -> SettledSplit:
         start = _find_start(split)
         if start is None:
             return SettledSplit(split, None, split.end)
-        return SettledSplit(split, start, *_find_end(split))
-    except FileNotFoundError:  # the owner of a live store has cleaned it since it was listed
+        return _with_end(split, start)
+    except FileNotFoundError:  # the owner of a live store has cleaned or cut it since it was listed
         return SettledSplit(split, None, split.end, is_gone=True)
 
 
@@ -75,17 +79,17 @@ def _find_start(split: Split) -> SplitStart | None:
     if split.aligned:
         return SplitStart(split.start, resynced=False)
     if split.walk_to_start:
+        check_reaches(split.file, split.start)
         return walk_to(split.file, split.shape, split.start)
     return find_split_start(split.file, split.shape, split.start, split.max_record_size)
 
 
-def _find_end(split: Split) -> tuple[int | None, int | None]:
-    """`SettledSplit.end` and `SettledSplit.told`."""
+def _with_end(split: Split, start: SplitStart) -> SettledSplit:
     for boundary in later_boundaries(split):
         answer = ask_boundary(split.file, split.shape, boundary, split.max_record_size)
         if not answer.is_none:
-            return boundary, answer.phy_offset
-    return split.farthest_end, None
+            return SettledSplit(split, start, boundary, answer.phy_offset, is_cut=answer.is_cut)
+    return SettledSplit(split, start, split.farthest_end)
 
 
 def later_boundaries(split: Split) -> Iterator[int]:

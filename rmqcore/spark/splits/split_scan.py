@@ -70,6 +70,12 @@ class SplitScan(Generic[Rows]):
             self._miss_file()
         if found is None:
             return
+        yield from self._walk(found)
+        if self.settled.is_cut and end is not None:
+            self.damage += self._missing(min(end, self.end_phy_offset), split.farthest_end)
+
+    def _walk(self, found: SplitStart) -> Iterator[Rows]:
+        split, end = self.split, self.settled.end
         if found.resynced and found.phy_offset is not None:
             self.resynced.add(found.phy_offset)
         if found.phy_offset is None or (end is not None and found.phy_offset >= end):
@@ -144,18 +150,21 @@ class SplitScan(Generic[Rows]):
     # ---- damage -------------------------------------------------------------------------------------
 
     def _miss_file(self) -> None:
-        """The file is gone: this split's share of it is missing."""
-        split, file, end = self.split, self.split.file, self.settled.end
+        """The file is gone, or its end is: this split's share of it is missing."""
+        self.damage[:] = self._missing(self.split.start, self.settled.end)
+
+    def _missing(self, start: int, end: int | None) -> list[DamageRange]:
+        file = self.split.file
         if end is None:
-            end = file.file_from_offset + split.shape.file_size
-        self.damage[:] = damage_of(
+            end = file.file_from_offset + self.split.shape.file_size
+        return damage_of(
             file,
-            split.start - file.file_from_offset,
+            start - file.file_from_offset,
             end - file.file_from_offset,
             "missing_file",
             "file",
             "present",
-            "deleted while it was read",
+            "deleted or cut while it was read",
         )
 
     def _note_resynced(self, seen: int) -> int:

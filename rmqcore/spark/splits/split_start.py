@@ -48,16 +48,20 @@ class BoundaryAnswer:
         CommitLog offset of the first record at or after the boundary, by the rule of strict unanimity; None when they do not
         tell.
     is_none : bool
-        They do not tell, and were read: the boundary is none. Not so where the disk did not give them, since it may give them to
-        another task.
+        They do not tell: the boundary is none. Not so where the disk did not give those that it takes to know that, since it may
+        give them to another task.
+    is_cut : bool
+        The file ends before bytes that it had when it was listed.
     """
 
     phy_offset: int | None
     is_none: bool
+    is_cut: bool = False
 
 
 NO_BOUNDARY = BoundaryAnswer(None, is_none=True)
 UNREAD = BoundaryAnswer(None, is_none=False)
+CUT_SINCE = BoundaryAnswer(None, is_none=False, is_cut=True)
 
 
 def find_split_start(
@@ -67,6 +71,11 @@ def find_split_start(
 
     The bytes around the boundary tell where every candidate among them agrees (`ask_boundary`). None where they do not: it is no
     boundary. Where they cannot be read that walk is made: the task before ends at the boundary, as it would if they told.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is gone, or was cut before the boundary.
     """
     if boundary <= file.file_from_offset:
         return SplitStart(file.file_from_offset, resynced=False)
@@ -75,6 +84,8 @@ def find_split_start(
         return None
     if answer.phy_offset is not None:
         return SplitStart(answer.phy_offset, resynced=False)
+    if answer.is_cut:
+        check_reaches(file, boundary)
     return walk_to(file, shape, boundary)
 
 
@@ -105,32 +116,41 @@ def ask_boundary(
     """
     if boundary > last_boundary(file, shape, max_record_size):
         return NO_BOUNDARY
-    boundary -= file.file_from_offset
-    begin = max(0, boundary - max_record_size)
-    bad: list[OSError] = []
-    with file.open(lambda start, end, error: bad.append(error)) as source:
-        buf, found = bytearray(), places.SPLIT_MORE
+    at = boundary - file.file_from_offset
+    begin = max(0, at - max_record_size)
+    bad: list[tuple[int, int]] = []
+    with file.open(lambda start, end, error: bad.append((start, end))) as source:
+        buf, found, is_whole, is_cut = bytearray(), places.SPLIT_MORE, False, False
         for most in (min(BEHIND, max_record_size), max_record_size):
             length = len(buf)
-            buf += bytes(min(boundary + most, file.size) - begin - length)
+            buf += bytes(min(at + most, file.size) - begin - length)
             with memoryview(buf) as view:
                 got = source.read_into(view[length:], begin + length)
-            if bad or length + got < len(buf):  # a bad sector, or a file that was cut since
-                return UNREAD
-            found = places.split_start(
-                buf,
-                len(buf),
-                boundary - begin,
-                file.file_from_offset + begin,
-                file.end_offset,
-                max_record_size,
-                anchored=begin == 0,
-            )
+            # What was read without a hole: all, but for bad sectors, and for what a file lacks that was cut since.
+            low = max((end for start, end in bad if start < at), default=begin)
+            high = min((start for start, end in bad if start >= at), default=begin + length + got)
+            is_whole = high - low == len(buf)
+            is_cut |= length + got < len(buf)
+            if low >= at or high < at or (not is_whole and begin == 0):
+                return CUT_SINCE if is_cut else UNREAD
+            with memoryview(buf) as view:
+                found = places.split_start(
+                    view[low - begin : high - begin],
+                    high - low,
+                    at - low,
+                    file.file_from_offset + low,
+                    file.end_offset,
+                    max_record_size,
+                    anchored=begin == 0,
+                )
             if found != places.SPLIT_MORE:
                 break
-    if found <= 0:
+    if is_whole and found > 0:
+        return BoundaryAnswer(file.file_from_offset + begin + found, is_none=False)
+    # A part tells nothing: a record that lies where it has a hole may tell another story. But what is odd in it stays odd.
+    if is_whole or found == places.SPLIT_ODD:
         return NO_BOUNDARY
-    return BoundaryAnswer(file.file_from_offset + begin + found, is_none=False)
+    return CUT_SINCE if is_cut else UNREAD
 
 
 def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
@@ -151,6 +171,19 @@ def walk_to(file: LogFile, shape: LogShape, boundary: int) -> SplitStart:
     if walk.end_phy_offset < boundary:
         return SplitStart(None, resynced=False)
     return SplitStart(walk.end_phy_offset, ends_resynced(damage, walk.end_phy_offset))
+
+
+def check_reaches(file: LogFile, phy_offset: int) -> None:
+    """Raise where a file that was listed with a byte at an offset does not have it any more.
+
+    Raises
+    ------
+    FileNotFoundError
+        This part of the file is gone, or the file is.
+    """
+    with file.open(lambda start, end, error: None) as source, memoryview(bytearray(1)) as byte:
+        if source.read_into(byte, phy_offset - file.file_from_offset) == 0:
+            raise FileNotFoundError(errno.ENOENT, "cut while it was read", file.name)
 
 
 def ends_resynced(damage: list[DamageRange], end_phy_offset: int) -> bool:

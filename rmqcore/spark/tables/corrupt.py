@@ -57,6 +57,6 @@ class CorruptRead(ScanRead):
         for found in scan.damage:
             if found.kind == "missing_file" and self.options.fail_on_data_loss:
                 raise DataLossError(
-                    split.broker, found.start_phy_offset, None, f"{found.path} was deleted"
+                    split.broker, found.start_phy_offset, None, f"{found.path} was deleted or cut"
                 )
         return scan.damage

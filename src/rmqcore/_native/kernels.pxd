@@ -163,7 +163,7 @@ cdef extern from "scan/skip.h" nogil:
 
 cdef extern from "scan/split.h" nogil:
     enum:
-        RMQ_SPLIT_MORE, RMQ_SPLIT_ODD
+        RMQ_SPLIT_MORE, RMQ_SPLIT_NOTHING, RMQ_SPLIT_ODD
     int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored) noexcept
 
 cdef extern from "scan/filter.h" nogil:

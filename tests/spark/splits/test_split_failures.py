@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.stores.bad_sectors import BadSectors
 from support.stores.split_logs import FILE_SIZE, MAX_RECORD, split_log, write_store
 from support.stores.split_runs import COLUMNS, Read, in_log_order, plan_parts, read_splits, scan_of
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.log_files import PAGE, LogBytes, LogFile, LogShape
+from rmqcore.offline.log.log_files import PAGE, LogShape
 from rmqcore.spark.splits.planning import SplitPlan
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
@@ -98,38 +97,13 @@ def test_a_walk_cuts_at_no_record_that_was_found_by_search(tmp_path: Path) -> No
     assert read.resynced == {cut}
 
 
-@dataclass(frozen=True)
-class BadSectors:
-    """Pages that the disk does not give, by position in the file."""
-
-    pages: frozenset[int]
-
-    def read_into(self, real: LogBytes, buf: memoryview, pos: int) -> int:
-        got = LogBytes.read_into(real, buf, pos)
-        for page in self.pages:
-            begin, end = max(page, pos), min(page + PAGE, pos + got)
-            if begin < end:
-                buf[begin - pos : end - pos] = bytes(end - begin)
-                real._unreadable(begin, end, OSError(5, "Input/output error"))
-        return got
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_bad_sectors_are_told_by_the_part_that_owns_them(
     plan: SplitPlan, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part reads a window to its end, and the part behind it reads the same bytes: both told of the same sectors."""
-    sectors = BadSectors(frozenset(PAGE * (n * 37 + seed * 11) for n in range(1, 6)))
-    real = LogFile.open
-
-    @contextmanager
-    def bad(file: LogFile, unreadable: Callable[[int, int, OSError], None]) -> Iterator[LogBytes]:
-        with real(file, unreadable) as source:
-            if file.file_from_offset == 0:
-                source.read_into = lambda buf, pos: sectors.read_into(source, buf, pos)  # type: ignore[method-assign]
-            yield source
-
-    monkeypatch.setattr(LogFile, "open", bad)
+    sectors = BadSectors({PAGE * (n * 37 + seed * 11) for n in range(1, 6)})
+    sectors.of(monkeypatch, file_from_offset=0)
     parts = read_splits(plan)
     whole = read_splits(plan_parts(tmp_path, 1, MAX_RECORD))
     assert parts.rows == whole.rows

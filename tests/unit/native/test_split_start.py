@@ -61,7 +61,7 @@ def test_records_have_a_positive_int_for_size(most: int) -> None:
 
 @pytest.mark.parametrize("data", [bytes(500), MAGIC * 125, b""], ids=["zeros", "magic", "short"])
 def test_without_a_candidate_nothing_is_told(data: bytes) -> None:
-    assert start(data + bytes(100), 50) == places.SPLIT_ODD
+    assert start(data + bytes(100), 50) == places.SPLIT_NOTHING
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_records_inside_each_other_are_not_checked_without_end() -> None:
     """Each of n such records is as long as the window: n CRCs over all of it would take hours at 4 MiB."""
     few, many = nested(4), nested(40)
     assert start(few, 3 * HEADER + 40, most=1 << 20) == len(few)
-    assert start(many, 39 * HEADER + 40, most=1 << 20) == places.SPLIT_ODD
+    assert start(many, 39 * HEADER + 40, most=1 << 20) == places.SPLIT_NOTHING
 
 
 def test_the_first_byte_of_a_file_needs_no_unanimity() -> None:

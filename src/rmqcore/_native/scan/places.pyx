@@ -31,6 +31,7 @@ COSTLY = RMQ_RESYNC_COSTLY
 # What `split_start` answers beside positions.
 SPLIT_MORE = RMQ_SPLIT_MORE
 SPLIT_ODD = RMQ_SPLIT_ODD
+SPLIT_NOTHING = RMQ_SPLIT_NOTHING
 
 
 @cython.final
@@ -167,8 +168,8 @@ def split_start(buf, Py_ssize_t length, Py_ssize_t boundary, int64_t phy_offset,
     """The place at or after `boundary` where a walk over the whole file arrives, told from ``buf[:length]``.
 
     `boundary` is a position in `buf`, with the largest record's bytes before it; `anchored` when the file begins with ``buf[0]``.
-    SPLIT_MORE asks for another call with the largest record's bytes behind the boundary; SPLIT_ODD says that the bytes do not
-    tell.
+    SPLIT_MORE asks for another call with the largest record's bytes behind the boundary. SPLIT_ODD says that the bytes do not
+    tell, whatever lies around them; SPLIT_NOTHING only that these do not.
     """
     cdef Py_buffer exported
     cdef rmq_window window

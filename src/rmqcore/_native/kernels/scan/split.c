@@ -46,7 +46,7 @@ int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_recor
     size_t limit = w->len < RMQ_BLANK_MIN_SIZE ? 0 : w->len - RMQ_BLANK_MIN_SIZE + 1;
     if (limit > boundary) limit = boundary;
 
-    int64_t answer = RMQ_SPLIT_ODD;
+    int64_t answer = RMQ_SPLIT_NOTHING;
     uint64_t work = RMQ_SPLIT_WORK * (uint64_t)w->len;
     for (size_t pos = 0;; pos++) {
         pos = rmq_next_magic(w->buf, pos, limit, 0xDA, 0xA3);
@@ -57,13 +57,13 @@ int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_recor
         if (!is_candidate(w, pos)) continue;
         const int64_t size = sound_size(w, pos, max_record_size);
         if (size <= 0) return size;
-        if ((uint64_t)size > work) return RMQ_SPLIT_ODD;
+        if ((uint64_t)size > work) return RMQ_SPLIT_NOTHING;
         work -= (uint64_t)size;
         const size_t end = pos + (size_t)size;
         if (end < boundary) {
             /* That it is sound as well shows when the search arrives there. */
             if (w->len - end < PLACE_END || !is_candidate(w, end)) return RMQ_SPLIT_ODD;
-        } else if (answer == RMQ_SPLIT_ODD) {
+        } else if (answer == RMQ_SPLIT_NOTHING) {
             answer = (int64_t)end;
         } else if (answer != (int64_t)end) {
             return RMQ_SPLIT_ODD;

@@ -17,7 +17,10 @@
  * 3. There is no q. The walk jumps the window: over a record longer than L, or over a length of a damaged record as in 2.
  * Only the ends of 2 and 3 escape: a header that is damaged just so, or L too small, and sound forged records in the body
  * behind it. No window can tell those; the task that reads the bytes before the boundary compares its end with E
- * (rmqcore/spark/splits/split_scan.py). No probability is in any of this: a body may be anything a producer can think of. */
+ * (rmqcore/spark/splits/split_scan.py). No probability is in any of this: a body may be anything a producer can think of.
+ *
+ * Who cannot read all of the window asks a part of it that holds the boundary: what is odd there (RMQ_SPLIT_ODD) is odd in
+ * the whole window, since whether a candidate is sound and where it ends is told by its own bytes. E of a part means nothing. */
 #ifndef RMQ_SPLIT_H
 #define RMQ_SPLIT_H
 
@@ -25,11 +28,12 @@
 
 enum {
     RMQ_SPLIT_MORE = 0, /* a candidate goes past the window: ask again with L more bytes behind the boundary */
-    RMQ_SPLIT_ODD = -1, /* the window does not tell */
+    RMQ_SPLIT_ODD = -1, /* the window does not tell, and no other does that holds these bytes too */
+    RMQ_SPLIT_NOTHING = -2, /* the window does not tell: no candidate, or too much work */
     RMQ_SPLIT_WORK = 4, /* candidates may overlap; their bytes together are at most this many windows */
 };
 
-/* Position E in [boundary, w->len] of the window, or RMQ_SPLIT_MORE or RMQ_SPLIT_ODD. 0 < boundary <= w->len; w asks for place
+/* Position E in [boundary, w->len] of the window, or one of the above. 0 < boundary <= w->len; w asks for place
  * and CRC, w->end_offset is the end of the file. `anchored`: buf[0] is the first byte of the file, where every walk begins; then
  * E is the end of the walk from there, and how far it lies before the boundary does not matter. With the largest record's
  * bytes behind the boundary, or all that the file has, the answer is never RMQ_SPLIT_MORE. */
