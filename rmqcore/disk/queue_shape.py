@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.format.cq import unpack_cq
+from rmqcore._native.format.cq import rising_prefix, unpack_cq
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.queue_files import Entries, QueueFile
@@ -26,6 +26,10 @@ Longs = npt.NDArray[np.int64]
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LEAST_DELAY_MS = 1000
 """The smallest unit of messageDelayLevel is a second, so every delay is a multiple of it."""
+
+
+ENTRIES_READ = 1 << 14
+"""Entries that are read at once: they stay in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,8 @@ class QueueShape:
                 count = file.entry_count
                 if holds_end and not stale:  # behind it are zeros
                     count = end - file.first_offset
-                self._take(file.first_offset, self._entries(file, count))
+                if not self._take_rising(file, count):
+                    self._take(file.first_offset, self._entries(file, count))
         self._ask_before_the_first()
         self._ask_behind_the_last(end, stale=stale)
         return self._end, self._found
@@ -184,6 +189,24 @@ class QueueShape:
         if not judged.sound.all():
             return False
         self._go_on(file.first_offset, int(judged.lower[0]), int(judged.upper[-1]))
+        self._end = file.first_offset + count
+        return True
+
+    def _take_rising(self, file: QueueFile, count: int) -> bool:
+        """Take a file of which all entries are sound, as nearly all are: arrays of them take fifty times as long."""
+        if count <= 0 or self._end > file.first_offset:
+            return False
+        lower, end = -1, max(self._last_end, 0)
+        with opened(file.path, os.O_RDONLY) as fd:
+            for begin in range(0, count, ENTRIES_READ):
+                wanted = min(ENTRIES_READ, count - begin)
+                data = os.pread(fd, wanted * CQ_STORE_UNIT_SIZE, begin * CQ_STORE_UNIT_SIZE)
+                if begin == 0 and len(data) >= CQ_STORE_UNIT_SIZE:
+                    lower = int(unpack_cq(data[:CQ_STORE_UNIT_SIZE])["phy_offset"][0])
+                sound, end = rising_prefix(data, self._log_end, end)
+                if sound < wanted:
+                    return False
+        self._go_on(file.first_offset, lower, end)
         self._end = file.first_offset + count
         return True
 

@@ -13,6 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (below < valid && rmq_cq_load(data + below * RMQ_CQ_STORE_UNIT_SIZE).phy_offset < limit) below++;
     CHECK(rmq_cq_valid_prefix(data, size) == valid);
     CHECK(rmq_cq_prefix_below(data, size, limit) == below);
+    int64_t end = 0;
+    const size_t rising = rmq_cq_rising_prefix(data, size, limit, &end);
+    CHECK(rising <= valid && end >= 0 && (rising == 0 || end <= limit));
 
     int64_t *phy_offset = malloc(count * sizeof *phy_offset + 1), *tags_code = malloc(count * sizeof *tags_code + 1);
     int32_t *msg_size = malloc(count * sizeof *msg_size + 1);

@@ -23,6 +23,7 @@ cdef extern from "format/cq_bulk.h" nogil:
         const int64_t *tags_code
     size_t rmq_cq_valid_prefix(const uint8_t *buf, size_t len) noexcept
     size_t rmq_cq_prefix_below(const uint8_t *buf, size_t len, int64_t phy_offset) noexcept
+    size_t rmq_cq_rising_prefix(const uint8_t *buf, size_t len, int64_t log_end, int64_t *last_end) noexcept
     int64_t rmq_cq_pack(const rmq_cq_columns *columns, size_t count, uint8_t *out, size_t room) noexcept
 
 
@@ -117,6 +118,29 @@ def prefix_below(buf, phy_offset):
     finally:
         PyBuffer_Release(&view)
     return count
+
+
+def rising_prefix(buf, log_end, last_end):
+    """Number of entries before the first that is no message of a log, or not behind the one before it; and where the last ends.
+
+    Parameters
+    ----------
+    buf : buffer
+    log_end : int
+        CommitLog offset at which the log ends.
+    last_end : int
+        CommitLog offset at which the message before the first entry ends.
+    """
+    cdef Py_buffer view
+    cdef size_t count
+    cdef int64_t limit = log_end, end = last_end
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            count = rmq_cq_rising_prefix(<const uint8_t *> view.buf, view.len, limit, &end)
+    finally:
+        PyBuffer_Release(&view)
+    return count, end
 
 
 def has_queue_entry(sys_flag):

@@ -14,6 +14,10 @@ size_t rmq_cq_valid_prefix(const uint8_t *buf, size_t len);
  * (ConsumeQueue#truncateDirtyLogicFiles). */
 size_t rmq_cq_prefix_below(const uint8_t *buf, size_t len, int64_t phy_offset);
 
+/* Entries before the first that is no message of the log, which ends at log_end, or that does not lie behind the one before it.
+ * *last_end: the end of the message before the first entry, then that of the last that counts. */
+size_t rmq_cq_rising_prefix(const uint8_t *buf, size_t len, int64_t log_end, int64_t *last_end);
+
 /* Columns of equal length, in the host's byte order. */
 typedef struct rmq_cq_columns {
     const int64_t *phy_offset;
