@@ -20,6 +20,7 @@ BENCHES = {
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
     "instructions": ("instruction_benches", "instructions", False),
+    "beside": ("beside_benches", "beside", False),
     "clock": ("clock_benches", "clock", False),
     "processes": ("process_benches", "commands", True),
     "hostile": ("hostile_benches", "hostile", False),
