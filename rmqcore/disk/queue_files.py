@@ -83,6 +83,28 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
             yield topic.name, queue_id, os.path.join(topic.path, str(queue_id))
 
 
+def has_queues(paths: StorePaths, topic: str, queue_id: int | None = None) -> bool:
+    """Whether a topic has a directory with queues in it, or with this queue; links do not count."""
+    folder = paths.consumequeue / topic
+    if not is_directory_name(topic) or not is_real_folder(folder):
+        return False
+    if queue_id is not None:
+        return queue_id >= 0 and is_real_folder(folder / str(queue_id))
+    with os.scandir(folder) as found:
+        return any(
+            parse_queue_id(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+            for entry in found
+        )
+
+
+def is_real_folder(path: Path) -> bool:
+    """Whether a directory lies at a path, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def _ascending(numbers: array[int]) -> Iterator[int]:
     """The numbers in order; those of millions are no objects all at once."""
     ordered = np.sort(np.array(numbers, np.int32))
@@ -130,11 +152,10 @@ class BatchTopics:
             return topic in self._names
         if not is_directory_name(topic):
             return False
-        try:
-            mode = os.lstat(self._paths.batchconsumequeue / topic).st_mode
-        except FileNotFoundError:
-            return False
-        return stat.S_ISDIR(mode) and not (self._paths.consumequeue / topic).is_dir()
+        return (
+            is_real_folder(self._paths.batchconsumequeue / topic)
+            and not (self._paths.consumequeue / topic).is_dir()
+        )
 
 
 @dataclass(frozen=True, slots=True)

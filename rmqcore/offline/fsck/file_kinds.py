@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.paths import StorePaths
@@ -26,9 +30,12 @@ class Listed:
     names: int
 
 
-def list_folder(folder: Path, path: str, findings: Findings) -> list[Listed]:
+MOST_FIRST_NAMES = 50_000
+"""Files with several names in a store of which one is read; of those behind them none is."""
+
+
+def list_folder(folder: Path | str, path: str, findings: Findings) -> Iterator[Listed]:
     """Files and directories of a directory, which findings name `path`, in name order; anything else is a finding."""
-    found = []
     for entry in entries_of(folder):
         try:
             status = entry.stat(follow_symlinks=False)
@@ -36,39 +43,73 @@ def list_folder(folder: Path, path: str, findings: Findings) -> list[Listed]:
             continue
         if _is_ordinary(status.st_mode):
             is_directory = stat.S_ISDIR(status.st_mode)
-            found.append(
-                Listed(
-                    entry.name, status.st_size, is_directory, status.st_dev, status.st_ino, status.st_nlink,
-                )
+            yield Listed(
+                entry.name, status.st_size, is_directory, status.st_dev, status.st_ino, status.st_nlink,
             )  # fmt: skip
         else:
             note_kind(entry.path, f"{path}/{entry.name}", status.st_mode, findings)
-    return found
 
 
 class OtherNames:
-    """Notes files that are other names (hard links) of a file that was listed before: they are not read again.
+    """Finds files that are other names (hard links) of a file that was listed before: they are not read again.
 
-    Attributes
-    ----------
-    paths : set of str
+    A backup by hard links gives each file of a store a second name elsewhere. So files with several names are first counted
+    (`count`), which takes 8 bytes each; those that have two in what was counted are looked at (`look`) when it is listed again.
+
+    Asked with ``in``, whether the file of a path, which was looked at, is another name.
     """
 
     def __init__(self, findings: Findings) -> None:
-        self.paths: set[str] = set()
         self._findings = findings
-        self._first: dict[tuple[int, int], str] = {}
+        self._counted = array("Q")
+        self._twice = np.empty(0, np.uint64)
+        self._first: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def look(self, folder: Path, path: str, files: list[Listed]) -> None:
-        """Look at the files of a directory, which findings name `path`."""
-        for file in files:
-            if file.names == 1:
-                continue
-            own = f"{path}/{file.name}"
-            first = self._first.setdefault((file.device, file.inode), own)
-            if first != own:
-                self.paths.add(str(folder / file.name))
-                note_other_name(own, first, self._findings)
+    def count(self, file: Listed) -> None:
+        """Count a file."""
+        if file.names > 1:
+            self._counted.append(_key(file.device, file.inode))
+
+    def any_twice(self) -> bool:
+        """Whether files with two names were counted; ends the counting."""
+        keys, counts = np.unique(np.array(self._counted, np.uint64), return_counts=True)
+        self._counted = array("Q")
+        self._twice = keys[counts > 1]
+        return len(self._twice) > 0
+
+    def _is_twice(self, device: int, inode: int) -> bool:
+        key = np.uint64(_key(device, inode))
+        at = int(np.searchsorted(self._twice, key))
+        return at < len(self._twice) and bool(self._twice[at] == key)
+
+    def look(self, folder: str, path: str, file: Listed) -> None:
+        """Look at a file of a directory, which findings name `path`."""
+        if file.names == 1 or not self._is_twice(file.device, file.inode):
+            return
+        key, own = (file.device, file.inode), f"{path}/{file.name}"
+        if key not in self._first and len(self._first) >= MOST_FIRST_NAMES:
+            note_other_name(own, "a file", self._findings)
+            return
+        first = self._first.setdefault(key, (f"{folder}/{file.name}", own))[1]
+        if first != own:
+            note_other_name(own, first, self._findings)
+
+    def __contains__(self, path: object) -> bool:
+        if not len(self._twice) or not isinstance(path, str):
+            return False
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return False
+        if status.st_nlink == 1 or not self._is_twice(status.st_dev, status.st_ino):
+            return False
+        first = self._first.get((status.st_dev, status.st_ino))
+        return first is None or first[0] != path
+
+
+def _key(device: int, inode: int) -> int:
+    """A number for a file: that of two devices may be the same, and then a file is looked at for nothing."""
+    return (inode ^ device << 40) & 0xFFFFFFFFFFFFFFFF
 
 
 def note_other_name(path: str, first: str, findings: Findings) -> None:

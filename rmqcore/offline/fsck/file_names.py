@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.errors import CorruptionError, StoreFormatError
-from rmqcore.offline.fsck.file_kinds import Listed, OtherNames, list_folder
+from rmqcore.offline.fsck.file_kinds import Listed, list_folder
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 
@@ -33,7 +33,7 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
         if entry.is_directory:
             continue
         path = f"{folder}/{entry.name}"
-        _check_name(entry, path, size, "file_name", findings)
+        check_name(entry, path, size, "file_name", findings)
         last = entry is listed[-1][1]
         is_first_fault = parse_file_name(entry.name) is not None
         if entry.size == size or not is_first_fault:
@@ -52,56 +52,6 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
             "file_size", INFO if entry.size == 0 and last else ERROR, path, message,
             phy_offset=parse_file_name(entry.name), field="file size", expected=size, found=entry.size,
         )  # fmt: skip
-
-
-def check_queue_files(paths: StorePaths, findings: Findings) -> set[str]:
-    """Check every name below ``consumequeue/``; give the paths of files that are other names of a file before them."""
-    other_names = OtherNames(findings)
-    queues: list[tuple[str, list[Listed]]] = []
-    sizes: Counter[int] = Counter()
-    for topic in list_folder(paths.consumequeue, "consumequeue", findings):
-        if not topic.is_directory:
-            continue
-        folder = paths.consumequeue / topic.name
-        for queue in list_folder(folder, f"consumequeue/{topic.name}", findings):
-            if not queue.is_directory:
-                continue
-            path = f"consumequeue/{topic.name}/{queue.name}"
-            if not (queue.name.isascii() and queue.name.isdigit()):
-                findings.add(
-                    "file_name", WARNING, path, "the name is no queue id: a broker does not see this directory",
-                    field="file name", expected="a queue id", found=queue.name,
-                )  # fmt: skip
-                continue
-            files = [
-                entry
-                for entry in list_folder(folder / queue.name, path, findings)
-                if not entry.is_directory
-            ]
-            other_names.look(folder / queue.name, path, files)
-            queues.append((path, files))
-            sizes.update(entry.size for entry in files)
-    if not sizes:
-        return other_names.paths
-    size = max((size for size in sizes if size), key=lambda size: (sizes[size], size), default=0)
-    for path, files in queues:
-        for entry in files:
-            _check_name(entry, f"{path}/{entry.name}", size, "file_name", findings)
-            if entry.size == size or parse_file_name(entry.name) is None:
-                continue
-            empty_last = entry.size == 0 and entry is files[-1]
-            findings.add(
-                "cq_file_size", INFO if empty_last else ERROR, f"{path}/{entry.name}",
-                "the file is empty: a broker start deletes it" if empty_last else
-                f"the file has {entry.size} bytes, the others {size}: a broker refuses to start",
-                field="file size", expected=size, found=entry.size,
-            )  # fmt: skip
-    if size % CQ_STORE_UNIT_SIZE:
-        findings.add(
-            "cq_file_size", ERROR, "consumequeue", f"the files' size {size} is no whole number of entries",
-            field="file size", expected=f"a multiple of {CQ_STORE_UNIT_SIZE}", found=size,
-        )  # fmt: skip
-    return other_names.paths
 
 
 def check_index_files(paths: StorePaths, findings: Findings) -> None:
@@ -126,7 +76,8 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
             )  # fmt: skip
 
 
-def _check_name(entry: Listed, path: str, size: int, kind: str, findings: Findings) -> None:
+def check_name(entry: Listed, path: str, size: int, kind: str, findings: Findings) -> None:
+    """Check that a file's name is the offset of its first byte."""
     offset = parse_file_name(entry.name)
     if offset is None:
         findings.add(

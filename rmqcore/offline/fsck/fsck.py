@@ -20,7 +20,6 @@ from rmqcore.offline.fsck.file_names import (
     check_checkpoint,
     check_index_files,
     check_log_files,
-    check_queue_files,
     in_rocksdb,
     is_open,
     load_checkpoint,
@@ -28,6 +27,7 @@ from rmqcore.offline.fsck.file_names import (
 from rmqcore.offline.fsck.findings import INFO, Finding, Findings
 from rmqcore.offline.fsck.index.index_pass import IndexAudit
 from rmqcore.offline.fsck.log_pass import LogAudit
+from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost
 from rmqcore.offline.log.damage import DamageRange
@@ -187,10 +187,11 @@ class _Check:
                 field="entry", expected="consumequeue/", found="consumequeue_rocksdb/",
             )  # fmt: skip
         elif queues:
-            names = check_queue_files(paths, findings)
+            names = QueueNames(paths, findings)
+            names.check()
             own_levels = self._config is not None
             queue_audit = QueueAudit(
-                paths, log, findings, own_levels=own_levels, live=open_before, left_out=names
+                paths, log, findings, own_levels=own_levels, live=open_before, names=names
             )
             self._beside += queue_audit.total_bytes
         if index:

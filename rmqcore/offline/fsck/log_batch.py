@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
 
 BATCH_ROWS = 1 << 19
 BATCH_BYTES = 128 * 1024 * 1024
 """Bytes of records in a batch: they also bound its keys, each of which takes at least a byte and a space."""
+
+TOPIC_ROOM = 8 << 20
+"""Bytes of memory for the topics of a batch, and of those before it."""
 
 COLUMNS = (
     "phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "tags_code", "topic_id",
@@ -33,6 +37,8 @@ class LogBatch:
         Row i's index key hashes are ``key_hashes[key_offsets[i]:key_offsets[i + 1]]``.
     topics : list of str
         Names by ``topic_id``.
+    numbering : int
+        How often topics were numbered anew: a ``topic_id`` means another topic then.
     """
 
     phy_offset: Int64
@@ -46,6 +52,7 @@ class LogBatch:
     key_hashes: Int32
     key_offsets: Int32
     topics: list[str]
+    numbering: int
 
     def __len__(self) -> int:
         return len(self.phy_offset)
@@ -57,7 +64,7 @@ class LogBatch:
         return LogBatch(
             self.phy_offset[rows], self.msg_size[rows], self.queue_id[rows], self.queue_offset[rows],
             self.sys_flag[rows], self.store_timestamp_ms[rows], self.tags_code[rows], self.topic_id[rows],
-            self.key_hashes[first:last], self.key_offsets[start : stop + 1] - first, self.topics,
+            self.key_hashes[first:last], self.key_offsets[start : stop + 1] - first, self.topics, self.numbering,
         )  # fmt: skip
 
     @property
@@ -66,7 +73,7 @@ class LogBatch:
         return int(self.phy_offset[-1]) + int(self.msg_size[-1])
 
 
-def as_log_batch(batch: Batch, topics: list[str]) -> LogBatch:
+def as_log_batch(batch: Batch, scan: ColumnScan) -> LogBatch:
     """Look at a scan's batch, which holds `COLUMNS` and perhaps ``key_hashes``, as arrays."""
 
     def column(name: str, kind: type[Any], part: str = "values") -> Any:
@@ -78,5 +85,5 @@ def as_log_batch(batch: Batch, topics: list[str]) -> LogBatch:
     return LogBatch(
         column("phy_offset", np.int64), column("msg_size", np.int32), column("queue_id", np.int32),
         column("queue_offset", np.int64), column("sys_flag", np.int32), column("store_timestamp_ms", np.int64),
-        column("tags_code", np.int64), column("topic_id", np.int32), hashes, offsets, topics,
+        column("tags_code", np.int64), column("topic_id", np.int32), hashes, offsets, scan.topics(), scan.numbering,
     )  # fmt: skip

@@ -22,9 +22,17 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import CorruptMessageError
 from rmqcore.offline.fsck.findings import ERROR, Findings
-from rmqcore.offline.fsck.log_batch import BATCH_BYTES, BATCH_ROWS, COLUMNS, LogBatch, as_log_batch
+from rmqcore.offline.fsck.log_batch import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    COLUMNS,
+    TOPIC_ROOM,
+    LogBatch,
+    as_log_batch,
+)
 from rmqcore.offline.fsck.log_damage import DRAIN_AT, DamageAudit
 from rmqcore.offline.fsck.prop_crc import PropCrcAudit
+from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
@@ -77,19 +85,24 @@ class LogAudit:
         self._findings = findings
         self._levels = levels
         self._progress = progress
-        self._scan = ColumnScan(
-            (*COLUMNS, "key_hashes") if key_hashes else COLUMNS,
-            delay_levels=levels,
-            batch_rows=BATCH_ROWS,
-            batch_bytes=BATCH_BYTES,
-        )
+        self._scan = self._new_scan((*COLUMNS, "key_hashes") if key_hashes else COLUMNS)
         self._prop_crc = PropCrcAudit(findings, self.file_name)
         self._sink = WatchedScan(self._scan, self._watch)
         self._walked = False
-        self._known_topics = 0
+        self._known_topics = self._numbering = 0
         self._file_names: dict[int, str] = {}
         self._list_files()
         self.log_min = self.log_end = self.files[0].file_from_offset if self.files else 0
+
+    def _new_scan(self, columns: tuple[str, ...], stop_offset: int | None = None) -> ColumnScan:
+        return ColumnScan(
+            columns,
+            delay_levels=self._levels,
+            stop_offset=stop_offset,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+            topic_room=TOPIC_ROOM,
+        )
 
     def _list_files(self) -> None:
         self.files = list_log_files(self._paths)
@@ -132,7 +145,7 @@ class LogAudit:
             if isinstance(found, Blank) or not found.num_rows:
                 continue
             self.damage.drain()
-            batch = as_log_batch(found, self._scan.topics())
+            batch = as_log_batch(found, self._scan)
             self.damage.count_before(batch, self.records)
             self.records += len(batch)
             self.record_bytes += int(batch.msg_size.sum(dtype=np.int64))
@@ -142,6 +155,16 @@ class LogAudit:
             yield batch
         self.damage.drain()
 
+    def batches_again(self) -> Iterator[LogBatch]:
+        """The records of all passes once more, with which nothing else is done."""
+        scan = self._new_scan(COLUMNS, self.log_end)
+        walk = LogWalk(
+            self.files, scan, DamageList(most=0), stop=self.log_end, long_records=LongRecords()
+        )
+        for found in walk.run():
+            if not isinstance(found, Blank) and found.num_rows:
+                yield as_log_batch(found, scan)
+
     def settle(self) -> None:
         """Note the damage that waited for the end of the log."""
         first = list_log_files(self._paths)[:1]
@@ -149,6 +172,8 @@ class LogAudit:
         self.damage.settle(self.log_min)
 
     def _check_topics(self, batch: LogBatch) -> None:
+        if batch.numbering != self._numbering:
+            self._numbering, self._known_topics = batch.numbering, 0
         for topic_id in range(self._known_topics, len(batch.topics)):
             if REPLACEMENT not in batch.topics[topic_id]:
                 continue

@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqcore._native.format.cq import CQ_DTYPE, pack_cq
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.read_range import opened
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
 from rmqcore.offline.queues.queues import Entries
@@ -46,8 +47,16 @@ class Runs:
         ends = np.append(self.starts[1:], len(self.rows)).tolist()
         return zip(self.key[self.starts].tolist(), self.starts.tolist(), ends, strict=True)
 
+    def part(self, wanted: list[bool]) -> Runs:
+        """The runs that are wanted; one answer for each run."""
+        lengths = np.diff(np.append(self.starts, len(self.rows)))
+        chosen = np.array(wanted, bool)
+        rows = np.repeat(chosen, lengths)
+        ends = np.cumsum(lengths[chosen])
+        return Runs(self.rows[rows], self.key[rows], ends - lengths[chosen])
 
-def find_runs(batch: LogBatch, batch_topics: frozenset[str] = frozenset()) -> Runs:
+
+def find_runs(batch: LogBatch, batch_topics: frozenset[str] | BatchTopics = frozenset()) -> Runs:
     """Sort the records that have a queue entry, by `has_queue_entry` and because their topic is no batch topic."""
     with_entry = has_queue_entry(batch.sys_flag)
     if batch_topics:

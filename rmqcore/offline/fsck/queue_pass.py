@@ -7,18 +7,21 @@ entries are accounted for; entries for which no record was found are left to `rm
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths, file_name
-from rmqcore.disk.queue_files import batch_topics
+from rmqcore.disk.queue_files import BatchTopics, has_queues
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.findings import ERROR, Findings
-from rmqcore.offline.fsck.log_batch import LogBatch
+from rmqcore.offline.fsck.log_batch import Int64, LogBatch
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.mismatched_entries import WrongEntries
+from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.fsck.queue_offset_runs import (
     Compared,
     EntryRoom,
@@ -29,11 +32,13 @@ from rmqcore.offline.fsck.queue_offset_runs import (
     queue_id_of,
     stretches,
 )
-from rmqcore.offline.fsck.queue_state import Lost, QueueState
-from rmqcore.offline.fsck.records_without_entry import LateRecords
-from rmqcore.offline.queues.queues import QueueFiles, find_queues
+from rmqcore.offline.fsck.queue_state import Lost, QueueState, QueueStates
+from rmqcore.offline.fsck.records_without_entry import LateRecords, OtherQueues
+from rmqcore.offline.queues.queues import QueueFiles
 
 MOST_RESTARTS = 16
+MOST_KEYS = 200_000
+"""Queues that are found by the number of their topic, and not by its name."""
 
 
 class QueueAudit:
@@ -48,8 +53,8 @@ class QueueAudit:
         The delay levels are the broker's: a deliver time that differs is an error.
     live : bool
         The store may be in use: new queue files are looked for, and what differs is read twice.
-    left_out : collection of str
-        Paths of files that are not looked at.
+    names : QueueNames
+        What was found by name: files that are not looked at, and bytes in all.
 
     Attributes
     ----------
@@ -66,7 +71,7 @@ class QueueAudit:
         *,
         own_levels: bool,
         live: bool,
-        left_out: Container[str] = (),
+        names: QueueNames,
     ) -> None:
         self.lost = Lost()
         self.dispatched_end = -1
@@ -82,37 +87,32 @@ class QueueAudit:
             findings, self.lost, self._entry_check, own_levels=own_levels, live=live
         )
         self._late = LateRecords(findings, self.lost, self._entry_check, live=live)
-        self._states: dict[tuple[str, int], QueueState] = {}
-        self._by_key: dict[int, QueueState] = {}
-        for files in find_queues(paths, left_out):
-            state = QueueState(files.topic, files.queue_id, files)
-            state.next_offset = files.files[0].first_offset if files.files else 0
-            self._note_holes(state, files)
-            self._states[files.topic, files.queue_id] = state
-        self._batch_topics = batch_topics(paths)
-        self._topics = {topic for topic, _ in self._states}
+        self._others = OtherQueues(findings, self.lost)
+        self._paths = paths
+        self.total_bytes = names.total_bytes
+        self._states = QueueStates(paths, names.other_names)
+        self._by_key: dict[int, QueueState | Literal[False] | None] = {}
+        self._numbering = 0
+        self._batch_topics = BatchTopics(paths)
+        self._note_holes()
 
     @property
     def checked(self) -> int:
         """Entries compared with records."""
         return self._compared + self._entry_check.checked
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all queue files."""
-        return sum(
-            file.size
-            for state in self._states.values()
-            if state.files
-            for file in state.files.files
-        )
+    def _note_holes(self) -> None:
+        for state in self._states:
+            if state.files is not None and len(state.files.files) > 1:
+                self._note_holes_of(state, state.files)
 
-    def _note_holes(self, state: QueueState, files: QueueFiles) -> None:
-        for one, other in zip(files.files, files.files[1:], strict=False):
+    def _note_holes_of(self, state: QueueState, files: QueueFiles) -> None:
+        holes = []
+        for one, other in pairwise(files.files):
             end = one.first_offset + one.entry_count
             if end >= other.first_offset:
                 continue
-            state.holes.append((end, other.first_offset))
+            holes.append((end, other.first_offset))
             if one.size >= files.file_size:  # else the file is short, which is a finding of its own
                 missing = file_name(end * CQ_STORE_UNIT_SIZE)
                 self._findings.add(
@@ -120,6 +120,7 @@ class QueueAudit:
                     f"queue offsets {end} to {other.first_offset - 1} have no file: their messages cannot be fetched",
                     field="file", expected=missing, found="missing",
                 )  # fmt: skip
+        state.holes = holes
 
     # ---- one batch ----------------------------------------------------------------------------------
 
@@ -127,16 +128,14 @@ class QueueAudit:
         """Compare a batch of records with their entries."""
         self._batches += 1
         runs = find_runs(batch, self._batch_topics)
+        runs, of_runs = self._known(batch, runs)
         if not len(runs.rows):
             return
         entries = self._room.unread(len(runs.rows))
         view = memoryview(entries.view(np.uint8).data)
         offsets = batch.queue_offset[runs.rows[runs.starts]].tolist()
         found = []
-        for (key, start, end), offset in zip(runs, offsets, strict=True):
-            state = self._by_key.get(key)
-            if state is None:
-                state = self._by_key[key] = self._state(batch.topics[key >> 32], queue_id_of(key))
+        for (_, start, end), offset, state in zip(runs, offsets, of_runs, strict=True):
             if state.files is not None and offset >= 0:
                 self._read_run(
                     state, offset, view[start * CQ_STORE_UNIT_SIZE : end * CQ_STORE_UNIT_SIZE]
@@ -171,9 +170,32 @@ class QueueAudit:
                 self.dispatched_end, int(batch.phy_offset[last]) + int(batch.msg_size[last])
             )
 
-    def _state(self, topic: str, queue_id: int) -> QueueState:
-        """The state of a queue; without files when a record is the first to speak of it."""
-        return self._states.setdefault((topic, queue_id), QueueState(topic, queue_id, None))
+    def _known(self, batch: LogBatch, runs: Runs) -> tuple[Runs, list[QueueState]]:
+        """The runs of queues that are remembered now, and the state of each."""
+        by_key = self._by_key
+        if batch.numbering != self._numbering or len(by_key) > MOST_KEYS:
+            self._numbering = batch.numbering
+            by_key.clear()
+        found = []
+        for key in runs.key[runs.starts].tolist():
+            state = by_key.get(key)
+            if state is None and key not in by_key:
+                state = self._states.of(batch.topics[key >> 32], queue_id_of(key))
+                by_key[key] = state
+            found.append(state)
+        states = [state for state in found if state]
+        if len(states) == len(found):
+            return runs, states
+        for (key, start, end), state in zip(runs, found, strict=True):
+            if state is False:
+                self._add_other(batch, runs.rows[start:end], batch.topics[key >> 32])
+        return runs.part([bool(state) for state in found]), states
+
+    def _add_other(self, batch: LogBatch, rows: Int64, topic: str) -> None:
+        deleted = self._states.any_queue and not has_queues(self._paths, topic)
+        size = int(batch.msg_size[rows].sum(dtype=np.int64))
+        self._others.add(len(rows), size, int(batch.phy_offset[rows[0]]), deleted=deleted)
+        self._compared += len(rows)
 
     def _read_run(self, state: QueueState, offset: int, out: memoryview) -> None:
         try:
@@ -231,14 +253,32 @@ class QueueAudit:
     # ---- the end ------------------------------------------------------------------------------------
 
     def finish(self, *, growing: bool, unclean: bool) -> None:
-        """Judge what is left at the end of the log; with `growing` the end is not known, since records kept coming."""
+        """Judge what is left at the end of the log; with `growing` the end is not known, since records kept coming.
+
+        Where there is no memory for all queues at once the log is walked over once more for each further part of them.
+        """
+        self._finish_part(growing=growing, unclean=unclean)
+        while self._states.has_more:
+            self._states.next_part()
+            self._by_key.clear()
+            self._numbering = 0
+            self._note_holes()
+            self._entry_check.log_end, self._entry_check.growing = None, False
+            for batch in self._log.batches_again():
+                self.add(batch)
+            self._finish_part(growing=growing, unclean=unclean)
+        self._others.log_ends(unclean=unclean)
+
+    def _finish_part(self, *, growing: bool, unclean: bool) -> None:
         self._entry_check.log_end = self._log.log_end
         self._entry_check.growing = growing
-        for state in self._states.values():
+        for state in self._states:
             self._entry_check.check_tail(state)
         self.dispatched_end = max(self.dispatched_end, self._entry_check.greatest_end)
-        for state in self._states.values():
-            deleted = bool(self._topics) and state.topic not in self._topics
+        for state in self._states:
+            if not state.late:
+                continue
+            deleted = self._states.any_queue and not has_queues(self._paths, state.topic)
             self._late.log_ends(
                 state, unclean=unclean, dispatched_end=self.dispatched_end, deleted=deleted
             )

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.queue_files import has_queues
 from rmqcore.offline.fsck.findings import ERROR, Findings
 from rmqcore.offline.fsck.queue_offset_runs import read_into
-from rmqcore.offline.queues.queues import Entries, QueueFiles
+from rmqcore.offline.queues.queues import Entries, QueueFiles, each_queue
+
+MOST_BYTES = 256 << 20
+"""Bytes of memory for the queues of one walk over the log, about."""
+MOST_WITHOUT_FILES = 64 << 20
+"""Bytes of memory for queues of which only records speak."""
+STATE_BYTES = 600
+"""What is remembered of a queue, beside its topic and files."""
+FILE_BYTES = 160
+"""What is remembered of a file, beside its path."""
+MOST_LOST_BYTES, LOST_BYTES = 16 << 20, 200
+"""Bytes of memory for the queues of lost messages, and of one without its topic."""
+MOST_NAME = 255
+"""Letters of a topic that findings show."""
 
 
 @dataclass(slots=True)
@@ -44,14 +61,17 @@ class QueueState:
     late: int = 0
     late_bytes: int = 0
     late_from: tuple[int, int] = (0, 0)
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    holes: Sequence[tuple[int, int]] = ()
     restarts: int = 0
     refreshed_in: int = -1
 
     @property
     def path(self) -> str:
         """The queue's directory, as findings name it."""
-        return f"consumequeue/{self.topic}/{self.queue_id}"
+        topic = self.topic
+        if len(topic) > MOST_NAME:  # no directory has such a name
+            topic = f"{topic[:MOST_NAME]}..."
+        return f"consumequeue/{topic}/{self.queue_id}"
 
     @property
     def end_of_files(self) -> int:
@@ -111,18 +131,31 @@ class QueueState:
 
 @dataclass(slots=True)
 class Lost:
-    """Messages that cannot be fetched through their queue."""
+    """Messages that cannot be fetched through their queue: how many, and how many of each of the first queues."""
 
     records: int = 0
     bytes: int = 0
     queues: dict[tuple[str, int], int] = field(default_factory=dict)
+    in_other_queues: int = 0
+    room: int = field(default_factory=lambda: MOST_LOST_BYTES)
 
     def add(self, state: QueueState, records: int, size: int) -> None:
         """Note messages of a queue."""
+        key = (state.topic, state.queue_id)
+        if key not in self.queues and self.room <= 0:
+            self.add_other(records, size)
+            return
+        if key not in self.queues:
+            self.room -= LOST_BYTES + sys.getsizeof(state.topic)
         self.records += records
         self.bytes += size
-        key = (state.topic, state.queue_id)
         self.queues[key] = self.queues.get(key, 0) + records
+
+    def add_other(self, records: int, size: int) -> None:
+        """Note messages of a queue that is not named."""
+        self.records += records
+        self.bytes += size
+        self.in_other_queues += records
 
     def as_dict(self) -> dict[str, Any]:
         """Records, bytes, and records by queue as plain JSON values."""
@@ -130,4 +163,72 @@ class Lost:
             {"topic": topic, "queue_id": queue_id, "records": records}
             for (topic, queue_id), records in sorted(self.queues.items())
         ]
-        return {"records": self.records, "bytes": self.bytes, "queues": queues}
+        found = {"records": self.records, "bytes": self.bytes, "queues": queues}
+        if self.in_other_queues:
+            found["in_other_queues"] = self.in_other_queues
+        return found
+
+
+class QueueStates:
+    """What is remembered of queues: of all, or of as many as there is room for.
+
+    Where queues are left, `has_more` says so, and the log has to be walked over once more for each further part of them
+    (`next_part`). Queues come by topic and queue id. Those without a directory, of which only records speak, belong to the first
+    part; of those that are too many nothing is remembered.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    left_out : collection of str
+        Paths of files that are not looked at.
+    """
+
+    def __init__(self, paths: StorePaths, left_out: Container[str]) -> None:
+        self._paths = paths
+        self._queues = each_queue(paths, left_out)
+        self._next = next(self._queues, None)
+        self._first_part = True
+        self._without_files = 0  # bytes taken by queues of which only records speak
+        self._known: dict[tuple[str, int], QueueState] = {}
+        self.any_queue = self._next is not None
+        self._take()
+
+    def __iter__(self) -> Iterator[QueueState]:
+        return iter(self._known.values())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether queues are left."""
+        return self._next is not None
+
+    def next_part(self) -> None:
+        """Forget these queues, and remember the next ones."""
+        self._known.clear()
+        self._first_part = False
+        self._take()
+
+    def _take(self) -> None:
+        room = MOST_BYTES
+        while self._next is not None and room > 0:
+            files = self._next
+            state = QueueState(files.topic, files.queue_id, files)
+            state.next_offset = files.files[0].first_offset if files.files else 0
+            self._known[files.topic, files.queue_id] = state
+            room -= STATE_BYTES + sys.getsizeof(files.topic) + sys.getsizeof(files.directory)
+            if files.files:
+                room -= len(files.files) * (FILE_BYTES + sys.getsizeof(files.files[0].path))
+            self._next = next(self._queues, None)
+
+    def of(self, topic: str, queue_id: int) -> QueueState | Literal[False] | None:
+        """The state of a record's queue. None: the queue belongs to another part. False: nothing is remembered of it."""
+        key = topic, queue_id
+        state = self._known.get(key)
+        if state is not None:
+            return state
+        if not self._first_part or (self.has_more and has_queues(self._paths, topic, queue_id)):
+            return None
+        if self._without_files >= MOST_WITHOUT_FILES:
+            return False
+        self._without_files += STATE_BYTES + sys.getsizeof(topic)
+        state = self._known[key] = QueueState(topic, queue_id, None)
+        return state

@@ -114,5 +114,42 @@ class LateRecords:
         )  # fmt: skip
 
 
+class OtherQueues:
+    """Records of queues that have no files, behind so many such queues that nothing is remembered of theirs.
+
+    Parameters
+    ----------
+    findings : Findings
+    lost : Lost
+    """
+
+    def __init__(self, findings: Findings, lost: Lost) -> None:
+        self._findings = findings
+        self._lost = lost
+        # Of topics that may have been deleted, and of all others: records, bytes and the phy offset of the first.
+        self._found: dict[bool, tuple[int, int, int]] = {}
+
+    def add(self, records: int, size: int, phy_offset: int, *, deleted: bool) -> None:
+        """Note records of a queue; `deleted` as of `LateRecords.log_ends`."""
+        before = self._found.get(deleted, (0, 0, phy_offset))
+        self._found[deleted] = before[0] + records, before[1] + size, before[2]
+
+    def log_ends(self, *, unclean: bool) -> None:
+        """Judge the noted records when the log has ended."""
+        for deleted, (records, size, phy_offset) in self._found.items():
+            why = "they cannot be fetched"
+            if unclean:
+                why = "a broker start makes those of the last files anew"
+            elif deleted:
+                why = "their topics have no queues, they may have been deleted"
+            if not unclean:
+                self._lost.add_other(records, size)
+            self._findings.add(
+                "cq_missing", WARNING if unclean or deleted else ERROR, "consumequeue",
+                f"{records} records of further queues, which have no files, have no entry: {why}",
+                phy_offset=phy_offset, field="entry", found="none", count=records,
+            )  # fmt: skip
+
+
 def _size(batch: LogBatch, rows: Int64) -> int:
     return int(batch.msg_size[rows].sum(dtype=np.int64))

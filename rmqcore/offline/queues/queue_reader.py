@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container
-from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rmqcore.disk.queue_files import Entries, QueueFile
 from rmqcore.disk.read_range import entries_of
 
 DEFAULT_FILE_SIZE = 6_000_000
+NO_END = 0, 0
 
 
 class QueueFiles:
@@ -29,7 +30,7 @@ class QueueFiles:
     ----------
     topic : str
     queue_id : int
-    directory : Path
+    directory : path-like
     leave_out_links : bool
         A link among the files is left out, and no `LinkError`.
     left_out : collection of str
@@ -37,6 +38,7 @@ class QueueFiles:
 
     Attributes
     ----------
+    directory : str
     files : list of QueueFile
         Oldest first.
     file_size : int
@@ -47,22 +49,26 @@ class QueueFiles:
         Note of `queues.max_offset`: first offset of the last file it looked at, and the number of valid entries there.
     """
 
+    __slots__ = (
+        "_leave_out_links", "_left_out", "directory", "disk_bytes", "file_size", "files", "known_end", "queue_id", "topic",
+    )  # fmt: skip
+
     def __init__(
         self,
         topic: str,
         queue_id: int,
-        directory: Path,
+        directory: str | os.PathLike[str],
         *,
         leave_out_links: bool = False,
         left_out: Container[str] = (),
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.directory = directory
+        self.directory = os.fspath(directory)
         self.files: list[QueueFile] = []
         self.file_size = DEFAULT_FILE_SIZE
         self.disk_bytes = 0
-        self.known_end = (0, 0)
+        self.known_end = NO_END
         self._leave_out_links = leave_out_links
         self._left_out = left_out
         self.refresh()
@@ -92,7 +98,9 @@ class QueueFiles:
             for (start, size, path), following in zip(found, next_starts, strict=False)
         ]
         if self.files:
-            most_common = Counter(file.size for file in self.files).most_common(1)[0][0]
+            most_common = self.files[0].size
+            if len(self.files) > 1:
+                most_common = Counter(file.size for file in self.files).most_common(1)[0][0]
             self.file_size = most_common - most_common % CQ_STORE_UNIT_SIZE
 
     @property

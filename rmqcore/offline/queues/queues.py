@@ -6,9 +6,8 @@ would answer after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rmqcore.disk.paths import StorePaths
@@ -26,6 +25,8 @@ __all__ = [
     "QueueFile",
     "QueueFiles",
     "QueueInfo",
+    "each_queue",
+    "each_queue_info",
     "find_queues",
     "list_queues",
     "max_offset",
@@ -118,25 +119,26 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
     )
 
 
-def find_queues(paths: StorePaths, left_out: Container[str] = ()) -> list[QueueFiles]:
-    """Find all queues of a store, by topic and queue id; `left_out` are paths of files that are not looked at.
+def each_queue(paths: StorePaths, left_out: Container[str] = ()) -> Iterator[QueueFiles]:
+    """Find the queues of a store, by topic and queue id; `left_out` are paths of files that are not looked at.
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
     """
-    return [
-        QueueFiles(
-            topic,
-            queue_id,
-            Path(directory),
-            leave_out_links=paths.leave_out_links,
-            left_out=left_out,
+    for topic, queue_id, directory in queue_directories(paths):
+        yield QueueFiles(
+            topic, queue_id, directory, leave_out_links=paths.leave_out_links, left_out=left_out
         )
-        for topic, queue_id, directory in queue_directories(paths)
-    ]
 
 
-def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> list[QueueInfo]:
-    """Summarise every queue of a store.
+def find_queues(paths: StorePaths) -> list[QueueFiles]:
+    """Find all queues of a store; see `each_queue`."""
+    return list(each_queue(paths))
+
+
+def each_queue_info(
+    paths: StorePaths, log_min: int, log_end: int | None = None
+) -> Iterator[QueueInfo]:
+    """Summarise every queue of a store, by topic and queue id.
 
     Parameters
     ----------
@@ -146,4 +148,10 @@ def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> 
     log_end : int, optional
         Phy offset after its last message: entries of messages from there on do not count.
     """
-    return [queue_info(queue, log_min, log_end) for queue in find_queues(paths)]
+    for queue in each_queue(paths):
+        yield queue_info(queue, log_min, log_end)
+
+
+def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> list[QueueInfo]:
+    """Summarise every queue of a store; see `each_queue_info`."""
+    return list(each_queue_info(paths, log_min, log_end))
