@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk
+
+MOST_DEEP = 64
+"""Directories in each other that are looked into; a queue is the third."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         checkpoint = read_checkpoint(paths.checkpoint)
     except (StoreError, OSError) as error:
         checkpoint_error = str(error)
-    queue_dirs = _queue_directories(paths.consumequeue)
+    topic_count, queue_count = _count_queues(paths.consumequeue)
     return StoreInfo(
         path=str(paths.root),
         mapped_file_size=mapped_file_size(files),
@@ -85,8 +90,8 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         max_phy_offset=end,
         first_store_timestamp_ms=first,
         last_store_timestamp_ms=last,
-        topic_count=len({directory.parent for directory in queue_dirs}),
-        queue_count=len(queue_dirs),
+        topic_count=topic_count,
+        queue_count=queue_count,
         index_file_count=sum(map(is_index_file_name, _names(paths.index))),
         checkpoint=checkpoint,
         checkpoint_error=checkpoint_error,
@@ -164,29 +169,39 @@ def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
         yield [int(times[0]), int(times[-1])], int(starts[-1]) + int(sizes[-1])
 
 
-def _names(directory: Path) -> list[str]:
+def _names(directory: str | Path) -> Iterator[str]:
+    """Names in a directory, in no order; none where there is no such directory."""
     try:
-        return sorted(os.listdir(directory))
+        with os.scandir(directory) as found:
+            for entry in found:
+                yield entry.name
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return
 
 
-def _queue_directories(consumequeue: Path) -> list[Path]:
-    return [
-        consumequeue / topic / queue
-        for topic in _names(consumequeue)
-        for queue in _names(consumequeue / topic)
-        if parse_queue_id(queue) is not None
-    ]
+def _count_queues(consumequeue: Path) -> tuple[int, int]:
+    """How many topics have queues, and how many queues there are."""
+    topics = queues = 0
+    for topic in _names(consumequeue):
+        names = _names(f"{consumequeue}/{topic}")
+        count = sum(parse_queue_id(name) is not None for name in names)
+        topics += count > 0
+        queues += count
+    return topics, queues
 
 
-def _disk_bytes(directory: Path) -> int:
+def _disk_bytes(directory: str | Path, depth: int = 0) -> int:
     """Allocated bytes of all files below a directory."""
     total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-            except FileNotFoundError:  # cleaned meanwhile
-                continue
+    try:
+        found = os.scandir(directory)
+    except OSError:  # it counts as nothing
+        return total
+    with found:
+        for entry in found:
+            if not entry.is_dir():
+                with suppress(FileNotFoundError):  # cleaned meanwhile
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+            elif depth < MOST_DEEP and not entry.is_symlink():
+                total += _disk_bytes(entry.path, depth + 1)
     return total

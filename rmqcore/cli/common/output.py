@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import typer
 
@@ -33,6 +33,8 @@ class ReportFormat(StrEnum):
     jsonl = "jsonl"
 
 
+PRINTED_AT_ONCE = 1 << 20
+"""Bytes of a long report: an error before so many are printed leaves nothing on stdout."""
 BINARY = (RowFormat.arrow, RowFormat.parquet)
 _SUFFIXES = {f".{name}": RowFormat(name) for name in ("jsonl", "csv", "arrow", "parquet")}
 
@@ -126,13 +128,35 @@ def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]
 def print_json(value: object, *, one_line: bool = False) -> None:
     """Print one JSON object: indented on a terminal, on one line in a pipe."""
     indent = 2 if stdout_is_terminal() and not one_line else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str) + "\n"
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:  # a path that is not UTF-8
-        data = (json.dumps(value, indent=indent, default=str) + "\n").encode()
     with open_output(None) as out:
-        out.write(data)
+        out.write(_json_bytes(value, indent) + b"\n")
+
+
+def print_json_lists(head: dict[str, Any], lists: Mapping[str, Iterable[dict[str, Any]]]) -> None:
+    """Print what ``print_json({**head, **lists})`` would, with no list in memory: an item is made when it is printed."""
+    indent = 2 if stdout_is_terminal() else None
+    begin, between, end = (b"\n    ", b",\n    ", b"\n  ]") if indent else (b"", b", ", b"]")
+    with open_output(None) as out:
+        waiting = bytearray(_json_bytes(head, indent)[:-1].rstrip())
+        for name, items in lists.items():
+            waiting += (b",\n  " if indent else b", ") + _json_bytes(name, None) + b": ["
+            empty = True
+            for item in items:
+                waiting += begin if empty else between
+                waiting += _json_bytes(item, indent).replace(b"\n", b"\n    ")
+                empty = False
+                if len(waiting) >= PRINTED_AT_ONCE:
+                    out.write(waiting)
+                    waiting.clear()
+            waiting += b"]" if empty else end
+        out.write(waiting + (b"\n}\n" if indent else b"}\n"))
+
+
+def _json_bytes(value: object, indent: int | None) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=str).encode()
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return json.dumps(value, indent=indent, default=str).encode()
 
 
 def terminal_console() -> ReportConsole:

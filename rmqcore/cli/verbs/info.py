@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
@@ -9,15 +11,16 @@ from rmqcore.cli.common.errors import OK
 from rmqcore.cli.common.output import (
     ReportFormat,
     human_bytes,
-    print_json,
+    print_json_lists,
     report_format,
     terminal_console,
 )
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.disk.queue_files import queue_directories
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.queues.queues import QueueInfo, list_queues
+from rmqcore.offline.queues.queues import QueueInfo, each_queue_info
 from rmqcore.offline.reader import StoreReader
 
 MAX_ROWS = 200
@@ -42,22 +45,24 @@ def info(
     kind = report_format(asked_format, json)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     found = reader.info()
-    # Not reader.queues(), which looks for the log's end again.
-    queues = list_queues(reader.paths, found.min_phy_offset, found.max_phy_offset)
+    # Not reader.queues(), which looks for the log's end again, and holds all of them.
+    queues = each_queue_info(reader.paths, found.min_phy_offset, found.max_phy_offset)
     index_files = reader.index_files()
     if kind == ReportFormat.table:
-        _print_tables(found, queues, index_files)
+        shown = list(islice(queues, MAX_ROWS))
+        more = sum(1 for _ in queue_directories(reader.paths)) - len(shown)
+        _print_tables(found, shown, more, index_files)
     else:
         lists = {
-            "queues": [queue.as_dict() for queue in queues],
-            "index_files": [file.as_dict() for file in index_files],
+            "queues": (queue.as_dict() for queue in queues),
+            "index_files": (file.as_dict() for file in index_files),
         }
-        print_json({**found.as_dict(), **lists})
+        print_json_lists(found.as_dict(), lists)
     return OK
 
 
 def _print_tables(
-    found: StoreInfo, queues: list[QueueInfo], index_files: list[IndexFileInfo]
+    found: StoreInfo, queues: list[QueueInfo], more_queues: int, index_files: list[IndexFileInfo]
 ) -> None:
     console = terminal_console()
     console.print(_summary(found))
@@ -65,9 +70,9 @@ def _print_tables(
         console.print(_queues(queues))
     if index_files:
         console.print(_index_files(index_files))
-    for what, rows in (("queues", queues), ("index files", index_files)):
-        if len(rows) > MAX_ROWS:
-            console.print(f"... and {len(rows) - MAX_ROWS} more {what}: --json has all of them")
+    for what, more in (("queues", more_queues), ("index files", len(index_files) - MAX_ROWS)):
+        if more > 0:
+            console.print(f"... and {more} more {what}: --json has all of them")
 
 
 def _summary(found: StoreInfo) -> Table:
@@ -110,7 +115,7 @@ def _checkpoint(found: StoreInfo) -> str:
 
 def _queues(queues: list[QueueInfo]) -> Table:
     table = _list("\nQueues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk")
-    for queue in queues[:MAX_ROWS]:
+    for queue in queues:
         table.add_row(
             printable(queue.topic),
             str(queue.queue_id),
