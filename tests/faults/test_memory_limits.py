@@ -213,3 +213,66 @@ def test_the_figure_follows_what_is_taken() -> None:
     took = RUN.replace("    code = main()", f"    taken = b'x' * {700 * MIB}; del taken; code = 0")
     assert 700 * 1024 <= peak_kib(source=took)[1] < 900 * 1024
     assert peak_kib(source=RUN.replace("    code = main()", "    code = 0"))[1] < 100 * 1024
+
+
+LITTLE_ROOM = """
+from rmqcore.disk import read_range
+from rmqcore.offline.fsck import log_pass, queue_pass, queue_state
+from rmqcore.rebuild import queue_builder, queue_runs, rebuild
+read_range.FEW_ENTRIES, read_range.MOST_ENTRY_BYTES = 100, 1 << 18
+queue_builder.MOST_BYTES = queue_state.MOST_BYTES = queue_state.MOST_WITHOUT_FILES = 1 << 19
+queue_pass.MOST_KEYS = queue_runs.MOST_NAMES = queue_runs.MOST_WAITING = 500
+log_pass.BATCH_ROWS = rebuild.BATCH_ROWS = 500
+log_pass.TOPIC_ROOM = rebuild.TOPIC_ROOM = 1 << 15
+rebuild.sync_tree = lambda folder: None
+from rmqcore.cli import main
+"""
+FEW_QUEUES, MORE_QUEUES = 2_000, 10_000
+MOST_A_QUEUE = 0.25
+"""KiB; it was 0.6 to 1.8."""
+
+
+def queues_of_topics(root: Path, count: int) -> None:
+    data = bytearray()
+    for number in range(count):
+        data += record(len(data), topic=f"topic-{number:08}")
+    records(root, bytes(data))
+
+
+def light_queues(root: Path, count: int) -> None:
+    data = bytearray()
+    for number in range(0, count, 500):
+        names = ",".join(f"{queue:08x}" for queue in range(number, number + 500))
+        offsets = ",".join("0" for _ in range(500))
+        properties = {"INNER_MULTI_DISPATCH": names, "INNER_MULTI_QUEUE_OFFSET": offsets}
+        data += record(len(data), bytes(MIB), number=number, properties=properties)
+    records(root, bytes(data))
+
+
+@pytest.mark.parametrize("make", [queues_of_topics, light_queues])
+def test_memory_does_not_follow_the_number_of_queues(
+    tmp_path: Path, make: Callable[[Path, int], None]
+) -> None:
+    """Each queue took 0.6 to 1 KiB of `rebuild`, 1.5 of `info` and 1.8 of `fsck`: a gibibyte and more for a million of them.
+
+    The room that there is for all of them is made small here: `fsck` and `rebuild` go over the log many times.
+    """
+    source = RUN.replace("from rmqcore.cli import main", LITTLE_ROOM)
+    assert source != RUN
+    took: dict[str, list[int]] = {
+        "rebuild": [],
+        "fsck": [],
+        "info": [],
+        "fsck of the log alone": [],
+    }
+    for count in (FEW_QUEUES, MORE_QUEUES):
+        root, out = tmp_path / f"store{count}", tmp_path / f"built{count}"
+        make(root, count)
+        took["fsck of the log alone"].append(peak_kib("fsck", root, source=source)[1])
+        took["rebuild"].append(peak_kib("rebuild", root, "--cq", "--out", out, source=source)[1])
+        (out / "consumequeue").rename(root / "consumequeue")
+        assert sum(1 for _ in (root / "consumequeue").glob("*/*")) >= count
+        took["fsck"].append(peak_kib("fsck", root, source=source)[1])
+        took["info"].append(peak_kib("info", root, source=source)[1])
+    for verb, (few, more) in took.items():
+        assert (more - few) / (MORE_QUEUES - FEW_QUEUES) < MOST_A_QUEUE, verb

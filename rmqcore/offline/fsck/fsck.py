@@ -55,7 +55,8 @@ class FsckReport:
     damage : list of DamageRange
         Damaged ranges of the log, by offset; the first 10,000.
     would_be_lost : dict
-        ``unreachable``: records that no queue entry leads to, with bytes and queues; ``broker_start``: what a broker
+        ``unreachable``: records that no queue entry leads to, with bytes and queues, and ``in_other_queues`` where these are not
+        all; ``broker_start``: what a broker
         start would cut (see `BrokerStart`).
     counts : dict
         How much was checked: ``records``, ``record_bytes``, ``prop_crcs``, ``cq_entries``, ``index_entries``,
@@ -105,7 +106,8 @@ def fsck(
 ) -> FsckReport:
     """Check a store: every record, queue entry and index entry, and the files around them.
 
-    It only reads, takes no lock and maps no file; the store may be in use. Memory does not grow with the store.
+    It only reads, takes no lock and maps no file; the store may be in use. Memory does not grow with the store: for more than
+    250,000 queues the log is walked over more than once.
 
     Parameters
     ----------
