@@ -15,7 +15,14 @@ from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_report import Reported, SplitReport, by_file, fits_together
+from rmqcore.spark.splits.split_report import (
+    Reported,
+    SplitReport,
+    by_file,
+    fits_together,
+    in_order,
+    left_over,
+)
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import Paths
 
@@ -126,9 +133,13 @@ def run_audit(spark: SparkSession, path: Paths, **options: Any) -> AuditReport:
     began = time.monotonic()
     plans = JobSource.open(path, options, "corrupt").plans()
     splits = [split for plan in plans for split in plan.splits]
-    # The driver sees both sides of every cut: where they do not fit it walks the file instead of failing.
-    reported = _audited(spark, [replace(split, check_end=False) for split in splits])
-    parts = list(by_file(reported))
+    # The driver sees both sides of every cut. So a task ends at its own end and asks nothing there: what lies behind boundaries
+    # that are none is read in a second round, and where the sides do not fit the file is walked instead of failing.
+    first = _audited(spark, [replace(split, cuts=1, check_end=False) for split in splits])
+    groups = list(by_file(first))
+    left = [split for group in groups for split in left_over(group)]
+    second = _audited(spark, left) if left else []
+    parts = list(by_file(in_order(first, second)))
     doubtful = [_whole_file(group) for group in parts if not fits_together(group)]
     walked = iter(_audited(spark, doubtful) if doubtful else [])
     parts = [group if fits_together(group) else [next(walked)] for group in parts]

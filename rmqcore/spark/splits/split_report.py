@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from rmqcore.errors import SplitError
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
 
@@ -62,6 +63,39 @@ def by_file(reported: Iterable[Reported]) -> Iterator[list[Reported]]:
     """The splits of one file after the other, in the order of the plan."""
     for _, group in groupby(reported, key=lambda pair: (pair[0].broker, pair[0].file)):
         yield list(group)
+
+
+def left_over(parts: Sequence[Reported]) -> Iterator[Split]:
+    """What is left of a file whose tasks did not go on over boundaries that are none: each run of skipped splits, as one split.
+
+    It begins where the last split before was seen to end; nothing is left where the log ended before. A driver that sees all
+    reports has splits without `Split.cuts` read in this way: no boundary is asked twice, and no two tasks have to agree.
+    """
+    before: Reported | None = None
+    for skipped, group in groupby(parts, key=lambda pair: pair[1].is_skipped):
+        run = list(group)
+        if not skipped:
+            before = run[-1]
+            continue
+        first, last = run[0][0], run[-1][0]
+        end = first.start if before is None else before[1].end_phy_offset
+        if before is None or before[1].is_gone:
+            yield replace(first, end=last.end, walk_to_start=True)
+        elif end >= first.start and (last.end is None or end < last.end):
+            yield replace(first, start=end, end=last.end, aligned=True)
+
+
+def in_order(first: Iterable[Reported], second: Iterable[Reported]) -> list[Reported]:
+    """The reports of the splits that were read, and those of what was left over in its place."""
+    read = [pair for pair in first if not pair[1].is_skipped]
+    after: dict[tuple[str, LogFile], list[Reported]] = {}
+    for pair in second:
+        after.setdefault((pair[0].broker, pair[0].file), []).append(pair)
+    merged: list[Reported] = []
+    for parts in by_file(read):
+        own = after.get((parts[0][0].broker, parts[0][0].file), [])
+        merged += sorted([*parts, *own], key=lambda pair: pair[0].start)
+    return merged
 
 
 def fits_together(parts: Sequence[Reported]) -> bool:
