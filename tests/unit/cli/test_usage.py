@@ -149,3 +149,16 @@ def test_completion_names_the_verbs(shell: str) -> None:
     )
     assert "export" in done.stdout
     assert "cat" not in done.stdout.split()
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    """``python -m rmqcore`` said that the package cannot be executed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqcore", "info", tmp_path / "nothing"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "nothing" in done.stderr
+    assert "Traceback" not in done.stderr
