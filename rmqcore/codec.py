@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqcore._native.format import codec as _codec
 from rmqcore._native.format import cq as _cq
 from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.encode import encode_fields
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
 from rmqcore._native.scan import places as _places
 from rmqcore._native.scan import scan as _scan
@@ -84,7 +85,7 @@ def encode(
     properties = message.properties
     if append_prop_crc and "__CRC32#" in properties:
         properties = {name: value for name, value in properties.items() if name != "__CRC32#"}
-    return _codec.encode_fields(
+    return encode_fields(
         message.topic.encode(),
         message.body,
         encode_properties(properties),

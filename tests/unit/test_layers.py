@@ -33,7 +33,7 @@ EXTENSIONS = [
 EXTENSIONS_BELOW = {
     "threads": (),
     "format": (),
-    "scan": ("format",),
+    "scan": ("format", "threads"),
     "put": ("format", "threads"),
     "queues": ("format", "scan", "put"),
     "index": ("format", "scan", "put"),

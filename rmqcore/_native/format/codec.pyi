@@ -79,21 +79,3 @@ def check(
 def body_crc(buf: Buffer) -> int: ...
 def java_hash(text: str) -> int: ...
 def decode_properties(buf: Buffer) -> dict[str, str]: ...
-def encode_fields(
-    topic: bytes,
-    body: Buffer,
-    properties: bytes,
-    *,
-    born_host: bytes,
-    store_host: bytes,
-    queue_id: int,
-    flag: int,
-    sys_flag: int,
-    reconsume_times: int,
-    queue_offset: int,
-    phy_offset: int,
-    born_timestamp_ms: int,
-    store_timestamp_ms: int,
-    prepared_transaction_offset: int,
-    append_prop_crc: bool,
-) -> bytes: ...
