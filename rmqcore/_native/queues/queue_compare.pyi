@@ -38,7 +38,9 @@ class SeenQueue(NamedTuple):
 
 @final
 class QueueCompare:
-    def __new__(cls, table: QueueTable, *, with_ext: bool = False) -> Self: ...
+    def __new__(
+        cls, table: QueueTable, *, with_ext: bool = False, none_held: bool = False
+    ) -> Self: ...
     def __len__(self) -> int: ...
     def compare_batch(
         self, scan: ColumnScan, batch: Batch

@@ -128,9 +128,9 @@ class ConsumeQueues:
 
     # ---- made right from the log --------------------------------------------------------------------
 
-    def comparer(self) -> QueueCompare:
-        """Give a new comparison of records with their entries."""
-        return self._places.comparer()
+    def comparer(self, *, none_held: bool = False) -> QueueCompare:
+        """Give a new comparison of records with their entries; `none_held`: no queue has a file."""
+        return self._places.comparer(none_held=none_held)
 
     def suspects(
         self,

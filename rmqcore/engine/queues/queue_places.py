@@ -58,9 +58,9 @@ class QueuePlaces:
         self._written: set[Path] = set()
         self.odd: OddFiles = NOT_ODD
 
-    def comparer(self) -> QueueCompare:
-        """A new comparison of records with their entries."""
-        return QueueCompare(self._table, with_ext=self._with_ext)
+    def comparer(self, *, none_held: bool = False) -> QueueCompare:
+        """A new comparison of records with their entries; `none_held`: no queue has a file."""
+        return QueueCompare(self._table, with_ext=self._with_ext, none_held=none_held)
 
     def directory(self, topic: str, queue_id: int) -> Path:
         """Where a queue's files are."""

@@ -154,8 +154,8 @@ class LightRows:
 class ComparedPlaces(Protocol):
     """What a comparison reads of ConsumeQueues."""
 
-    def comparer(self) -> QueueCompare:
-        """Give a new comparison."""
+    def comparer(self, *, none_held: bool = False) -> QueueCompare:
+        """Give a new comparison; `none_held`: no queue has a file."""
 
     def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
         """Give the entries at places, zeros where there are none."""
@@ -171,16 +171,23 @@ class LogCompare:
         Light queues are compared with ``enable_multi_dispatch``.
     delay_levels : DelayLevels
         What the tags codes of delayed messages are computed from.
+    none_held : bool
+        No queue has a file: all entries are missing, and nothing is read to see that.
     """
 
     columns = QUEUE_COLUMNS
 
     def __init__(
-        self, queues: ComparedPlaces, config: MessageStoreConfig, delay_levels: DelayLevels
+        self,
+        queues: ComparedPlaces,
+        config: MessageStoreConfig,
+        delay_levels: DelayLevels,
+        *,
+        none_held: bool = False,
     ) -> None:
         self.delay_levels = delay_levels
         self._queues = queues
-        self._native = queues.comparer()
+        self._native = queues.comparer(none_held=none_held)
         self._light = LightRows()
         self._multi = MultiDispatch(config, delay_levels)
 

@@ -26,10 +26,11 @@ from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare, Place
 from rmqcore.engine.recovery.file_scan import PassedOver
 from rmqcore.engine.recovery.queue_end import QueueEnds
+from rmqcore.engine.recovery.queue_maker import QueueMaker
 
-KEPT_ROWS, KEPT_QUEUES = 4 << 20, 512
-"""So many rows may be kept for the queues, of 48 bytes each: to read the log once more takes 110 ns a row. Each batch costs a
-write for each of its queues: for many of them the log is read in larger batches."""
+MADE_QUEUES = 256
+"""So many queues are made at most while the scan goes over the log. Each batch costs a write for each of its queues: for many of
+them the log is read once more, in larger batches."""
 
 CLEAN_BYTES = 16 << 20
 """So much of the log is compared after a clean exit. All of the scan made the open of a closed store take 1.4 times as long."""
@@ -77,9 +78,6 @@ class Comparison:
         Bytes without sound records in files before the recovery's scan.
     distrust : str
         Why a store without an abort file was compared as after a crash; empty when it was not.
-    batches : list of Batch
-        Those of the recovery's `scan` where they were kept: there is no queue, none is light, and they are not too many.
-    scan : ColumnScan or None
     """
 
     compared_records: int = 0
@@ -94,8 +92,6 @@ class Comparison:
     reasons: list[str] = field(default_factory=list)
     damage: list[PassedOver] = field(default_factory=list)
     distrust: str = ""
-    batches: list[Batch] = field(default_factory=list)
-    scan: ColumnScan | None = None
 
     def end_of(self, place: Place) -> int | None:
         """The queue offset before which a queue's entries are made right; None when nothing limits it."""
@@ -135,8 +131,10 @@ class Comparer:
     config : MessageStoreConfig
     compare_from : int
         The scan gives the records that start at this CommitLog offset or behind it, as if it began there.
-    keep : bool
-        Keep the batches of the scan: there is no queue.
+    none_held : bool
+        There is no queue.
+    maker : QueueMaker, optional
+        Makes the queues of the records that are compared: there is no queue, and the scan begins where the log does.
     """
 
     def __init__(
@@ -146,9 +144,10 @@ class Comparer:
         config: MessageStoreConfig,
         compare_from: int = 0,
         *,
-        keep: bool = False,
+        none_held: bool = False,
+        maker: QueueMaker | None = None,
     ) -> None:
-        self.compare = LogCompare(queues, config, commitlog.delay_levels)
+        self.compare = LogCompare(queues, config, commitlog.delay_levels, none_held=none_held)
         self.found = Comparison()
         self._log = commitlog
         self._queues = queues
@@ -156,7 +155,7 @@ class Comparer:
         self._files: Sequence[MappedFile] = commitlog.files.files
         self._starts = [file.file_from_offset for file in self._files]
         self._compare_from = compare_from
-        self._room = KEPT_ROWS if keep else -1
+        self._maker = maker
         self._begin = -1  # where the first record lies that was compared
         self._left_out: set[int] = set()  # starts of files, of which records were left out
         self._wanted_more = False
@@ -177,19 +176,17 @@ class Comparer:
         if len(self._differing) < len(self.compare):
             self._differing.update(map(self.compare.place, found.differing_numbers()))
         self._count(self._file_of(begin), found.differing, found.refused, found.count)
-        self._keep(scan, batch, has_light=found.has_light)
+        self._make(scan, batch, has_light=found.has_light)
 
-    def _keep(self, scan: ColumnScan, batch: Batch, *, has_light: bool) -> None:
-        """Keep a batch if none was left out before it."""
-        if self._room < 0:
+    def _make(self, scan: ColumnScan, batch: Batch, *, has_light: bool) -> None:
+        """Give the records their entries, if all queues can be made in the order of the log; else take back what was made."""
+        if self._maker is None:
             return
-        self._room -= len(batch)
-        if has_light or self._room < 0 or len(self.compare) > KEPT_QUEUES:
-            self._room = -1
-            self.found.batches.clear()
+        if has_light or len(self.compare) > MADE_QUEUES or not self.is_in_order:
+            self._maker.stop()
+            self._maker = None
         else:
-            self.found.scan = scan
-            self.found.batches.append(batch)
+            self._maker.take(scan, batch)
 
     def _file_of(self, phy_offset: int) -> int:
         return self._starts[bisect_right(self._starts, phy_offset) - 1]

@@ -47,8 +47,8 @@ class Log(Protocol):
 class Queues(Protocol):
     """What a healing needs of ConsumeQueues."""
 
-    def comparer(self) -> QueueCompare:
-        """Give a new comparison."""
+    def comparer(self, *, none_held: bool = False) -> QueueCompare:
+        """Give a new comparison; `none_held`: no queue has a file."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Give a queue; None when the store does not have it."""

@@ -1,4 +1,4 @@
-"""What a recovery will do, found by reading only.
+"""What a recovery will do, found by reading only; queues of which none is there can be made on the way.
 
 Source: RocketMQ 5.5.0 DefaultMessageStore#recover, CommitLog#recoverNormally, #recoverAbnormally.
 """
@@ -20,6 +20,7 @@ from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare
 from rmqcore.engine.recovery.comparison import CLEAN_BYTES, ComparedQueues, Comparer, Comparison
 from rmqcore.engine.recovery.cut import LogCut, find_cut
+from rmqcore.engine.recovery.queue_maker import MAKING_ROWS, QueueMaker
 from rmqcore.engine.recovery.scan import (
     BATCH_BYTES,
     BLANK_LAST,
@@ -132,8 +133,9 @@ def plan_recovery(
     *,
     clean_exit: bool,
     progress: Progress | None = None,
+    maker: QueueMaker | None = None,
 ) -> RecoveryPlan:
-    """Find where the log ends and what has to be done; nothing is written or mapped.
+    """Find where the log ends and what has to be done; nothing is mapped, and nothing written but by `maker`.
 
     Parameters
     ----------
@@ -146,6 +148,8 @@ def plan_recovery(
         There is no abort file.
     progress : callable, optional
         Called with (bytes done, bytes at most).
+    maker : QueueMaker, optional
+        Makes the queues on the way, where there are none and dispatch can make them.
 
     Raises
     ------
@@ -162,8 +166,10 @@ def plan_recovery(
     start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
     compare_from = max(0, dispatch_from - CLEAN_BYTES) if clean_exit else 0
     no_queue = not queues.queues()
-    comparer = Comparer(commitlog, queues, config, compare_from, keep=no_queue)
-    found = _scan(commitlog, queues, config, start.number, comparer, progress, compare_from)
+    makes = maker if no_queue and start.number == 0 else None
+    rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
+    comparer = Comparer(commitlog, queues, config, compare_from, none_held=no_queue, maker=makes)
+    found = _scan(commitlog, rows, config, start.number, comparer, progress, compare_from)
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
@@ -171,12 +177,12 @@ def plan_recovery(
     comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     if comparer.is_half:
         comparer = Comparer(commitlog, queues, config)
-        _scan(commitlog, queues, config, start.number, comparer, progress)
+        _scan(commitlog, rows, config, start.number, comparer, progress)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
     by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
-    if not by_dispatch:
-        comparison.batches.clear()
+    if makes is not None and not by_dispatch:
+        makes.stop()
     return RecoveryPlan(
         clean_exit=clean_exit,
         distrust=distrust,
@@ -198,7 +204,7 @@ def plan_recovery(
 
 def _scan(
     commitlog: Log,
-    queues: Queues,
+    batch_rows: int,
     config: MessageStoreConfig,
     first: int,
     comparer: Comparer,
@@ -209,7 +215,7 @@ def _scan(
     rows = ColumnScan(
         LogCompare.columns,
         delay_levels=commitlog.delay_levels,
-        batch_rows=batch_rows(len(queues.queues())),
+        batch_rows=batch_rows,
         batch_bytes=BATCH_BYTES,
     )
     files, size = commitlog.files.files, commitlog.file_size

@@ -369,7 +369,7 @@ cdef extern from "queues/cq_place.h" nogil:
         int64_t prev_first, prev_last, prev_first_phy, prev_last_phy, prev_last_end, prev_low, prev_low_phy
     ctypedef struct rmq_cq_compare:
         pass
-    rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext) noexcept
+    rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext, int none_held) noexcept
     void rmq_cq_compare_free(rmq_cq_compare *compare) noexcept
     int64_t rmq_cq_compare_rows(rmq_cq_compare *compare, const rmq_cq_rows *rows, const int32_t *topic_of,
                                 int32_t topic_count, uint8_t *flags, int32_t *seen) noexcept

@@ -63,6 +63,8 @@ cdef class QueueCompare:
         Queues that it does not have hold nothing.
     with_ext : bool
         Tags codes that may be addresses in ``consumequeue_ext`` are not compared.
+    none_held : bool
+        No queue has a file, so every place differs and none is read. Records may be put once they were compared.
 
     Notes
     -----
@@ -72,9 +74,9 @@ cdef class QueueCompare:
     cdef rmq_cq_compare *compare
     cdef QueueTable table
 
-    def __cinit__(self, QueueTable table not None, *, bint with_ext=False):
+    def __cinit__(self, QueueTable table not None, *, bint with_ext=False, bint none_held=False):
         self.table = table
-        self.compare = rmq_cq_compare_new(table.table, with_ext)
+        self.compare = rmq_cq_compare_new(table.table, with_ext, none_held)
         if self.compare == NULL:
             raise MemoryError
 

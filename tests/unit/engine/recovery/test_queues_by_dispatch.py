@@ -7,6 +7,7 @@ more than twice the time of a dispatch from the beginning of the log, which goes
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ import pytest
 
 import rmqcore
 from rmqcore import Message
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.checkpoint import read_checkpoint
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.engine.recovery import comparison, recovery
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
+from rmqcore.engine.recovery import comparison, plan, recovery
 from rmqcore.engine.recovery.comparison import Comparer
+from rmqcore.engine.recovery.queue_maker import QueueMaker
 from rmqcore.errors import StoreFormatError
 from rmqcore.offline.fsck import fsck
 
@@ -89,17 +94,18 @@ def opened_and_killed(root: Path, *, by_dispatch: bool) -> tuple[Path, dict[str,
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("index", [True, False])
-@pytest.mark.parametrize("kept", ["all rows", "too many rows", "too many queues", "light queues"])
+@pytest.mark.parametrize("kept", ["all rows", "small batches", "too many queues", "light queues"])
 def test_dispatch_makes_what_healing_makes(
     tmp_path: Path, clean: bool, index: bool, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entries, checkpoint and report are the same: the store machine once found the checkpoint left for the next open."""
     root = made(tmp_path / "store", light=kept == "light queues")
     original = queues_of(root)
-    if kept == "too many rows":
-        monkeypatch.setattr(comparison, "KEPT_ROWS", COUNT - 1)
+    if kept == "small batches":
+        monkeypatch.setattr(plan, "MAKING_ROWS", 7)
     if kept == "too many queues":
-        monkeypatch.setattr(comparison, "KEPT_QUEUES", 2)
+        monkeypatch.setattr(comparison, "MADE_QUEUES", 2)
+        monkeypatch.setattr(plan, "MAKING_ROWS", 2)  # two queues are made, and taken away again
     passes: list[int] = []
     again = recovery._dispatch_log
 
@@ -116,12 +122,13 @@ def test_dispatch_makes_what_healing_makes(
     healed = root.with_name("healed")
     shutil.copytree(root, healed)
     killed, report = opened_and_killed(root, by_dispatch=True)
-    assert len(passes) == (kept != "all rows")
+    assert len(passes) == (kept not in ("all rows", "small batches"))
     with monkeypatch.context() as patch:
-        patch.setattr(Comparer, "is_in_order", False)
+        patch.setattr(Comparer, "is_in_order", False)  # from the first batch on
         other_killed, other_report = opened_and_killed(healed, by_dispatch=False)
     assert report == other_report
-    assert report["healed_entries"] == COUNT + (COUNT // 5 if kept == "light queues" else 0)
+    entries = COUNT + (COUNT // 5 if kept == "light queues" else 0)
+    assert report["healed_entries"] == report["differing_entries"] == entries
     assert read_checkpoint(killed / "checkpoint") == read_checkpoint(other_killed / "checkpoint")
     assert queues_of(killed) == queues_of(other_killed) == queues_of(root) == original
     before = all_but_index(killed)
@@ -202,3 +209,88 @@ def test_other_logs_are_healed(root: Path, why: str) -> None:
         store.wait_dispatched()
     if why == "a queue that is left":
         assert sound(root)
+
+
+def go_back(root: Path) -> None:
+    """Let the last message of a store lie at the first place of its queue, where another one is."""
+    with rmqcore.open(root, **SETTINGS) as store:
+        store._parts.log.set_next_queue_offset("t", 0, 0)
+        store.put(message(0, light=False)).raise_for_status()
+
+
+def name_light_queue(root: Path) -> None:
+    """Let the last message of a store name a light queue."""
+    with rmqcore.open(root, **SETTINGS) as store:
+        store.put(message(0)).raise_for_status()
+
+
+def lose_a_file(root: Path) -> None:
+    """Delete the second file of a store's log."""
+    sorted((root / "commitlog").iterdir())[1].unlink()
+
+
+@pytest.mark.parametrize("spoil", [go_back, name_light_queue, lose_a_file])
+def test_what_was_made_is_taken_away_where_the_log_is_in_no_order(
+    tmp_path: Path, spoil: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That shows late: the first records of each queue were in order, and had their entries already."""
+    monkeypatch.setattr(plan, "MAKING_ROWS", 7)
+    root = made(tmp_path / "store", light=False)
+    spoil(root)
+    shutil.rmtree(root / "consumequeue")
+    other = root.with_name("other")
+    shutil.copytree(root, other)
+    by_dispatch = spoil is name_light_queue
+    taken: list[int] = []
+    destroy_all = ConsumeQueues.destroy_all
+
+    def count(queues: ConsumeQueues) -> None:
+        taken.append(sum(queue.max_offset for queue in queues._all()))
+        destroy_all(queues)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumeQueues, "destroy_all", count)
+        killed, report = opened_and_killed(root, by_dispatch=by_dispatch)
+    assert len(taken) == 1 and taken[0] >= 21
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueMaker, "take", lambda *_: None)
+        other_killed, other_report = opened_and_killed(other, by_dispatch=by_dispatch)
+    for one in (report, other_report):
+        del one["warnings"]  # they name the directory
+    assert report == other_report
+    assert queues_of(killed) == queues_of(other_killed)
+    assert read_checkpoint(killed / "checkpoint") == read_checkpoint(other_killed / "checkpoint")
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5, 9])
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_open_that_ends_while_it_makes_queues(
+    tmp_path: Path, batches: int, clean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next open finds the beginnings of all queues."""
+    root = made(tmp_path / "store", light=False)
+    original = queues_of(root)
+    shutil.rmtree(root / "consumequeue")
+    if not clean:
+        (root / "abort").write_text("1")
+        (root / "checkpoint").unlink()  # it lets the scan begin in the newest file
+    take, done = QueueMaker.take, 0
+
+    def some(maker: QueueMaker, scan: ColumnScan, batch: Batch) -> None:
+        nonlocal done
+        if done == batches:
+            raise KeyboardInterrupt
+        done += 1
+        take(maker, scan, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "MAKING_ROWS", 7)
+        patch.setattr(QueueMaker, "take", some)
+        with pytest.raises(KeyboardInterrupt):
+            rmqcore.open(root, **SETTINGS)
+    assert (batches == 0) == (queues_of(root) == {})
+    with rmqcore.open(root, **SETTINGS) as store:
+        assert store.recovery.queues_by_dispatch == (batches == 0)
+        store.wait_dispatched()
+    assert queues_of(root) == original
+    assert sound(root)

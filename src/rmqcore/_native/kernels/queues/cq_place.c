@@ -25,7 +25,7 @@ typedef struct place_slot {
 
 struct rmq_cq_compare {
     rmq_cq_table *table;
-    int with_ext;
+    int with_ext, none_held;
     queue_rows *queues;
     int64_t count, room;
     place_slot *slots;
@@ -38,11 +38,12 @@ struct rmq_cq_compare {
     uint8_t *span;
 };
 
-rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext) {
+rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext, int none_held) {
     rmq_cq_compare *c = calloc(1, sizeof *c);
     if (c == NULL) return NULL;
     c->table = table;
     c->with_ext = with_ext;
+    c->none_held = none_held;
     c->mask = 255;
     c->slots = calloc(c->mask + 1, sizeof *c->slots);
     c->span = malloc((size_t)SPAN * UNIT);
@@ -298,8 +299,13 @@ int64_t rmq_cq_compare_rows(rmq_cq_compare *c, const rmq_cq_rows *rows, const in
                             uint8_t *flags, int32_t *seen) {
     c->table->put_failed[0] = 0;
     int code = sort_rows(c, rows, topic_of, topic_count, flags, seen);
-    for (int64_t i = 0; code == 0 && i < c->touched_count; i++) code = compare_queue(c, rows, c->touched[i], flags);
+    for (int64_t i = 0; code == 0 && !c->none_held && i < c->touched_count; i++) {
+        code = compare_queue(c, rows, c->touched[i], flags);
+    }
     if (code < 0) return code;
+    for (int64_t i = 0; c->none_held && i < rows->count; i++) {
+        if (seen[i] >= 0) flags[i] |= RMQ_CQ_DIFFERS;
+    }
     int64_t found = 0;
     for (int64_t i = 0; i < rows->count; i++) found += flags[i] != 0;
     return found;

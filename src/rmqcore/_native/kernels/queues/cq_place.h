@@ -42,8 +42,9 @@ typedef struct rmq_cq_seen {
 
 typedef struct rmq_cq_compare rmq_cq_compare;
 
-/* with_ext: a tags code that may be an address in consumequeue_ext is not compared. NULL without memory. */
-rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext);
+/* with_ext: a tags code that may be an address in consumequeue_ext is not compared. none_held: no queue has a file, so every place
+ * differs and none is read; then rows may be put when they were compared. NULL without memory. */
+rmq_cq_compare *rmq_cq_compare_new(rmq_cq_table *table, int with_ext, int none_held);
 void rmq_cq_compare_free(rmq_cq_compare *compare);
 
 /* Compares rows, which come in the order of the log, with the files; only reads. flags[i]: RMQ_CQ_..., 0 where the place of row i

@@ -1,0 +1,64 @@
+"""All queues of a store that has none, made while recovery's scan goes over the log: the log is read once less.
+
+They are the queues that dispatch would make, one batch after the other, so a kill in the middle leaves what it leaves of a
+dispatch. Where the log turns out to be one that dispatch cannot make them from, they are taken away again.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+
+MAKING_ROWS = 32768
+"""Records of a batch: each costs a write for each of its queues, and all of it should stay in a core's cache."""
+
+
+class MadeQueues(Protocol):
+    """What is asked of ConsumeQueues."""
+
+    def put_batch(
+        self, scan: ColumnScan, batch: Batch, from_phy_offset: int, covered_from: int
+    ) -> int | None:
+        """Give the rows at or behind a CommitLog offset their entries."""
+
+    def destroy_all(self) -> None:
+        """Delete all queues."""
+
+
+class QueueMaker:
+    """Gives queues the records of a scan, each queue's in order from queue offset 0 on.
+
+    Attributes
+    ----------
+    made : bool
+        Queues have all records that were taken.
+    """
+
+    def __init__(self, queues: MadeQueues) -> None:
+        self.made = False
+        self._queues = queues
+
+    def take(self, scan: ColumnScan, batch: Batch) -> None:
+        """Give the records of the next batch their entries.
+
+        Raises
+        ------
+        OSError
+            A file cannot be made or written.
+        """
+        self._queues.put_batch(scan, batch, 0, -1)
+        self.made = True
+
+    def stop(self) -> None:
+        """Take away what was made; nothing is taken any more.
+
+        Raises
+        ------
+        OSError
+            A file cannot be deleted.
+        """
+        if self.made:
+            self.made = False
+            self._queues.destroy_all()
