@@ -16,7 +16,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_queue_id
+from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
@@ -182,7 +182,7 @@ def _names(directory: str | Path) -> Iterator[str]:
 def _count_queues(consumequeue: Path) -> tuple[int, int]:
     """How many topics have queues, and how many queues there are."""
     topics = queues = 0
-    for topic in _names(consumequeue):
+    for topic in filter(is_utf8, _names(consumequeue)):
         names = _names(f"{consumequeue}/{topic}")
         count = sum(parse_queue_id(name) is not None for name in names)
         topics += count > 0

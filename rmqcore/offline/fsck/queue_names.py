@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
-from rmqcore.disk.paths import StorePaths, parse_file_name
+from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name
 from rmqcore.offline.fsck.file_kinds import Listed, OtherNames, list_folder
 from rmqcore.offline.fsck.file_names import check_name
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
@@ -82,6 +82,12 @@ class QueueNames:
             if not topic.is_directory:
                 continue
             folder, above = f"{self._paths.consumequeue}/{topic.name}", f"consumequeue/{topic.name}"
+            if not is_utf8(topic.name):
+                findings.add(
+                    "file_name", WARNING, above, "the name is not UTF-8: no topic has it, nobody sees this directory",
+                    field="file name", expected="a topic", found=topic.name,
+                )  # fmt: skip
+                continue
             for queue in list_folder(folder, above, findings):
                 if not queue.is_directory:
                     continue

@@ -9,6 +9,7 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
+from rmqcore.offline.fsck import fsck
 from rmqcore.testing.crash_check import TINY
 
 
@@ -28,3 +29,6 @@ def test_a_store_opens_beside_a_topic_directory_that_is_not_utf8(tmp_path: Path)
     assert os.path.isdir(odd)
     with rmqcore.read(root) as reader:
         assert [queue.topic for queue in reader.queues()] == ["T0"]
+        assert (reader.info().topic_count, reader.info().queue_count) == (1, 1)
+    (found,) = [finding for finding in fsck(root).findings if finding.kind == "file_name"]
+    assert (found.path, found.field) == ("consumequeue/\udce9", "file name")
