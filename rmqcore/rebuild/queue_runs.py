@@ -5,6 +5,7 @@ Source: RocketMQ 5.5.0 CommitLogDispatcherBuildConsumeQueue, MultiDispatchUtils.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 from itertools import pairwise
@@ -28,8 +29,10 @@ Run = tuple[Place, Offsets, Entries]
 
 MOST_WAITING = 1 << 16
 """Entries of further queues that wait for the end of a batch: a record can ask for thousands."""
-MOST_NAMES = 1 << 16
-"""Names of topics that are kept from one batch to the next."""
+MOST_NAME_BYTES = 16 << 20
+"""Bytes of memory for the names of topics that are kept from one batch to the next."""
+NAME_BYTES = 150
+"""What a name takes beside its text, in a list and a dictionary."""
 _NUMBERS = 5
 """Numbers of an entry that waits: queue, queue_offset, phy_offset, msg_size and tags_code."""
 
@@ -51,6 +54,7 @@ class QueueRuns:
     def __init__(self, batch_topics: Topics = frozenset()) -> None:
         self._batch_topics = batch_topics
         self._numbers: dict[str, int] = {}
+        self._name_bytes = 0
         self._names: list[str] = []
         # By topic_id, since two ids can have the same name; -1 for a batch topic.
         self._number_of: Offsets = np.empty(0, np.int64)
@@ -100,12 +104,13 @@ class QueueRuns:
             topic, queue_id = divmod(int(keys[begin]), 1 << 32)
             place = self._names[topic], queue_id - (queue_id >> 31 << 32)
             yield place, offsets[begin:end], entries[begin:end]
-        if len(self._names) > MOST_NAMES:
+        if self._name_bytes > MOST_NAME_BYTES:
             self._forget()
 
     def _forget(self) -> None:
         """Forget all topics: the next batch numbers its own."""
         self._numbers, self._names = {}, []
+        self._name_bytes = 0
         self._number_of = np.empty(0, np.int64)
 
     def _number_topics(self, scan: ColumnScan) -> None:
@@ -123,6 +128,7 @@ class QueueRuns:
         number = self._numbers.setdefault(topic, len(self._names))
         if number == len(self._names):
             self._names.append(topic)
+            self._name_bytes += NAME_BYTES + sys.getsizeof(topic)
         return number
 
     def _with_further(

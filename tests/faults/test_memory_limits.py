@@ -137,6 +137,14 @@ def many_topics(root: Path) -> None:
     records(root, bytes(data))
 
 
+def long_topics(root: Path) -> None:
+    """Topics of the greatest size, whose letters take four bytes each because of the first one."""
+    data = bytearray()
+    while len(data) < 160 * MIB:
+        data += record(len(data), topic=f"\N{GRINNING FACE}{len(data)}".ljust(32_000, "x"))
+    records(root, bytes(data))
+
+
 def many_light_queues(root: Path) -> None:
     """One record after the other that asks for 500 queues."""
     data = bytearray()
@@ -192,6 +200,7 @@ UNPACKED = {"cat": ["--format", "csv", "--decompress"]}
         (full_index, {"rebuild": CHECKS["rebuild"]}),
         (many_names, TEXT),
         (many_topics, CHECKS),
+        (long_topics, CHECKS),
         (many_light_queues, CHECKS),
         (wrong_index, {"fsck": []}),
     ],
@@ -221,7 +230,8 @@ from rmqcore.offline.fsck import log_pass, queue_pass, queue_state
 from rmqcore.rebuild import queue_builder, queue_runs, rebuild
 read_range.FEW_ENTRIES, read_range.MOST_ENTRY_BYTES = 100, 1 << 18
 queue_builder.MOST_BYTES = queue_state.MOST_BYTES = queue_state.MOST_WITHOUT_FILES = 1 << 19
-queue_pass.MOST_KEYS = queue_runs.MOST_NAMES = queue_runs.MOST_WAITING = 500
+queue_pass.MOST_KEYS = queue_runs.MOST_WAITING = 500
+queue_runs.MOST_NAME_BYTES = 1 << 17
 log_pass.BATCH_ROWS = rebuild.BATCH_ROWS = 500
 log_pass.TOPIC_ROOM = rebuild.TOPIC_ROOM = 1 << 15
 rebuild.sync_tree = lambda folder: None

@@ -107,7 +107,7 @@ def fsck(
     """Check a store: every record, queue entry and index entry, and the files around them.
 
     It only reads, takes no lock and maps no file; the store may be in use. Memory does not grow with the store: for more than
-    250,000 queues the log is walked over more than once.
+    190,000 queues the log is walked over more than once.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from rmqcore.offline.fsck.findings import ERROR, Findings
 from rmqcore.offline.fsck.queue_offset_runs import read_into
 from rmqcore.offline.queues.queues import Entries, QueueFiles, each_queue
 
-MOST_BYTES = 256 << 20
+MOST_BYTES = 192 << 20
 """Bytes of memory for the queues of one walk over the log, about."""
 MOST_WITHOUT_FILES = 64 << 20
 """Bytes of memory for queues of which only records speak."""

@@ -58,7 +58,7 @@ def compare(
         patch.setattr(queue_builder, "topic_bytes", lambda topic: 0)
         patch.setattr(rebuild_module, "BATCH_ROWS", rows)
         patch.setattr(rebuild_module, "TOPIC_ROOM", names)
-        patch.setattr(queue_runs, "MOST_NAMES", names >> 6)
+        patch.setattr(queue_runs, "MOST_NAME_BYTES", names >> 6)
         patch.setattr(queue_runs, "MOST_WAITING", names >> 6)
         parted, same = built(store, tmp_path / "parted")
     assert same == files
