@@ -116,8 +116,13 @@ class QueueBuilder:
         self._first_pass = self.again = False
 
     def add(self, scan: ColumnScan, batch: Batch) -> None:
-        """Put the entries of a batch, and those of `put_entry`."""
-        for place, offsets, entries in self._runs.of(scan, batch):
+        """Put the entries of a batch, and those of `put_entry`; they may wait for those of more batches, or for `flush`."""
+        if self._runs.hold(scan, batch):
+            self.flush()
+
+    def flush(self) -> None:
+        """Put all entries that wait, at the end of the log."""
+        for place, offsets, entries in self._runs.held():
             self.add_run(place, offsets, entries)
 
     def put_entry(

@@ -29,6 +29,8 @@ Run = tuple[Place, Offsets, Entries]
 
 MOST_WAITING = 1 << 16
 """Entries of further queues that wait for the end of a batch: a record can ask for thousands."""
+MOST_HELD = 1 << 18
+"""Entries that are held for longer runs, of 36 bytes each: with many queues a run opens and closes a file."""
 MOST_NAME_BYTES = 16 << 20
 """Bytes of memory for the names of topics that are kept from one batch to the next."""
 NAME_BYTES = 150
@@ -60,6 +62,8 @@ class QueueRuns:
         self._number_of: Offsets = np.empty(0, np.int64)
         self._numbering = 0
         self._further = array("q")
+        self._held: list[tuple[Offsets, Offsets, Entries]] = []
+        self._held_rows = 0
 
     def put_entry(
         self,
@@ -82,6 +86,11 @@ class QueueRuns:
 
     def of(self, scan: ColumnScan, batch: Batch) -> Iterator[Run]:
         """Give the runs of a batch: of the records that have a queue entry, and of the further entries noted before."""
+        self.hold(scan, batch)
+        return self.held()
+
+    def hold(self, scan: ColumnScan, batch: Batch) -> bool:
+        """Keep what `of` gives of a batch, for longer runs of several batches; answers whether `held` should be asked now."""
         rows = np.flatnonzero(has_queue_entry(ints(batch, "sys_flag")))
         self._number_topics(scan)
         topics = self._number_of[ints(batch, "topic_id")[rows]]
@@ -95,10 +104,21 @@ class QueueRuns:
         keys = topics << 32 | (ints(batch, "queue_id")[rows].astype(np.int64) & 0xFFFFFFFF)
         if self._further:
             keys, offsets, entries = self._with_further(keys, offsets, entries)
-        if len(keys) == 0:
+        self._held.append((keys, offsets, entries))
+        self._held_rows += len(keys)
+        return self._held_rows >= MOST_HELD or self._name_bytes > MOST_NAME_BYTES
+
+    def held(self) -> Iterator[Run]:
+        """Give the runs of all batches that were held, and forget them."""
+        held, self._held, self._held_rows = self._held, [], 0
+        if sum(len(keys) for keys, _, _ in held) == 0:
             return
+        keys = np.concatenate([part[0] for part in held])
         order = np.argsort(keys, kind="stable")
-        keys, offsets, entries = keys[order], offsets[order], entries[order]
+        keys, offsets = keys[order], np.concatenate([part[1] for part in held])[order]
+        # As plain bytes: concatenate() would turn those of all numbers.
+        packed = [part[2].view(f"V{CQ_DTYPE.itemsize}") for part in held]
+        entries = np.concatenate(packed)[order].view(CQ_DTYPE)
         bounds = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
         for begin, end in pairwise(bounds):
             topic, queue_id = divmod(int(keys[begin]), 1 << 32)

@@ -130,6 +130,7 @@ def _build(
                 if index:
                     service.put_batch(rows, batch, 0)
                     pages.after_put()
+            builder.flush()
         finally:
             files = service.files
             index_entries = sum(file.native.index_count - 1 for file in files)
@@ -138,6 +139,7 @@ def _build(
             builder.next_pass()
             for rows, batch in log.batches((), DamageList(most=0)):
                 builder.add(rows, batch)
+            builder.flush()
     finally:
         builder.close()
     return RebuildReport(
