@@ -104,15 +104,21 @@ class QueueRuns:
         keys = topics << 32 | (ints(batch, "queue_id")[rows].astype(np.int64) & 0xFFFFFFFF)
         if self._further:
             keys, offsets, entries = self._with_further(keys, offsets, entries)
-        self._held.append((keys, offsets, entries))
-        self._held_rows += len(keys)
+        if len(keys):
+            self._held.append((keys, offsets, entries))
+            self._held_rows += len(keys)
         return self._held_rows >= MOST_HELD or self._name_bytes > MOST_NAME_BYTES
 
     def held(self) -> Iterator[Run]:
         """Give the runs of all batches that were held, and forget them."""
-        held, self._held, self._held_rows = self._held, [], 0
-        if sum(len(keys) for keys, _, _ in held) == 0:
-            return
+        held, rows = self._held, self._held_rows
+        self._held, self._held_rows = [], 0
+        if rows:
+            yield from self._cut(held)
+        if self._name_bytes > MOST_NAME_BYTES:
+            self._forget()
+
+    def _cut(self, held: list[tuple[Offsets, Offsets, Entries]]) -> Iterator[Run]:
         keys = np.concatenate([part[0] for part in held])
         order = np.argsort(keys, kind="stable")
         keys, offsets = keys[order], np.concatenate([part[1] for part in held])[order]
@@ -124,8 +130,6 @@ class QueueRuns:
             topic, queue_id = divmod(int(keys[begin]), 1 << 32)
             place = self._names[topic], queue_id - (queue_id >> 31 << 32)
             yield place, offsets[begin:end], entries[begin:end]
-        if self._name_bytes > MOST_NAME_BYTES:
-            self._forget()
 
     def _forget(self) -> None:
         """Forget all topics: the next batch numbers its own."""

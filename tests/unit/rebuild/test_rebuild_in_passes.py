@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 from support.stores.golden_stores import CLEAN
 
+from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.rebuild import queue_builder, queue_runs
 from rmqcore.rebuild import rebuild as rebuild_module
 from rmqcore.rebuild.queue_builder import QueueBuilder
+from rmqcore.rebuild.queue_runs import QueueRuns
 from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.rebuild.report import RebuildReport
 
@@ -189,3 +193,16 @@ def test_any_log(
     if damaged is not None and damaged < len(store.records):
         store.change_log(store.records[damaged].phy_offset + 30, b"\xff\xff")
     compare(store.root, folder, most, rows=rows, names=64)
+
+
+def test_names_of_topics_whose_records_have_no_entry_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They were kept: half messages of a million topics took a few hundred mebibytes."""
+    monkeypatch.setattr(queue_runs, "MOST_NAME_BYTES", 0)
+    scan, runs = ColumnScan(QUEUE_COLUMNS), QueueRuns()
+    for topic in (b"A", b"B"):
+        raw = oracle.encode_record(oracle.Record(topic, b"x", b"", sys_flag=4))
+        scan.feed(raw, len(raw), 0, 0, len(raw) + 1)
+        assert list(runs.of(scan, scan.take())) == []
+        assert runs._names == []
