@@ -22,6 +22,8 @@ BENCHES = {
     "instructions": ("instruction_benches", "instructions", False),
     "beside": ("beside_benches", "beside", False),
     "clock": ("clock_benches", "clock", False),
+    "space": ("space_benches", "space", False),
+    "disk": ("disk_benches", "disk", False),
     "processes": ("process_benches", "commands", True),
     "hostile": ("hostile_benches", "hostile", False),
     "spark": ("spark_benches", "spark", True),
