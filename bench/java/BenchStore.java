@@ -22,7 +22,10 @@ final class BenchStore {
 
     /** Loads and recovers, and starts no thread: such a store needs no shutdown. */
     static DefaultMessageStore load(Path root) throws Exception {
-        MessageStoreConfig config = new MessageStoreConfig();
+        return load(root, new MessageStoreConfig());
+    }
+
+    static DefaultMessageStore load(Path root, MessageStoreConfig config) throws Exception {
         config.setStorePathRootDir(root.toString());
         config.setStorePathCommitLog(root.resolve("commitlog").toString());
         config.setHaListenPort(0);
