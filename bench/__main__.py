@@ -15,6 +15,7 @@ from bench.data import Data
 BENCHES = {
     "crc": ("native_benches", "crc", False),
     "scan": ("native_benches", "scans", True),
+    "columns": ("scan_benches", "scans", True),
     "split": ("native_benches", "splits", False),
     "arrow": ("arrow_benches", "streams", True),
     "java": ("java_benches", "decoders", True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from support.oracle import records as oracle
 from support.oracle.strategies import Sample, damaged, log_of, samples
 from support.oracle.views import fields_of
 
-from rmqcore import codec
+from rmqcore import Message, codec
 from rmqcore._native.format.codec import describe
 from rmqcore._native.scan.batch import COLUMNS, PUBLIC_COLUMNS
 
@@ -87,6 +89,79 @@ def test_chosen_columns_come_in_their_order(sampled: list[Sample], columns: list
     assert b"".join(whole.column("raw").to_pylist()) == data
 
 
+@given(
+    st.data(),
+    logs,
+    samples(),
+    logs,
+    st.booleans(),
+    st.sampled_from([b"", bytes(7), bytes(500), oracle.blank(8), b"\xda"]),
+    st.integers(1, 5),
+    st.integers(1, 2000),
+)
+def test_batches_are_the_whole_scan_in_parts(
+    data: st.DataObject,
+    before: list[Sample],
+    sample: Sample,
+    after: list[Sample],
+    verify_crc: bool,
+    tail: bytes,
+    batch_rows: int,
+    batch_bytes: int,
+) -> None:
+    """A scan in batches has to end where the whole scan ends, for the same reason, also right behind a full batch."""
+    log = log_of(before, 0) + data.draw(damaged(sample.expected)) + log_of(after, 7) + tail
+    if data.draw(st.booleans()):
+        log = log_of(before, 0) + tail
+    whole = codec.scan(log, base_offset=9, verify_crc=verify_crc)
+    parts = codec.scan_batches(
+        log, base_offset=9, verify_crc=verify_crc, batch_rows=batch_rows, batch_bytes=batch_bytes
+    )
+    assert parts.column_names == whole.column_names
+    batches = [pa.record_batch(batch) for batch in parts]
+    assert all(0 < batch.num_rows <= batch_rows for batch in batches)
+    for batch in batches:  # while all are held: no memory of a held batch is used again
+        batch.validate(full=True)
+    expected = pa.Table.from_batches([pa.record_batch(whole)])
+    assert pa.Table.from_batches(batches, expected.schema).equals(expected)
+    assert (parts.end_pos, parts.stop_reason) == (whole.end_pos, whole.stop_reason)
+    assert str(parts.error) == str(whole.error)
+    assert next(parts, None) is None
+
+
+@given(st.lists(samples(), min_size=1, max_size=6), st.integers(1, 3))
+def test_batches_that_are_let_go_of_leave_the_others_as_they_are(
+    sampled: list[Sample], batch_rows: int
+) -> None:
+    log = log_of(sampled, 0)
+    expected = pa.record_batch(codec.scan(log)).to_pylist()
+    rows = []
+    for batch in codec.scan_batches(log, batch_rows=batch_rows):
+        rows += pa.record_batch(batch).to_pylist()
+        del batch  # the next one is made in its memory
+    assert rows == expected
+    stream = pa.RecordBatchReader.from_stream(codec.scan_batches(log, batch_rows=batch_rows))
+    assert stream.read_all().to_pylist() == expected
+
+
+def test_batches_hold_the_buffer_until_they_end() -> None:
+    """A bytearray cannot grow while a scan may still look into it."""
+    record = codec.encode(Message("T", b"x"), phy_offset=0, queue_offset=0, store_timestamp_ms=1)
+    log = bytearray(record * 3)
+    with codec.scan_batches(log, batch_rows=1) as batches:
+        first = next(batches)
+        with pytest.raises(BufferError):
+            log.append(0)
+    log.append(0)
+    assert (batches.stop_reason, batches.end_pos) == (None, len(record))
+    assert list(batches) == []
+    assert pa.record_batch(first).column("body").to_pylist() == [b"x"]
+    batches = codec.scan_batches(log, batch_rows=1)
+    assert len(list(batches)) == 3
+    log.append(0)
+    assert (batches.stop_reason, batches.end_pos) == ("error", 3 * len(record))
+
+
 @pytest.mark.parametrize("columns", [["nothing"], ["topic", "topic"]])
 def test_columns_that_cannot_be_are_refused(columns: list[str]) -> None:
     with pytest.raises(ValueError, match="columns"):
@@ -95,3 +170,11 @@ def test_columns_that_cannot_be_are_refused(columns: list[str]) -> None:
         codec.scan(b"", columns="topic")
     with pytest.raises(ValueError, match="-1"):
         codec.scan(b"", base_offset=-1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"base_offset": -1}, {"batch_rows": 0}, {"batch_bytes": 0}, {"columns": ["nothing"]}]
+)
+def test_batches_refuse_at_once_what_cannot_be(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"-1|batch_|nothing"):
+        codec.scan_batches(b"", **wrong)
