@@ -25,10 +25,12 @@ BYTES = {"disk": 10 * GIB, "tmpfs": 3 * GIB}  # tmpfs is memory
 YARDSTICK = "writes"
 # The first is what the store does.
 WAYS = {
+    "zeros+populate+forget": "zeros, populated, and out of the page table before the sync",
     "populate": "pages populated ahead",
     "zeros": "64 KiB of zeros written ahead",
     "zeros+populate": "the same, then populated",
     "random": "single pages, each at its first store",
+    "populate+forget": "populated, and out of the page table before the sync",
     "random+populate": "single pages, populated ahead",
     "writes+sync": "64 KiB writes, fdatasync every 500 ms",
     YARDSTICK: "64 KiB writes, never synced",

@@ -25,7 +25,7 @@ enum {
     RECORD = 1153, /* 1 KiB of body, tags and keys */
     CHUNK = 1 << 16,
     MOST_FILES = 64,
-    CALLER_AHEAD = 1 << 20, /* these four as rmqcore/engine/log/log_space.py has them */
+    CALLER_AHEAD = 1 << 20, /* as rmqcore/engine/log/log_space.py has it; blocks and pages ahead too */
     BLOCKS_STEP = 64 << 20,
     PAGES_STEP = 2 << 20,
     PAGES_AHEAD = 64 << 20,
@@ -39,6 +39,7 @@ typedef struct way {
     int zeros; /* pages come by pwrites of zeros; the writer stays below them */
     int populate; /* pages are made writable ahead */
     int at_random; /* faults bring single pages, not large folios */
+    int forget; /* the sync takes the pages out of the page table first */
     int synced;
 } way;
 
@@ -46,6 +47,8 @@ static const way ways[] = {
     {.name = "populate", .mapped = 1, .populate = 1, .synced = 1},
     {.name = "zeros", .mapped = 1, .zeros = 1, .synced = 1},
     {.name = "zeros+populate", .mapped = 1, .zeros = 1, .populate = 1, .synced = 1},
+    {.name = "zeros+populate+forget", .mapped = 1, .zeros = 1, .populate = 1, .forget = 1, .synced = 1},
+    {.name = "populate+forget", .mapped = 1, .populate = 1, .forget = 1, .synced = 1},
     {.name = "random", .mapped = 1, .at_random = 1, .synced = 1},
     {.name = "random+populate", .mapped = 1, .at_random = 1, .populate = 1, .synced = 1},
     {.name = "writes", .mapped = 0},
@@ -197,6 +200,7 @@ static void *sync_behind(void *unused) {
         while (flushed < end) {
             const int64_t number = flushed / file_size, start = number * file_size;
             const int64_t to = least(end, start + file_size);
+            if (chosen->forget) rmq_forget_pages(bases[number], (size_t)(flushed - start), (size_t)(to - start));
             if (chosen->mapped)
                 check(rmq_flush(bases[number], (size_t)(flushed - start), (size_t)(to - start)), "flush");
             else if (fdatasync(fds[number]) < 0) check(-errno, "fdatasync");
