@@ -178,7 +178,9 @@ class CommitLog:
         try:
             step = self._space_lock.run(self._space.next_step)
             if step is not None:
-                step.make()  # without the lock: a put that finds no room must not wait for it
+                step.make(
+                    self.appender
+                )  # without the lock: a put that finds no room must not wait for it
                 self._space_lock.run(self._space.done, step)
         except OSError as error:
             if is_of_the_system(error):
@@ -226,7 +228,8 @@ class CommitLog:
             start = file.file_from_offset
             if start < wrote and start + file.file_size > flushed:
                 # After a sync that failed the file refuses all others.
-                file.flush(max(flushed - start, 0), min(wrote - start, file.file_size))
+                end = min(wrote - start, file.file_size)
+                file.flush(max(flushed - start, 0), end, written_once=True)
                 if start + file.file_size <= wrote:
                     file.seal()  # the whole file is on disk, the BLANK at its end too
         if wrote > self._flushed_offset:

@@ -14,6 +14,7 @@ from pathlib import Path
 from rmqcore._native.format.layout import REC_HEADER_SIZE
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.put.room import fill, room_end
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.inside.files import unlink
 from rmqcore.disk.paths import file_name
@@ -23,10 +24,11 @@ from rmqcore.engine.log.mapped_files import create_mapped_file
 LEAST_AHEAD = 4 << 20
 # What a put that finds no room makes beyond its own need. It waits for that; the thread that works ahead makes the rest.
 CALLER_AHEAD = 1 << 20
-# One system call each. A put that needs room of its own meanwhile waits in the kernel for what this call holds of the file.
+# One system call. A put that needs room of its own meanwhile waits in the kernel for what this call holds of the file.
 BLOCKS_STEP = 64 << 20
-PAGES_STEP = 2 << 20
-# Populated pages are dirty from the start: more of them would start write-back of pages that hold no message yet.
+# One native call, which makes pages in pieces: the writer gets each as soon as it is there, and no call waits for more than one.
+PAGES_STEP = 32 << 20
+# Pages made ahead are dirty from the start: more of them would start write-back of pages that hold no message yet.
 PAGES_AHEAD = 64 << 20
 # Blocks of more than one part in so many of the memory are not kept ready: what is written there would not stay in it.
 MEMORY_SHARE = 16
@@ -40,11 +42,10 @@ def most_ahead(file_size: int) -> int:
 
 @dataclass
 class _Part:
-    """A file that is being filled, and the log offsets up to which it has blocks, and pages that are in memory."""
+    """A file that is being filled, and the log offset up to which it has blocks. The appender knows how far it has room."""
 
     file: MappedFile
     allocated: int
-    populated: int
 
     @property
     def start(self) -> int:
@@ -54,20 +55,16 @@ class _Part:
     def end(self) -> int:
         return self.file.file_from_offset + self.file.file_size
 
-    def extend(self, offset: int) -> int:
-        """Give the file blocks and pages up to a log offset; answer the offset up to which it has blocks."""
-        offset = min(offset, self.end)
-        if offset > self.allocated:
-            self.file.allocate(self.allocated - self.start, offset - self.start)
-            self.file.populate(self.allocated - self.start, offset - self.start)
-            self.allocated = offset
-            self.populated = max(self.populated, offset)
-        return self.allocated
+    def allocate(self, end: int) -> None:
+        """Give the file blocks up to a log offset."""
+        if end > self.allocated:
+            self.file.allocate(self.allocated - self.start, end - self.start)
+            self.allocated = end
 
 
 @dataclass(frozen=True)
 class Step:
-    """One system call that makes room: blocks, or pages of blocks that are there. It needs no lock."""
+    """What makes room ahead: blocks, or pages of blocks that are there. It needs no lock."""
 
     part: _Part
     blocks: bool
@@ -75,7 +72,7 @@ class Step:
     """Log offset, as `end`."""
     end: int
 
-    def make(self) -> None:
+    def make(self, appender: Appender) -> None:
         """Do it.
 
         Raises
@@ -84,15 +81,17 @@ class Step:
             The disk has no room, or refuses.
         """
         start = self.part.start
-        method = self.part.file.allocate if self.blocks else self.part.file.populate
-        method(self.begin - start, self.end - start)
+        if self.blocks:
+            self.part.file.allocate(self.begin - start, self.end - start)
+        else:
+            fill(appender, self.part.file, self.end, urgent=False)
 
 
 class LogSpace:
     """Gives an Appender its files, and room in them. One thread at a time: CommitLog holds a lock around every call.
 
     What takes long of the work ahead is a `Step`: CommitLog makes it between `next_step` and `done`, without the lock, so that a
-    put that finds no room waits for nothing but its own system calls.
+    put that finds no room waits for nothing but its own system calls, and a piece of pages that is being made.
 
     Any call may end between two bytecodes with the exception of a signal handler. So each step here is one that the next call
     can do once more: it asks what is there, on disk, in `files` and in the appender, and does what is missing.
@@ -134,14 +133,14 @@ class LogSpace:
         self._pages_ahead = files.file_size if warm else PAGES_AHEAD
 
     def begin(self, tail: MappedFile | None, end_offset: int) -> None:
-        """Go on at `end_offset` in the file `tail`; no byte behind it counts as allocated yet."""
+        """Go on at `end_offset` in the file `tail`; it has no room behind it yet."""
         self._began = end_offset
         if tail is not None:
-            self._current = _Part(tail, end_offset, end_offset)
+            self._current = _Part(tail, end_offset)
             self.appender.set_file(tail, end_offset, end_offset)
 
     def _roll(self) -> None:
-        """Notice that the appender went on to the next file: then it has blocks there."""
+        """Notice that the appender went on to the next file: then it has room there."""
         if self._next is not None and self.appender.allocated_offset > self._next.start:
             self._current = self._next
             self._next = None
@@ -191,27 +190,35 @@ class LogSpace:
         near = min(ahead, self._pages_ahead)
         self.alarm = wrote + max(1, near // 2)
         part = self._current if self._current is not None else self._make_next()
-        step = _step_of(part, wrote, near, ahead)
+        step = self._step_of(part, wrote, near, ahead)
         if step is None and part is self._current and wrote + ahead > part.end:
             part = self._make_next()
-            step = _step_of(part, wrote, near, ahead)
+            step = self._step_of(part, wrote, near, ahead)
         return step
 
+    def _step_of(self, part: _Part, wrote: int, near: int, ahead: int) -> Step | None:
+        """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
+        allocated = part.allocated
+        blocks = min(part.end, allocated + BLOCKS_STEP, wrote + ahead)
+        if blocks > allocated and wrote + min(near, BLOCKS_STEP) > allocated:
+            return Step(part, True, allocated, blocks)
+        room = room_end(self.appender, part.file)
+        if room is not None:
+            pages = min(allocated, room + PAGES_STEP, wrote + near)
+            if pages > room:
+                return Step(part, False, room, pages)
+        return Step(part, True, allocated, blocks) if blocks > allocated else None
+
     def done(self, step: Step) -> None:
-        """Take note that a step was made; it began where the part ended when `next_step` gave it."""
-        part = step.part
-        if not step.blocks:
-            part.populated = max(part.populated, step.end)
-            return
-        part.allocated = max(part.allocated, step.end)
-        if part is self._current or part is self._next:
-            self.appender.set_allocated(part.allocated)
+        """Take note of blocks that a step made."""
+        if step.blocks:
+            step.part.allocated = max(step.part.allocated, step.end)
 
     def _extend(self, part: _Part, offset: int) -> None:
-        # Told in any case: an interrupt may have come between an earlier allocation and its telling, and a put that waits for
-        # the room would ask for it again and again.
-        if part.extend(offset) > part.start:
-            self.appender.set_allocated(part.allocated)
+        """Give a file room up to a log offset, now."""
+        offset = min(offset, part.end)
+        part.allocate(offset)
+        fill(self.appender, part.file, offset, urgent=True)
 
     def _make_next(self) -> _Part:
         """Give the next file; make it, list it and tell the appender of it, as far as that is not done."""
@@ -225,7 +232,7 @@ class LogSpace:
             make_directory(making.parent)
             self._making = making
             file = create_mapped_file(making.parent, self.file_size, start, again=again)
-            self._next = _Part(file, start, start)
+            self._next = _Part(file, start)
         part = self._next
         self._making = None  # before the appender knows the file: from then on it may hold records
         if part.file not in self.files.files:
@@ -251,17 +258,3 @@ class LogSpace:
             if part is not None:
                 part.file.seal()
         self._current = self._next = None
-
-
-def _step_of(part: _Part, wrote: int, near: int, ahead: int) -> Step | None:
-    """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
-    allocated = part.allocated
-    blocks = min(part.end, allocated + BLOCKS_STEP, wrote + ahead)
-    if blocks > allocated and wrote + min(near, BLOCKS_STEP) > allocated:
-        return Step(part, True, allocated, blocks)
-    # Pages below the writer's are there: it has stored to them.
-    populated = max(part.populated, min(wrote, part.end), part.start)
-    pages = min(allocated, populated + PAGES_STEP, wrote + near)
-    if pages > populated:
-        return Step(part, False, populated, pages)
-    return Step(part, True, allocated, blocks) if blocks > allocated else None

@@ -279,6 +279,7 @@ cdef extern from "put/append.h" nogil:
     void rmq_log_set_file(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t wrote, int64_t allocated) noexcept
     void rmq_log_set_next(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t allocated) noexcept
     void rmq_log_set_allocated(rmq_log *log, int64_t allocated) noexcept
+    int64_t rmq_log_room_end(const rmq_log *log, int64_t file_from_offset) noexcept
     void rmq_log_stop(rmq_log *log) noexcept
     int64_t rmq_log_wrote(const rmq_log *log) noexcept
     int64_t rmq_log_file_from_offset(const rmq_log *log) noexcept
@@ -293,6 +294,18 @@ cdef extern from "put/append.h" nogil:
     int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) noexcept
     int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
     int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept
+
+cdef extern from "put/fill.h" nogil:
+    ctypedef struct rmq_fill:
+        pass
+    ctypedef struct rmq_fill_file:
+        int fd
+        uint8_t *base
+        int64_t file_from_offset
+    int rmq_fill_init(rmq_fill *fill) noexcept
+    void rmq_fill_destroy(rmq_fill *fill) noexcept
+    int rmq_fill_up_to(rmq_fill *fill, rmq_log *log, const rmq_fill_file *file, int64_t end, int urgent) noexcept
+    void rmq_fill_stop(rmq_fill *fill) noexcept
 
 cdef extern from "format/cq.h" nogil:
     enum:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rmqcore
+from rmqcore._native.put.room import room_end
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.services.allocate import Allocate
 
@@ -97,7 +98,8 @@ def test_a_put_never_makes_room_itself_while_the_thread_keeps_up(
         for _ in range(200):  # 100 MiB, over four files
             for _ in range(500):
                 parts = [part for part in (space._current, space._next) if part is not None]
-                if parts[-1].allocated > store.max_phy_offset + 2 * MIB:
+                end = room_end(space.appender, parts[-1].file)
+                if end is not None and end > store.max_phy_offset + 2 * MIB:
                     break
                 ready.wait(0.01)
             store.put(rmqcore.Message("T", bytes(MIB // 2)))

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from rmqcore._native.kernels cimport rmq_log, rmq_put
+from rmqcore._native.kernels cimport rmq_fill, rmq_log, rmq_put
 from rmqcore._native.put.mapped_file cimport MappedFile
 from rmqcore._native.put.put_chunk cimport PutChunk
 from rmqcore._native.put.put_result cimport PutResult
@@ -9,6 +9,8 @@ from rmqcore._native.threads.mutex cimport Calls
 
 cdef class Appender:
     cdef rmq_log *log
+    cdef rmq_fill filling
+    cdef bint can_fill  # `filling` is made
     cdef readonly MappedFile file  # what log.base points into
     cdef readonly MappedFile next_file
     cdef object clock, make_room, refused

@@ -67,7 +67,8 @@ cdef class Appender:
         limits.max_message_size = max_message_size
         limits.append_prop_crc = append_prop_crc
         self.log = rmq_log_new(&limits)
-        if self.log == NULL:
+        self.can_fill = rmq_fill_init(&self.filling) == 0
+        if self.log == NULL or not self.can_fill:
             raise MemoryError
         self.append_prop_crc = append_prop_crc
         self.make_room = make_room
@@ -76,6 +77,8 @@ cdef class Appender:
         self.alarm = self.append_alarm = self.space_alarm = NEVER
 
     def __dealloc__(self):
+        if self.can_fill:
+            rmq_fill_destroy(&self.filling)
         rmq_log_free(self.log)
 
     # ---- state
@@ -105,7 +108,7 @@ cdef class Appender:
 
     @property
     def allocated_offset(self):
-        """The log offset up to which the current file has blocks."""
+        """The log offset up to which the current file has room."""
         return rmq_log_allocated(self.log)
 
     @property
@@ -122,7 +125,7 @@ cdef class Appender:
         return wrote, timestamp
 
     def set_file(self, MappedFile file not None, int64_t wrote, int64_t allocated):
-        """Append to `file` from the log offset `wrote` on; its blocks reach up to `allocated`."""
+        """Append to `file` from the log offset `wrote` on; its room reaches up to `allocated`."""
         if not file.writable or not file.file_from_offset <= wrote <= allocated <= file.file_from_offset + file.file_size:
             raise ValueError(f"{file!r}: wrote {wrote}, allocated {allocated}")
         file.map()
@@ -132,7 +135,7 @@ cdef class Appender:
         self.file = file
 
     def set_next_file(self, MappedFile file not None, int64_t allocated):
-        """Roll to `file` when the current one is full; its blocks reach up to the log offset `allocated`."""
+        """Roll to `file` when the current one is full; its room reaches up to the log offset `allocated`."""
         if not file.writable or not file.file_from_offset <= allocated <= file.file_from_offset + file.file_size:
             raise ValueError(f"{file!r}: allocated {allocated}")
         file.map()
@@ -145,13 +148,16 @@ cdef class Appender:
         rmq_log_unlock(self.log)
 
     def set_allocated(self, int64_t allocated):
-        """Take note that the current or the next file has blocks up to the log offset `allocated`."""
+        """Take note that the current or the next file has room up to the log offset `allocated`."""
         self.lock()
         rmq_log_set_allocated(self.log, allocated)
         rmq_log_unlock(self.log)
 
     def stop(self, refuse):
-        """End all appends: once this returns the log does not grow, and every put calls `refuse()`, which raises."""
+        """End all appends: once this returns the log does not grow, and every put calls `refuse()`, which raises.
+
+        Nothing is stored ahead of the log any more either: another store may open the files next.
+        """
         self.refused = refuse
         if self.clock_caller and self.clock_caller == PyThread_get_thread_ident():
             rmq_log_stop(self.log)  # this thread has the lock, further down its stack
@@ -159,6 +165,8 @@ cdef class Appender:
         self.lock()
         rmq_log_stop(self.log)
         rmq_log_unlock(self.log)
+        with nogil:
+            rmq_fill_stop(&self.filling)
 
     def release(self):
         """Let go of the files, for good: no put is taken after it."""

@@ -3,6 +3,10 @@ from libc.stdint cimport uint8_t
 from rmqcore._native.format.lost_pages cimport rmq_watched
 
 
+# OSError for a negated errno that a call on a file answered.
+cdef int raise_for(int code, str path, str what) except -1
+
+
 cdef class MappedFile:
     cdef uint8_t *base  # NULL until mapped; then valid as long as this object lives
     cdef rmq_watched *watched  # NULL until mapped

@@ -22,6 +22,8 @@ cdef extern from "put/mapping.h" nogil:
     void rmq_close(int fd) noexcept
     int rmq_allocate(int fd, int64_t begin, int64_t end) noexcept
     int rmq_populate(uint8_t *base, size_t begin, size_t end) noexcept
+    void rmq_forget_pages(uint8_t *base, size_t begin, size_t end) noexcept
+    int rmq_is_memory(int fd) noexcept
     int rmq_flush(uint8_t *base, size_t begin, size_t end) noexcept
     void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) noexcept
     int rmq_write_zeros(int fd, int64_t begin, int64_t end) noexcept
@@ -175,8 +177,10 @@ cdef class MappedFile:
             code = rmq_populate(self.base, begin, end)
         raise_for(code, self.path, f"populate bytes {begin} to {end}")
 
-    def flush(self, Py_ssize_t begin, Py_ssize_t end):
+    def flush(self, Py_ssize_t begin, Py_ssize_t end, *, bint written_once=False):
         """Wait until the pages that hold [begin, end) are on disk; nothing else of the file is written.
+
+        `written_once`: nothing is stored to the range any more, so its pages need not stay mapped for writing.
 
         A sealed file is on disk. Once a sync has failed, each further call fails in the same way: the pages may be lost, and no
         later sync can tell. That is noted here, so that no exception can come between the failure and the note.
@@ -187,6 +191,8 @@ cdef class MappedFile:
         self.check_writable(begin, end)
         raise_for(self.sync_failure, self.path, "sync, which failed before")
         with nogil:
+            if written_once and not rmq_is_memory(self.fd):
+                rmq_forget_pages(self.base, begin, end)
             code = rmq_flush(self.base, begin, end)
         if code < 0:
             self.sync_failure = code

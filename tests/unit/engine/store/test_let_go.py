@@ -107,14 +107,14 @@ def test_a_disk_that_was_full_can_be_unmounted_once_the_store_is_closed(
     root: Path, services: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The failure is kept for `stats()`, and with it were the frames of the call that failed, which had the file in hand."""
-    extend = _Part.extend
+    allocate = _Part.allocate
 
-    def full(part: _Part, offset: int) -> int:
+    def full(part: _Part, end: int) -> None:
         if part.start > 0:
             raise OSError(errno.ENOSPC, "No space left on device", part.file.path)
-        return extend(part, offset)
+        allocate(part, end)
 
-    monkeypatch.setattr(_Part, "extend", full)
+    monkeypatch.setattr(_Part, "allocate", full)
     store = rmqcore.open(root, services=services, **SMALL)
     with pytest.raises((StoreFailedError, PutFailedError)):
         fill(store)

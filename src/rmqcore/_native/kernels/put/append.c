@@ -23,7 +23,7 @@ struct rmq_log {
     uint8_t *base; /* of the file that is appended to */
     int64_t file_from_offset;
     int64_t wrote;     /* end of the last record; stored with release order, readers see whole records below it */
-    int64_t allocated; /* blocks reach up to here */
+    int64_t allocated; /* its room reaches up to here */
     int64_t store_timestamp;
     uint8_t *next_base; /* NULL: no next file */
     int64_t next_from_offset, next_allocated;
@@ -76,6 +76,12 @@ void rmq_log_set_allocated(rmq_log *log, int64_t allocated) {
     }
     /* A roll may have come between the allocation and this call: then `allocated` is about the file before. */
     if (allocated > log->allocated) __atomic_store_n(&log->allocated, allocated, __ATOMIC_RELAXED);
+}
+
+int64_t rmq_log_room_end(const rmq_log *log, int64_t file_from_offset) {
+    if (log->stopped) return INT64_MAX;
+    if (log->base != NULL && file_from_offset == log->file_from_offset) return log->allocated;
+    return log->next_base != NULL && file_from_offset == log->next_from_offset ? log->next_allocated : INT64_MAX;
 }
 
 int64_t rmq_log_max_message_size(const rmq_log *log) { return log->limits.max_message_size; }

@@ -23,7 +23,7 @@ enum {
 enum {
     RMQ_A_DONE = 0,
     RMQ_A_NEED_FILE = 1,  /* the file is full and there is no next one (rmq_log_set_next) */
-    RMQ_A_NEED_SPACE = 2, /* blocks are missing (rmq_log_set_allocated) */
+    RMQ_A_NEED_SPACE = 2, /* room is missing (rmq_log_set_allocated) */
     RMQ_A_STOPPED = 3,    /* rmq_log_stop was called: nothing is appended any more */
 };
 
@@ -52,12 +52,16 @@ int rmq_log_try_lock(rmq_log *log);
 void rmq_log_lock(rmq_log *log);
 void rmq_log_unlock(rmq_log *log);
 
-/* The file that is appended to: its memory and offset, where its records end, and up to where it has blocks. */
+/* The file that is appended to: its memory and offset, where its records end, and up to where it has room: blocks on disk, and
+ * nothing else is stored there meanwhile. */
 void rmq_log_set_file(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t wrote, int64_t allocated);
 /* The file after it. Offsets count from the log's start, here and everywhere. */
 void rmq_log_set_next(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t allocated);
-/* Blocks of the current or the next file reach up to `allocated`. */
+/* The room of the current or the next file reaches up to `allocated`. */
 void rmq_log_set_allocated(rmq_log *log, int64_t allocated);
+/* Up to where the file that begins at an offset has room; INT64_MAX when it is neither the current nor the next one, or the log
+ * was stopped. */
+int64_t rmq_log_room_end(const rmq_log *log, int64_t file_from_offset);
 
 void rmq_log_stop(rmq_log *log);
 

@@ -5,6 +5,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#endif
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack the name, older kernels answer EINVAL */
@@ -70,6 +74,17 @@ int rmq_populate(uint8_t *base, size_t begin, size_t end) {
     return 0;
 }
 
+void rmq_forget_pages(uint8_t *base, size_t begin, size_t end) {
+#if defined(__linux__)
+    const size_t page = page_size();
+    begin -= begin % page;
+    end -= end % page;
+    if (end > begin) (void)madvise(base + begin, end - begin, MADV_DONTNEED);
+#else
+    (void)base, (void)begin, (void)end;
+#endif
+}
+
 int rmq_flush(uint8_t *base, size_t begin, size_t end) {
     if (end <= begin) return 0;
     begin -= begin % page_size();
@@ -93,6 +108,16 @@ int rmq_write_zeros(int fd, int64_t begin, int64_t end) {
         if (done > 0) begin += done;
     }
     return 0;
+}
+
+int rmq_is_memory(int fd) {
+#if defined(__linux__)
+    struct statfs status;
+    return fstatfs(fd, &status) == 0 && (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC);
+#else
+    (void)fd;
+    return 0;
+#endif
 }
 
 int rmq_sync(int fd) {
