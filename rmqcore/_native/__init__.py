@@ -1,6 +1,6 @@
 """The extensions, in rooms by subject as the kernels below them; their names are private, what they do is public above.
 
-Rooms, each importing only those before it: ``format``, ``scan | put``, ``queues | index``.
+Rooms, each importing only those before it: ``format | threads``, ``scan | put``, ``queues | index``, ``dispatch``.
 """
 
 try:

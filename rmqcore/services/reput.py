@@ -11,13 +11,16 @@ from rmqcore.services.wakeups import Wakeups
 
 
 class Reput(Service):
-    """Dispatches as long as messages wait for it, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
+    """Dispatches as long as messages come, then sleeps until an append (SYNC_FLUSH: a flush) wakes it.
+
+    A step goes along with the log and looks for more every millisecond, without Python. It ends when the bell rings: when
+    somebody waits for a place, or the service is stopped. While somebody waits it goes no further than what is there.
 
     Under SYNC_FLUSH the store's step ends at the flushed offset: no consumer sees a message that a power cut may still take.
 
     Notes
     -----
-    Source: RocketMQ 5.5.0 DefaultMessageStore.ReputMessageService, which polls every millisecond instead.
+    Source: RocketMQ 5.5.0 DefaultMessageStore.ReputMessageService, which polls every millisecond for ever.
     """
 
     name = "reput"
@@ -58,8 +61,10 @@ class Reput(Service):
         return reached
 
     def step(self, store: StoreSteps) -> float | None:
-        """Dispatch one window."""
-        if self._dispatch(store):
+        """Dispatch what is there and what comes."""
+        going_on = store.dispatch_until(self.bell, follow=not self._waiters)
+        self._answer_waiters()
+        if going_on:
             return 0
         if not self._sync:
             self._wakeups.arm(store, self)
@@ -80,9 +85,12 @@ class Reput(Service):
 
     def _dispatch(self, store: StoreSteps) -> int:
         done = store.dispatch_once()
+        self._answer_waiters()
+        return done
+
+    def _answer_waiters(self) -> None:
         if self._waiters:
             self._answer()
-        return done
 
     def _answer(self) -> None:
         """Wake those whose messages are dispatched, at the end all; only the service's own thread does."""

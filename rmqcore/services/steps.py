@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 
@@ -49,6 +50,12 @@ class StoreSteps(Protocol):
 
     def dispatch_once(self) -> int:
         """Dispatch one window; answer its bytes, 0 when there is nothing (yet)."""
+
+    def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
+        """Dispatch what is there, and with `follow` what comes until the bell rings or a tenth of a second is over.
+
+        Answer whether to do so again at once; False when nothing has come for some milliseconds.
+        """
 
     def scrub_once(self) -> int:
         """Compare a piece of log, queues and index; answer its bytes, 0 at the end of a round."""

@@ -22,6 +22,7 @@ from support.oracle.log import Log
 from support.oracle.store import Image, ModelConfig, ModelMessage, ModelStore, NoLog, read_image
 
 import rmqcore
+from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import CommitLogMissingError
 from rmqcore.offline.fsck import fsck
@@ -338,6 +339,13 @@ class StoreMachine(RuleBasedStateMachine):
         done = self.store.dispatch_once()
         # Behind a damaged queue offset, which no checksum covers, dispatch goes back to look for what is missing.
         assert done == behind or (done > behind and not self.whole)
+        assert self.store.dispatch_behind_bytes == 0
+
+    @rule(follow=st.booleans())
+    def dispatch_until(self, follow: bool) -> None:
+        self.model.dispatch()
+        while self.store.dispatch_until(Bell(), follow=follow):
+            pass
         assert self.store.dispatch_behind_bytes == 0
 
     @rule()

@@ -23,6 +23,8 @@ ROOMS_BELOW = {
     "put": ("format", "crc32"),
     "queues": ("format",),
     "index": ("format",),
+    "threads": (),
+    "dispatch": ("scan", "put", "queues", "index", "format", "crc32", "threads"),
 }
 """Of each folder of kernels: which others it may include."""
 EXTENSIONS = [
@@ -37,6 +39,7 @@ EXTENSIONS_BELOW = {
     "put": ("format", "threads"),
     "queues": ("format", "scan", "put"),
     "index": ("format", "scan", "put"),
+    "dispatch": ("format", "threads", "scan", "put", "queues", "index"),
 }
 """Of each room of extensions: the rooms that it may import."""
 ALLOWED_UP = {

@@ -6,11 +6,13 @@ CommitLogDispatcherBuildIndex.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from rmqcore._native.dispatch.session import Dispatched
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.format.lost_pages import check_lost
 from rmqcore._native.scan import places, scan
@@ -43,6 +45,10 @@ FAR_BEHIND, NEAR_AGAIN = 16 << 20, 1 << 20
 """Bytes behind at which the batches become large, and small again."""
 
 
+Window = tuple[memoryview, int, int]
+"""Bytes of a file of the log, and the offsets where it begins and ends."""
+
+
 class DispatchLog(Protocol):
     """What dispatch needs of a CommitLog."""
 
@@ -59,7 +65,7 @@ class DispatchLog(Protocol):
     def file_starts(self) -> list[int]:
         """Offsets at which the files begin."""
 
-    def window(self, phy_offset: int) -> tuple[memoryview, int, int] | None:
+    def window(self, phy_offset: int) -> Window | None:
         """Bytes of the file that holds an offset, where it begins and where it ends."""
 
 
@@ -115,11 +121,9 @@ class Dispatcher:
 
     Attributes
     ----------
-    cq_from, index_from : int
-        Records below are in the queues, in the index. The lower one must be the start of a record. After a crash the index may be
-        far behind the queues.
-    last_phy_offset, last_store_timestamp_ms : int
-        Of the last record given to the queues; -1 before the first one.
+    done : Dispatched
+        How far queues and index are. The lower of its `cq_from` and `index_from` must be the start of a record. After a crash the
+        index may be far behind the queues.
     skipped : list of Skipped
         Damage among old messages, which only the index lacks, or only some queues.
 
@@ -134,7 +138,7 @@ class Dispatcher:
 
     Notes
     -----
-    One thread at a time.
+    One thread at a time; any thread may read `done`.
 
     Records below `cq_from` are in the queues, unless a queue lost files. That shows when the next record of such a queue comes:
     its QUEUEOFFSET lies behind the queue's end. Then the queues are given the log again from before that queue's last message
@@ -148,10 +152,7 @@ class Dispatcher:
         index: BatchSink | None,
         config: MessageStoreConfig,
     ) -> None:
-        self.cq_from = 0
-        self.index_from = 0
-        self.last_phy_offset = -1
-        self.last_store_timestamp_ms = -1
+        self.done = Dispatched()
         self.skipped: list[Skipped] = []
         self._commitlog = commitlog
         self._queues = queues
@@ -180,13 +181,8 @@ class Dispatcher:
         int
             Bytes of the log that were dispatched, some perhaps once more; 0 when there is nothing to do.
         """
-        if self._scan.pending_rows:
-            self._scan.take()  # of a call that was interrupted: its rows are scanned again
+        first = self._begin()
         begin = self._read_from
-        first = self._commitlog.min_offset
-        if self._covered_to != self._queues_from:
-            self._covered_to = self._queues_from
-            self._covered_from = -1 if self._queues_from <= first else self._queues_from
         if begin < first <= end_offset:
             self._advance(first)  # the files were deleted before they were dispatched
         self._choose_scan(end_offset - self._read_from)
@@ -197,6 +193,55 @@ class Dispatcher:
                 break
             done += max(0, self._read_from - at)
         return done
+
+    def _begin(self) -> int:
+        """Tidy up after a call that was interrupted, or a place that was set; answer where the log begins."""
+        if self._scan.pending_rows:
+            self._scan.take()  # they are scanned again
+        first = self._commitlog.min_offset
+        if self._covered_to != self._queues_from:
+            self._covered_to = self._queues_from
+            self._covered_from = -1 if self._queues_from <= first else self._queues_from
+        return first
+
+    def session(
+        self, end_offset: int, run: Callable[[ColumnScan, Window, int], int | None]
+    ) -> int | None:
+        """Let ``run(scan, window, covered_from)`` go on from `done` if what comes next may be plain, and answer what it says.
+
+        Near the end of the log, where queues and index are at the same place and no further queues are asked for; else None.
+        """
+        first = self._begin()
+        at = self.cq_from
+        if at < first or not at == self._queues_from == self._read_from == self.index_from:
+            return None
+        if self._multi.enabled or not self._check_place:
+            return None
+        self._choose_scan(end_offset - at)
+        window = None if self._far else self._commitlog.window(at)
+        if window is None:
+            return None
+        answer = run(self._scan, window, self._covered_from)
+        self._covered_to = self._queues_from
+        return answer
+
+    @property
+    def cq_from(self) -> int:
+        """Records below are in the queues."""
+        return self.done.cq_from
+
+    @cq_from.setter
+    def cq_from(self, offset: int) -> None:
+        self.done.cq_from = offset
+
+    @property
+    def index_from(self) -> int:
+        """Records below are in the index."""
+        return self.done.index_from
+
+    @index_from.setter
+    def index_from(self, offset: int) -> None:
+        self.done.index_from = offset
 
     @property
     def _queues_from(self) -> int:
@@ -289,8 +334,8 @@ class Dispatcher:
         if start + end > self.cq_from:
             offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
             times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
-            self.last_phy_offset = int(offsets[-1])
-            self.last_store_timestamp_ms = int(times[-1])
+            self.done.last_phy_offset = int(offsets[-1])
+            self.done.last_store_timestamp_ms = int(times[-1])
         return True
 
     def _put_queues(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from pathlib import Path
 
 from rmqcore._native.format.layout import (
@@ -225,11 +226,21 @@ class IndexFile:
 
     def wants_room(self) -> bool:
         """Tell whether less than half of what is to be kept ready is left; never before the first `make_room`."""
+        return self._wants_room_at(self.native.index_count)
+
+    def _wants_room_at(self, index_count: int) -> bool:
         native = self.native
-        ready, index_count = native.ready, native.index_count
+        ready = native.ready
         left = (ready - index_count) * INDEX_ENTRY_SIZE
         ahead = as_many(index_count * INDEX_ENTRY_SIZE, LEAST_AHEAD, MOST_AHEAD)
         return 0 < ready < native.capacity and 2 * left < ahead
+
+    def room_alarm(self) -> int:
+        """Give at how many entries `wants_room` will say so, or all that are ready are used, by what is ready now."""
+        ready, index_count = self.native.ready, self.native.index_count
+        if self.wants_room():
+            return ready
+        return bisect_left(range(ready), True, index_count, key=self._wants_room_at)
 
     def flush(self) -> None:
         """Wait until header, slots and the entries in use are on disk.

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rmqcore._native.index.mapped_index import PUT_DONE, PUT_FULL, IndexAnswer, IndexFiles
+from rmqcore._native.index.mapped_index import (
+    PUT_DONE,
+    PUT_FULL,
+    IndexAnswer,
+    IndexFiles,
+    MappedIndexFile,
+)
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.bell import Bells
@@ -227,9 +233,7 @@ class IndexService:
         """
         if not self._writing:
             return
-        native = self._state[1]
-        if self.search is not native:
-            self._show(native)  # an exception came between the two steps of the last roll
+        native = self._shown()
         row, key = native.first_place(batch, from_phy_offset)
         if row == len(batch):
             return
@@ -246,6 +250,22 @@ class IndexService:
                 self._space_bells.ring()
             if code == PUT_DONE:
                 return
+
+    def _shown(self) -> IndexFiles:
+        native = self._state[1]
+        if self.search is not native:
+            self._show(native)  # an exception came between the two steps of the last roll
+        return native
+
+    def place_to_put(self) -> tuple[MappedIndexFile, int] | None:
+        """Give the file that takes the next keys, and at how many entries `put_batch` is wanted again; None: it is at once."""
+        self._shown()
+        file = self._writer
+        if file is None or file.native.ready == 0:
+            return None
+        if file.wants_room():
+            self._space_bells.ring()
+        return file.native, file.room_alarm()
 
     def _roll(self) -> IndexFile:
         """Make the next file. The full file is synced later, but at most one waits for that."""

@@ -32,11 +32,10 @@ from rmqcore.disk.queue_files import (
     queue_directories,
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
+from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
 from rmqcore.engine.queues.stale_bytes import StaleBytes
 from rmqcore.errors import StoreClosedError
-
-MOST_OPEN_FILES = 1024
 
 
 class ConsumeQueues:
@@ -72,7 +71,7 @@ class ConsumeQueues:
         self._paths = paths
         self._file_size = config.consume_queue_file_size
         self._root = paths.consumequeue.absolute()
-        self._table = QueueTable(os.fspath(self._root), self._file_size, _open_files())
+        self._table = QueueTable(os.fspath(self._root), self._file_size, most_open_files())
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._loaded: list[tuple[ConsumeQueue, list[QueueFile]]] = []
         self._recovered: list[tuple[ConsumeQueue, list[QueueFile]]] = []
@@ -345,6 +344,18 @@ class ConsumeQueues:
             self._stale.clear()
         return put(*what)
 
+    def known_table(self, scan: ColumnScan) -> QueueTable | None:
+        """Give the table, which knows the scan's topics then, to a session of dispatch; None while something has to go first.
+
+        The session puts rows of queues that are there, beside the methods of this object: each of its batches, and each step
+        of another writer, has the table's own lock. It adds no queue, so `find` never waits for it.
+        """
+        return self._writing().run(self._know, scan)
+
+    def _know(self, scan: ColumnScan) -> QueueTable | None:
+        self._table.know_topics(scan)
+        return None if self._stale else self._table
+
     def put_entry(
         self,
         topic: str,
@@ -484,15 +495,3 @@ class ConsumeQueues:
 
     def _directory(self, queue: ConsumeQueue) -> Path:
         return self._root / queue.topic / str(queue.queue_id)
-
-
-def _open_files() -> int:
-    """How many files may stay open: a quarter of the process's limit."""
-    try:
-        import resource
-    except ImportError:
-        return 64
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return MOST_OPEN_FILES
-    return max(16, min(MOST_OPEN_FILES, soft // 4))

@@ -11,6 +11,7 @@ from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_method import PutMethod
 from rmqcore._native.put.put_result import PutResult
 from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
+from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
@@ -375,6 +376,25 @@ class MessageStore(PutMethod):
             A record of the log fails its check; nothing behind it is dispatched.
         """
         return self._dispatch.once()
+
+    def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
+        """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once.
+
+        Puts go on beside it without a wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
+        (False), or after a tenth of a second.
+
+        Parameters
+        ----------
+        bell : Bell
+        follow : bool
+            Not under SYNC_FLUSH, where each flush makes a new end.
+
+        Raises
+        ------
+        StoreFailedError, CorruptMessageError
+            As `dispatch_once`.
+        """
+        return self._dispatch.until(bell, follow)
 
     def flush(self, least_pages: int = 0) -> int:
         """Bring the CommitLog to disk; answer `flushed_phy_offset`.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch.follower import Follower
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 
@@ -16,6 +18,7 @@ class StoreDispatch:
     def __init__(self, parts: StoreParts, config: MessageStoreConfig, state: StoreState) -> None:
         self._log = parts.log
         self._dispatcher = parts.dispatcher
+        self._follower = Follower(parts.dispatcher, parts.log, parts.queues, parts.index)
         self._locks = parts.locks
         self._state = state
         self._sync = config.flush_disk_type == "SYNC_FLUSH"
@@ -44,10 +47,26 @@ class StoreDispatch:
         except OSError as error:
             self._state.fail_by(error)
 
+    def until(self, bell: Bell, follow: bool) -> bool:
+        """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once."""
+        try:
+            self._state.raise_if_closed()
+            return self._lock.run(self._until, bell, follow)
+        except OSError as error:
+            self._state.fail_by(error)
+
     def _once(self) -> int:
+        self._check()
+        return self._dispatcher.dispatch_once(self.confirm_offset)
+
+    def _until(self, bell: Bell, follow: bool) -> bool:
+        self._check()
+        # Under SYNC_FLUSH each flush rings the bell: there is nothing to wait for in between.
+        return self._follower.step(self.confirm_offset, bell if follow and not self._sync else None)
+
+    def _check(self) -> None:
         self._state.raise_unless_writable()
         self._locks.check_root()  # before queue and index files are made by their names: another store may lie there
-        return self._dispatcher.dispatch_once(self.confirm_offset)
 
     def finish(self) -> None:
         """Dispatch the whole rest of the log, which is on disk."""

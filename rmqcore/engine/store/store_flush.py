@@ -59,9 +59,9 @@ class StoreFlush:
             self._flush_dispatched()
 
     def _flush_dispatched(self) -> None:
-        parts, dispatcher = self._parts, self._parts.dispatcher
+        parts, done = self._parts, self._parts.dispatcher.done
         # Read before the syncs: they do not cover what is dispatched while they run.
-        phy_offset, timestamp_ms = dispatcher.last_phy_offset, dispatcher.last_store_timestamp_ms
+        phy_offset, timestamp_ms = done.last_phy_offset, done.last_store_timestamp_ms
         # A recovery begins where the checkpoint says that queues were complete, and looks at nothing before it. Were the log
         # not on disk up to there, a power cut could leave a hole in it that nobody finds. Java leaves this out.
         parts.log.flush()

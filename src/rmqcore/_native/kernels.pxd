@@ -359,7 +359,7 @@ cdef extern from "queues/cq_table.h" nogil:
     int rmq_cq_flush(rmq_cq_table *table, rmq_cq *queue, int32_t least_pages) noexcept
     void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end,
                     int64_t max_phy) noexcept
-    void rmq_cq_set_min(rmq_cq *queue, int64_t min) noexcept
+    void rmq_cq_set_min(rmq_cq_table *table, rmq_cq *queue, int64_t min) noexcept
     void rmq_cq_set_first_file(rmq_cq_table *table, rmq_cq *queue, int64_t first_file) noexcept
     void rmq_cq_close(rmq_cq_table *table, rmq_cq *queue) noexcept
     const char *rmq_cq_put_failed_path(const rmq_cq_table *table) noexcept
@@ -390,3 +390,10 @@ cdef extern from "queues/cq_place.h" nogil:
     int32_t rmq_cq_compare_count(const rmq_cq_compare *compare) noexcept
     rmq_cq_seen rmq_cq_compare_seen(const rmq_cq_compare *compare, int32_t number) noexcept
     int rmq_cq_write_at(rmq_cq_table *table, rmq_cq *queue, int64_t index, const uint8_t *entries, int64_t count) noexcept
+
+cdef extern from "threads/ring.h" nogil:
+    ctypedef struct rmq_ring:
+        pass
+    void rmq_ring_ring(rmq_ring *ring) noexcept
+    void rmq_ring_clear(rmq_ring *ring) noexcept
+    int rmq_ring_rung(const rmq_ring *ring) noexcept

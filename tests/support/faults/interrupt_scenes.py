@@ -18,6 +18,7 @@ from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 
 import rmqcore
 from rmqcore import Message
+from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message, put
 
@@ -168,6 +169,14 @@ def dispatch_all(stage: Stage) -> None:
         pass
 
 
+def go_along(stage: Stage) -> None:
+    """New messages twice, as plain as most: the first time their queues are made."""
+    for count in (20, 50):
+        stage.put(count)
+        while stage.opened.dispatch_until(Bell(), follow=True):
+            pass
+
+
 def crash(stage: Stage) -> None:
     """Leave a directory in which the next open finds an abort file, and queues that are older than the log."""
     stage.put(70)
@@ -204,6 +213,7 @@ SCENES: dict[str, Scene] = {
     ),
     "flush": Scene(flush, lambda stage: stage.put(70)),
     "dispatch_once": Scene(dispatch_all, lambda stage: stage.put(150)),
+    "dispatch_until": Scene(go_along, lambda stage: stage.put(20)),
     "flush_consume_queues": Scene(
         lambda stage: stage.opened.flush_consume_queues(), put_and_dispatch
     ),

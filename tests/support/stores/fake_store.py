@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreFailedError
@@ -137,6 +138,9 @@ class FakeStore:
         self.reput_from_offset += size
         self._done()
         return size
+
+    def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
+        return self.dispatch_once() > 0
 
     def scrub_once(self) -> int:
         self._step("scrub_once")

@@ -1,5 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from rmqcore._native.put.mapped_file cimport MappedFile
+
 cdef extern from "index/mapped_index.h" nogil:
     ctypedef struct rmq_index_header:
         int64_t begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset
@@ -26,6 +28,13 @@ cdef struct IndexHits:
     int64_t *phy_offsets  # ascending: `few`, or from malloc
     size_t count
     int64_t last_update_timestamp_ms, last_update_phy_offset  # of the newest file; 0 without hits
+
+
+cdef class MappedIndexFile:
+    cdef readonly MappedFile file
+    cdef rmq_index_map map
+
+    cdef int open(self) except -1
 
 
 cdef class IndexFiles:

@@ -94,9 +94,6 @@ cdef class MappedIndexFile:
     Thread safety: one thread puts; any thread searches and reads the properties.
     """
 
-    cdef readonly MappedFile file
-    cdef rmq_index_map map
-
     def __cinit__(self, MappedFile file not None, uint32_t slot_count, int32_t capacity, header):
         cdef rmq_index_header fields
         cdef int64_t size = RMQ_IDX_HEADER_SIZE

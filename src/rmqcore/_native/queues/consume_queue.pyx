@@ -166,7 +166,8 @@ cdef class ConsumeQueue:
 
     def set_min(self, int64_t queue_offset):
         """Note the min offset; only the writer calls this."""
-        rmq_cq_set_min(self.queue, queue_offset * UNIT)
+        with nogil:
+            rmq_cq_set_min(self.table, self.queue, queue_offset * UNIT)
 
     def set_files(self, int64_t first_file, int64_t last_file, int64_t end, int64_t max_phy_offset):
         """Say what the files hold, in bytes of the queue (-1 and 0 without files); only the writer calls this."""
@@ -176,13 +177,15 @@ cdef class ConsumeQueue:
         ):
             raise ValueError(f"files from {first_file} to {last_file} do not fit an end of {end}")
         self.block_count = 0
-        rmq_cq_set(self.table, self.queue, first_file, last_file, end, max_phy_offset)
+        with nogil:
+            rmq_cq_set(self.table, self.queue, first_file, last_file, end, max_phy_offset)
 
     def set_first_file(self, int64_t first_file):
         """Say that files before this one are deleted; only the writer calls this."""
         if first_file % self.file_size or not rmq_cq_first_file(self.queue) <= first_file <= rmq_cq_last_file(self.queue):
             raise ValueError(f"{first_file} is no file of the queue")
-        rmq_cq_set_first_file(self.table, self.queue, first_file)
+        with nogil:
+            rmq_cq_set_first_file(self.table, self.queue, first_file)
 
     def __repr__(self):
         return f"<ConsumeQueue {self.topic!r} {self.queue_id} from {self.min_offset} to {self.max_offset}>"

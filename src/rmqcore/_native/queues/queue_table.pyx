@@ -174,12 +174,17 @@ cdef class QueueTable:
             encoded = os.fsencode(topic)
             name = encoded
             self.names.append(topic)  # before a queue can name it
-            number = rmq_cq_topic_add(self.table, name)
+            with nogil:
+                number = rmq_cq_topic_add(self.table, name)
             if number < 0:
                 self.names.pop()
                 raise MemoryError
         self.topic_numbers[topic] = number
         return number
+
+    def know_topics(self, ColumnScan scan not None):
+        """Number all topics that the scan has seen, as `put_batch` does."""
+        self.translate(scan)
 
     cdef int translate(self, object scan) except -1:
         """Extends `topic_of` to all topics that the scan has seen."""
@@ -322,7 +327,9 @@ cdef class QueueTable:
         cdef int32_t number = self.topic_number(topic)
         if number < 0:
             raise ValueError(f"topic {topic!r}: no name for a directory")
-        cdef rmq_cq *queue = rmq_cq_find_or_add(self.table, number, queue_id)
+        cdef rmq_cq *queue
+        with nogil:
+            queue = rmq_cq_find_or_add(self.table, number, queue_id)
         if queue == NULL:
             raise MemoryError
         return queue

@@ -6,6 +6,8 @@ lock taken, and the thread that sleeps would never wake up again.
 
 cimport cython
 
+from rmqcore._native.kernels cimport rmq_ring_clear, rmq_ring_ring, rmq_ring_rung
+
 from _thread import TIMEOUT_MAX as _LONGEST
 from _thread import allocate_lock
 
@@ -14,12 +16,16 @@ from _thread import allocate_lock
 cdef class Bell:
     """Wakes one thread. A ring while nobody sleeps is kept, once, for the next `wait`.
 
+    Attributes
+    ----------
+    rung : bool
+        Whether it has rung since it was last cleared or waited for.
+
     Notes
     -----
-    Thread safety: all methods may be called at once, also by a signal handler; one thread waits.
+    Thread safety: all methods may be called at once, also by a signal handler; one thread waits. A native call of that thread
+    that runs without the GIL looks at the ring itself, and need not come back for it.
     """
-
-    cdef object lock  # taken while the bell has not rung
 
     def __cinit__(self):
         self.lock = allocate_lock()
@@ -27,6 +33,7 @@ cdef class Bell:
 
     def ring(self):
         """Wake the thread that waits, or the next one that will."""
+        rmq_ring_ring(&self.heard)
         try:
             self.lock.release()
         except RuntimeError:
@@ -34,13 +41,23 @@ cdef class Bell:
 
     def wait(self, timeout=None):
         """Sleep until the bell rings, and take the ring away; False after `timeout` seconds without a ring."""
+        cdef bint rang
         if timeout is None:
-            return self.lock.acquire()
-        return self.lock.acquire(True, min(max(timeout, 0), _LONGEST))
+            rang = self.lock.acquire()
+        else:
+            rang = self.lock.acquire(True, min(max(timeout, 0), _LONGEST))
+        if rang:
+            rmq_ring_clear(&self.heard)
+        return rang
 
     def clear(self):
         """Take a ring away that nobody waited for."""
+        rmq_ring_clear(&self.heard)
         self.lock.acquire(False)
+
+    @property
+    def rung(self):
+        return rmq_ring_rung(&self.heard) != 0
 
 
 @cython.final

@@ -131,8 +131,8 @@ def test_every_record_once_and_in_order(bench: Bench) -> None:
     assert bench.queues.rows == rows_of(bench.store)
     assert bench.dispatcher.reput_from_offset == bench.end
     last = bench.store.records[-1]
-    assert bench.dispatcher.last_phy_offset == last.phy_offset
-    assert bench.dispatcher.last_store_timestamp_ms == last.store_timestamp_ms
+    assert bench.dispatcher.done.last_phy_offset == last.phy_offset
+    assert bench.dispatcher.done.last_store_timestamp_ms == last.store_timestamp_ms
     assert bench.dispatcher.dispatch_once(bench.end) == 0
 
 

@@ -127,7 +127,7 @@ def test_a_queue_that_lost_its_end(tmp_path: Path, kept: int, max_bytes: int) ->
     assert bench.files() == files_of(expected(store)) != whole
     assert (bench.queues.gaps, bench.queues.refused) == (0, 0)
     assert bench.dispatcher.reput_from_offset == end_of(store)
-    assert bench.dispatcher.last_phy_offset == store.records[-1].phy_offset
+    assert bench.dispatcher.done.last_phy_offset == store.records[-1].phy_offset
 
 
 def test_each_queue_needs_to_go_further_back_than_the_one_before(

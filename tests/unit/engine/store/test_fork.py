@@ -20,6 +20,7 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageStore
+from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.errors import StoreClosedError
 
@@ -58,6 +59,7 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "topics": lambda store: store.topics(),
     "queues": lambda store: store.queues(),
     "dispatch_once": lambda store: store.dispatch_once(),
+    "dispatch_until": lambda store: store.dispatch_until(Bell(), follow=True),
     "flush": lambda store: store.flush(),
     "flush of few pages": lambda store: store.flush(4),
     "flush_consume_queues": lambda store: store.flush_consume_queues(),

@@ -67,15 +67,18 @@ static int sync_names(rmq_cq_table *t, rmq_cq *q, uint32_t names) {
     return 0;
 }
 
+/* The writer sets it, too, before a queue's first entry. */
+static int64_t flushed_of(const rmq_cq *q) { return __atomic_load_n(&q->flushed, __ATOMIC_ACQUIRE); }
+
 int rmq_cq_flush(rmq_cq_table *t, rmq_cq *q, int32_t least_pages) {
-    const int64_t end = rmq_cq_end(q), size = t->file_size;
+    const int64_t end = rmq_cq_end(q), size = t->file_size, flushed = flushed_of(q);
     int code = 0;
-    if (q->flushed < end && rmq_cq_last_file(q) >= 0) {
-        int64_t file = q->flushed - q->flushed % size;
-        const int64_t waiting = (end - file) / PAGE - (q->flushed - file) / PAGE;
+    if (flushed < end && rmq_cq_last_file(q) >= 0) {
+        int64_t file = flushed - flushed % size;
+        const int64_t waiting = (end - file) / PAGE - (flushed - file) / PAGE;
         if (end >= file + size || waiting >= least_pages) {
             for (; code == 0 && file < end; file += size) code = sync_file(t, q, file);
-            if (code == 0) q->flushed = end;
+            if (code == 0) publish(&q->flushed, end);
         } else {
             return 0;
         }
@@ -109,7 +112,7 @@ static int sync_filesystem(rmq_cq_table *t) {
 int rmq_cq_flush_at_once(rmq_cq_table *t) {
     const int32_t count = rmq_cq_count(t);
     int32_t waiting = 0;
-    for (int32_t i = 0; i < count; i++) waiting += rmq_cq_at(t, i)->flushed < rmq_cq_end(rmq_cq_at(t, i));
+    for (int32_t i = 0; i < count; i++) waiting += flushed_of(rmq_cq_at(t, i)) < rmq_cq_end(rmq_cq_at(t, i));
     if (waiting < FLUSH_AT_ONCE || !syncfs_tells_failures()) return 0;
     struct noted {
         int64_t end;
@@ -125,7 +128,7 @@ int rmq_cq_flush_at_once(rmq_cq_table *t) {
     const int code = sync_filesystem(t);
     for (int32_t i = 0; i < count; i++) {
         rmq_cq *q = rmq_cq_at(t, i);
-        if (code == 0) q->flushed = noted[i].end;
+        if (code == 0) publish(&q->flushed, noted[i].end);
         else if (noted[i].names) __atomic_fetch_or(&q->new_names, noted[i].names, __ATOMIC_ACQ_REL);
     }
     free(noted);

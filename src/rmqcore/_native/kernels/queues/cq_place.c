@@ -313,7 +313,7 @@ int64_t rmq_cq_compare_rows(rmq_cq_compare *c, const rmq_cq_rows *rows, const in
 
 /* ---- writing ---- */
 
-int rmq_cq_write_at(rmq_cq_table *t, rmq_cq *q, int64_t index, const uint8_t *entries, int64_t count) {
+static int write_at(rmq_cq_table *t, rmq_cq *q, int64_t index, const uint8_t *entries, int64_t count) {
     t->put_failed[0] = 0;
     if (index < 0 || count < 0 || index > t->most_queue_offset || count > t->most_queue_offset - index) return -EFBIG;
     int64_t pos = index * UNIT;
@@ -334,4 +334,11 @@ int rmq_cq_write_at(rmq_cq_table *t, rmq_cq *q, int64_t index, const uint8_t *en
         pos += step;
     }
     return 0;
+}
+
+int rmq_cq_write_at(rmq_cq_table *t, rmq_cq *q, int64_t index, const uint8_t *entries, int64_t count) {
+    lock_writer(t);
+    const int code = write_at(t, q, index, entries, count);
+    unlock_writer(t);
+    return code;
 }

@@ -164,7 +164,11 @@ static int64_t route(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t first, in
             continue;
         }
         rmq_cq *q = find_slot(t, key_of(topic, rows->queue_id[i]))->queue;
-        if (q == NULL) q = rmq_cq_find_or_add(t, topic, rows->queue_id[i]);
+        if (q == NULL && !t->adds) {
+            t->stopped = 1;
+            return i;
+        }
+        if (q == NULL) q = rmq_cq_find_or_add_held(t, topic, rows->queue_id[i]);
         if (q == NULL || (q->batch != t->batch && begin(t, q))) return -ENOMEM;
         const rmq_cq_entry entry = {rows->phy_offset[i], rows->msg_size[i], rows->tags_code[i]};
         const int found = stage(t, q, &entry, rows->queue_offset[i]);
@@ -251,7 +255,7 @@ static int write_queue(rmq_cq_table *t, rmq_cq *q) {
             }
             if (code < 0) return code;
             if (q->begins && file == q->new_first) {
-                q->flushed = file;
+                publish(&q->flushed, file);
                 if (pos > 0) publish(&q->min, pos);
                 publish(&q->first_file, file);
             }
@@ -273,30 +277,53 @@ static int write_touched(rmq_cq_table *t) {
     return code;
 }
 
-static void expect(rmq_cq_table *t, int64_t covered_from) {
+static void expect(rmq_cq_table *t, int64_t covered_from, int adds) {
     t->put_failed[0] = 0;
     t->covered_from = covered_from;
+    t->adds = adds;
+    t->stopped = 0;
     t->back_to = INT64_MAX;
 }
 
-int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
-               const int32_t *topic_of, int32_t topic_count, int64_t *back_to) {
-    expect(t, covered_from);
+static int put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, const int32_t *topic_of,
+               int32_t topic_count, int64_t *place) {
     for (int64_t first = 0; first < rows->count;) {
         const rmq_cq_counts before = t->counts;
         const int64_t stop = route(t, rows, first, from_phy_offset, topic_of, topic_count);
         if (stop < 0) return (int)stop;
         if (t->back_to != INT64_MAX) {
             t->counts = before; /* all these rows come again */
-            *back_to = t->back_to;
+            *place = t->back_to;
             return RMQ_CQ_GO_BACK;
         }
         int code = pack(t, rows, first, stop);
         if (code == 0) code = write_touched(t);
         if (code < 0) return code;
+        if (t->stopped) {
+            *place = rows->phy_offset[stop];
+            return RMQ_CQ_UNKNOWN_QUEUE;
+        }
         first = stop;
     }
     return 0;
+}
+
+int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+               const int32_t *topic_of, int32_t topic_count, int64_t *back_to) {
+    lock_writer(t);
+    expect(t, covered_from, 1);
+    const int code = put(t, rows, from_phy_offset, topic_of, topic_count, back_to);
+    unlock_writer(t);
+    return code;
+}
+
+int rmq_cq_put_known(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+                     const int32_t *topic_of, int32_t topic_count, int64_t *stopped) {
+    lock_writer(t);
+    expect(t, covered_from, 0);
+    const int code = put(t, rows, from_phy_offset, topic_of, topic_count, stopped);
+    unlock_writer(t);
+    return code;
 }
 
 /* Stages and lays out the packed entries from `first` on; answers at which of them it ended, or -ENOMEM. */
@@ -335,12 +362,15 @@ static int64_t stage_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offset
 
 int64_t rmq_cq_put_run(rmq_cq_table *t, rmq_cq *q, const int64_t *queue_offsets, const uint8_t *entries,
                        int64_t count) {
-    int64_t put = 0;
-    expect(t, -1);
-    for (int64_t first = 0; first < count;) {
-        first = stage_run(t, q, queue_offsets, entries, first, count, &put);
-        const int code = first < 0 ? (int)first : write_touched(t);
-        if (code < 0) return code;
+    int64_t done = 0;
+    int code = 0;
+    lock_writer(t);
+    expect(t, -1, 1);
+    for (int64_t first = 0; code == 0 && first < count;) {
+        first = stage_run(t, q, queue_offsets, entries, first, count, &done);
+        code = first < 0 ? (int)first : write_touched(t);
+        if (first < 0) break;
     }
-    return put;
+    unlock_writer(t);
+    return code < 0 ? code : done;
 }

@@ -12,6 +12,10 @@ enum {
 rmq_cq_table *rmq_cq_table_new(const char *root, int64_t file_size, int32_t open_files) {
     rmq_cq_table *t = calloc(1, sizeof *t);
     if (t == NULL) return NULL;
+    if (pthread_mutex_init(&t->writer, NULL) != 0) {
+        free(t);
+        return NULL;
+    }
     t->file_size = file_size;
     t->most_queue_offset = rmq_cq_most_queue_offset(file_size);
     t->mask = 255;
@@ -35,6 +39,7 @@ void rmq_cq_table_free(rmq_cq_table *t) {
     free(t->touched);
     free(t->arena);
     free(t->root);
+    pthread_mutex_destroy(&t->writer);
     free(t);
 }
 
@@ -48,7 +53,7 @@ int rmq_cq_make_room(void **items, int64_t *room, int64_t wanted, size_t size) {
     return 0;
 }
 
-int32_t rmq_cq_topic_add(rmq_cq_table *t, const char *name) {
+static int32_t add_topic(rmq_cq_table *t, const char *name) {
     int64_t room = t->topic_room;
     void *items = t->topics;
     if (t->topic_count == INT32_MAX || rmq_cq_make_room(&items, &room, t->topic_count + 1, sizeof *t->topics))
@@ -57,6 +62,13 @@ int32_t rmq_cq_topic_add(rmq_cq_table *t, const char *name) {
     t->topic_room = room > INT32_MAX ? INT32_MAX : (int32_t)room;
     t->topics[t->topic_count] = strdup(name);
     return t->topics[t->topic_count] ? t->topic_count++ : -1;
+}
+
+int32_t rmq_cq_topic_add(rmq_cq_table *t, const char *name) {
+    lock_writer(t);
+    const int32_t number = add_topic(t, name);
+    unlock_writer(t);
+    return number;
 }
 
 int64_t rmq_cq_room(const char *topic, int64_t begin, int64_t end, int64_t to) {
@@ -89,7 +101,7 @@ static int grow_slots(rmq_cq_table *t) {
     return 0;
 }
 
-rmq_cq *rmq_cq_find_or_add(rmq_cq_table *t, int32_t topic, int32_t queue_id) {
+rmq_cq *rmq_cq_find_or_add_held(rmq_cq_table *t, int32_t topic, int32_t queue_id) {
     const uint64_t key = key_of(topic, queue_id);
     slot *found = find_slot(t, key);
     if (found->queue) return found->queue;
@@ -115,6 +127,13 @@ rmq_cq *rmq_cq_find_or_add(rmq_cq_table *t, int32_t topic, int32_t queue_id) {
     return queue;
 }
 
+rmq_cq *rmq_cq_find_or_add(rmq_cq_table *t, int32_t topic, int32_t queue_id) {
+    lock_writer(t);
+    rmq_cq *queue = rmq_cq_find_or_add_held(t, topic, queue_id);
+    unlock_writer(t);
+    return queue;
+}
+
 int32_t rmq_cq_count(const rmq_cq_table *t) { return __atomic_load_n(&t->count, __ATOMIC_ACQUIRE); }
 
 rmq_cq *rmq_cq_at(const rmq_cq_table *t, int32_t number) {
@@ -133,6 +152,7 @@ int32_t rmq_cq_open_count(rmq_cq_table *t) {
 }
 
 void rmq_cq_set(rmq_cq_table *t, rmq_cq *q, int64_t first_file, int64_t last_file, int64_t end, int64_t max_phy) {
+    lock_writer(t);
     publish(&q->end, end);
     publish(&q->first_file, first_file);
     publish(&q->last_file, last_file);
@@ -142,13 +162,20 @@ void rmq_cq_set(rmq_cq_table *t, rmq_cq *q, int64_t first_file, int64_t last_fil
     if (last_file < 0)
         __atomic_store_n(&q->new_names, 0, __ATOMIC_RELEASE); /* its directory may have been deleted too */
     rmq_cq_fds_forget(&t->fds, &q->open, last_file + 1, INT64_MAX);
+    unlock_writer(t);
 }
 
-void rmq_cq_set_min(rmq_cq *q, int64_t min) { publish(&q->min, min); }
+void rmq_cq_set_min(rmq_cq_table *t, rmq_cq *q, int64_t min) {
+    lock_writer(t);
+    publish(&q->min, min);
+    unlock_writer(t);
+}
 
 void rmq_cq_set_first_file(rmq_cq_table *t, rmq_cq *q, int64_t first_file) {
+    lock_writer(t);
     publish(&q->first_file, first_file);
     rmq_cq_fds_forget(&t->fds, &q->open, 0, first_file);
+    unlock_writer(t);
 }
 
 void rmq_cq_close(rmq_cq_table *t, rmq_cq *q) { rmq_cq_fds_forget(&t->fds, &q->open, 0, INT64_MAX); }

@@ -1,7 +1,10 @@
 /* All ConsumeQueues of a store: where each one begins and ends, and new entries on their way into the files.
  *
- * One writer at a time puts, sets and deletes; the caller holds a lock for that. Readers and the flusher run beside the writer
- * without a lock: the fields they need are loaded atomically and are never ahead of the files, and a queue's address never changes.
+ * What changes the table or a queue (topic_add, find_or_add, put..., write_at, set...) has the writer lock inside the call: such
+ * calls may come from any thread, and who has the GIL lets go of it first. Queues and topics are added by one thread at a time,
+ * whose caller holds a lock that rmq_cq_find is called with, too; rmq_cq_put_known adds none, so a find beside it waits for
+ * nothing. Readers and the flusher run beside the writer without a lock: the fields they need are loaded atomically and are never ahead of the files, and a
+ * queue's address never changes.
  *
  * A batch is staged as a whole, then written: one pwrite per touched queue and file. Only what a write has confirmed counts.
  */
@@ -85,15 +88,20 @@ static inline int64_t rmq_cq_most_queue_offset(int64_t file_size) {
  * a record of its own; of a light queue it takes a name and a number in a record, and the last record can name it again. */
 int64_t rmq_cq_room(const char *topic, int64_t begin, int64_t end, int64_t to);
 
+/* What else a put answers, beside 0 and -errno. */
+enum {
+    RMQ_CQ_GO_BACK = 1,
+    RMQ_CQ_UNKNOWN_QUEUE = 2,
+};
+
 /* An entry of a record lies at the record's queue offset, or nowhere. Before the queue's end: a repeat, as is a message that is not
  * behind the queue's last one. At the end: appended. Behind it, the places in between are those of messages that the log may
  * have. Where the log has been given from behind the queue's last message only, nothing of the batch is written, and the caller gives the log
  * from there on (RMQ_CQ_GO_BACK). Where all of it was given the log does not have them: their places get fillers. A distance
  * that the log's bytes in between cannot hold is no queue offset: the row is refused, unless the queue's next row goes on behind
- * it, at most a file of places away. A queue without a file begins at its first entry. */
-enum { RMQ_CQ_GO_BACK = 1 };
-
-/* Puts the rows whose phy_offset is at least from_phy_offset and whose SYSFLAG has an entry (rmq_has_queue_entry) into their
+ * it, at most a file of places away. A queue without a file begins at its first entry.
+ *
+ * Puts the rows whose phy_offset is at least from_phy_offset and whose SYSFLAG has an entry (rmq_has_queue_entry) into their
  * queues. covered_from: from there on the log was given in order, up to these rows; -1: all that the log has. topic_of[topic_id] is the topic's number here, -1 for a topic
  * without queues: its rows are refused (counted, not written), as are rows with a queue id below 0 and rows that would begin a
  * queue at a negative offset or one above the greatest.
@@ -103,6 +111,11 @@ enum { RMQ_CQ_GO_BACK = 1 };
  * are written in steps, each with the rows before it. */
 int rmq_cq_put(rmq_cq_table *table, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
                const int32_t *topic_of, int32_t topic_count, int64_t *back_to);
+
+/* The same for queues that the table has: where a row would add one, it and the rows behind it are left, those before it are put,
+ * and the answer is RMQ_CQ_UNKNOWN_QUEUE, with the row's phy_offset in *stopped. (RMQ_CQ_GO_BACK: as above.) */
+int rmq_cq_put_known(rmq_cq_table *table, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+                     const int32_t *topic_of, int32_t topic_count, int64_t *stopped);
 
 /* Puts packed entries of one queue, 20 bytes each, in the order of their records, by the same rule, of a log that is given as a
  * whole. Answers how many got a place, or -errno as rmq_cq_put. */
@@ -135,7 +148,7 @@ void rmq_cq_assume_flushed(rmq_cq *queue);
 /* Sets where a queue begins and ends, after its files were read, cut or deleted; open files behind last_file are closed. */
 void rmq_cq_set(rmq_cq_table *table, rmq_cq *queue, int64_t first_file, int64_t last_file, int64_t end,
                 int64_t max_phy);
-void rmq_cq_set_min(rmq_cq *queue, int64_t min);
+void rmq_cq_set_min(rmq_cq_table *table, rmq_cq *queue, int64_t min);
 /* Sets the first file, before those in front of it are deleted; they are closed. */
 void rmq_cq_set_first_file(rmq_cq_table *table, rmq_cq *queue, int64_t first_file);
 

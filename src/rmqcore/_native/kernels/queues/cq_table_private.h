@@ -4,6 +4,7 @@
 
 #include "queues/cq_table.h"
 #include "format/cq.h"
+#include <pthread.h>
 
 enum {
     UNIT = RMQ_CQ_STORE_UNIT_SIZE,
@@ -16,6 +17,7 @@ typedef struct slot {
 } slot;
 
 struct rmq_cq_table {
+    pthread_mutex_t writer; /* held for each call that changes the table or a queue */
     char *root;
     int64_t file_size, most_queue_offset;
     rmq_cq **chunks; /* room for all there may ever be, so that neither chunks nor queues move */
@@ -35,6 +37,8 @@ struct rmq_cq_table {
     /* Of the put that runs: */
     int64_t covered_from; /* the log was given from here on, in order */
     int64_t back_to; /* how far back it has to be given again, INT64_MAX: it has not */
+    int adds; /* new queues are added; else the put stops at the first row of one */
+    int stopped; /* it has */
     int64_t filler_room; /* places of missing messages that may still be filled with this step */
     rmq_cq_fds fds;
     char put_failed[PATH_ROOM], flush_failed[PATH_ROOM];
@@ -58,6 +62,11 @@ static inline slot *find_slot(const rmq_cq_table *t, uint64_t key) {
     while (t->slots[at].queue && t->slots[at].key != key) at = (at + 1) & t->mask;
     return &t->slots[at];
 }
+
+/* rmq_cq_find_or_add with the writer lock held. */
+rmq_cq *rmq_cq_find_or_add_held(rmq_cq_table *table, int32_t topic, int32_t queue_id);
+static inline void lock_writer(rmq_cq_table *t) { pthread_mutex_lock(&t->writer); }
+static inline void unlock_writer(rmq_cq_table *t) { pthread_mutex_unlock(&t->writer); }
 
 /* Room for `wanted` items of `size` bytes, at least doubled. 0, or -1 without memory. */
 int rmq_cq_make_room(void **items, int64_t *room, int64_t wanted, size_t size);
