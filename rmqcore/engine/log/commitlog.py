@@ -178,9 +178,8 @@ class CommitLog:
         try:
             step = self._space_lock.run(self._space.next_step)
             if step is not None:
-                step.make(
-                    self.appender
-                )  # without the lock: a put that finds no room must not wait for it
+                # Without the lock: a put that finds no room must not wait for it.
+                step.make(self.appender)
                 self._space_lock.run(self._space.done, step)
         except OSError as error:
             if is_of_the_system(error):

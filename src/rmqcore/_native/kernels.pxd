@@ -278,7 +278,6 @@ cdef extern from "put/append.h" nogil:
     void rmq_log_unlock(rmq_log *log) noexcept
     void rmq_log_set_file(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t wrote, int64_t allocated) noexcept
     void rmq_log_set_next(rmq_log *log, uint8_t *base, int64_t file_from_offset, int64_t allocated) noexcept
-    void rmq_log_set_allocated(rmq_log *log, int64_t allocated) noexcept
     int64_t rmq_log_room_end(const rmq_log *log, int64_t file_from_offset) noexcept
     void rmq_log_stop(rmq_log *log) noexcept
     int64_t rmq_log_wrote(const rmq_log *log) noexcept

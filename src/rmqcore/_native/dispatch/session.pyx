@@ -57,7 +57,7 @@ cdef frozenset NEEDED = frozenset((*_QUEUE_COLUMNS, "store_timestamp_ms"))
 cdef enum:
     NAP_US = 1000  # ReputMessageService looks so often
     IDLE_US = 5000
-    MOST_US = 100 * 1000  # so long a store that a program has dropped may be kept, and who makes steps himself may wait
+    MOST_US = 100 * 1000  # so long a store that a program has dropped may be kept, and a caller of `dispatch_once` may wait
 
 
 @cython.final

@@ -147,12 +147,6 @@ cdef class Appender:
         rmq_log_set_next(self.log, file.base, file.file_from_offset, allocated)
         rmq_log_unlock(self.log)
 
-    def set_allocated(self, int64_t allocated):
-        """Take note that the current or the next file has room up to the log offset `allocated`."""
-        self.lock()
-        rmq_log_set_allocated(self.log, allocated)
-        rmq_log_unlock(self.log)
-
     def stop(self, refuse):
         """End all appends: once this returns the log does not grow, and every put calls `refuse()`, which raises.
 

@@ -1,7 +1,7 @@
 /* A session: a dispatch that goes along with the log without Python, as long as all that comes is plain.
  *
  * Plain are records of the file that the session began in, of topics and queues that the table has, behind what queues and
- * index have. Anything else ends the session before it is touched: whoever began it does that place in the ordinary way,
+ * index have. Anything else ends the session before it is touched: the caller does that place in the ordinary way,
  * as if there had been no session. Queues and index are written by the functions that the ordinary way calls.
  */
 #ifndef RMQ_SESSION_H

@@ -13,9 +13,8 @@
 #include "put/append.h"
 #include <pthread.h>
 
-enum {
-    RMQ_FILL_PIECE = 256 * 1024 /* the room grows by so much: who needs room waits for one piece of another thread's */
-};
+/* The room grows by so much: a put that needs room waits for one piece of another thread's. */
+enum { RMQ_FILL_PIECE = 256 * 1024 };
 
 typedef struct rmq_fill {
     pthread_mutex_t mutex; /* taken before the lock of the log, never with it */

@@ -308,22 +308,23 @@ static int put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset
     return 0;
 }
 
-int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
-               const int32_t *topic_of, int32_t topic_count, int64_t *back_to) {
+static int put_locked(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+                      const int32_t *topic_of, int32_t topic_count, int adds, int64_t *place) {
     lock_writer(t);
-    expect(t, covered_from, 1);
-    const int code = put(t, rows, from_phy_offset, topic_of, topic_count, back_to);
+    expect(t, covered_from, adds);
+    const int code = put(t, rows, from_phy_offset, topic_of, topic_count, place);
     unlock_writer(t);
     return code;
 }
 
+int rmq_cq_put(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
+               const int32_t *topic_of, int32_t topic_count, int64_t *back_to) {
+    return put_locked(t, rows, from_phy_offset, covered_from, topic_of, topic_count, 1, back_to);
+}
+
 int rmq_cq_put_known(rmq_cq_table *t, const rmq_cq_rows *rows, int64_t from_phy_offset, int64_t covered_from,
                      const int32_t *topic_of, int32_t topic_count, int64_t *stopped) {
-    lock_writer(t);
-    expect(t, covered_from, 0);
-    const int code = put(t, rows, from_phy_offset, topic_of, topic_count, stopped);
-    unlock_writer(t);
-    return code;
+    return put_locked(t, rows, from_phy_offset, covered_from, topic_of, topic_count, 0, stopped);
 }
 
 /* Stages and lays out the packed entries from `first` on; answers at which of them it ended, or -ENOMEM. */

@@ -1,7 +1,7 @@
 /* All ConsumeQueues of a store: where each one begins and ends, and new entries on their way into the files.
  *
  * What changes the table or a queue (topic_add, find_or_add, put..., write_at, set...) has the writer lock inside the call: such
- * calls may come from any thread, and who has the GIL lets go of it first. Queues and topics are added by one thread at a time,
+ * calls may come from any thread, and a caller that has the GIL lets go of it first. Queues and topics are added by one thread at a time,
  * whose caller holds a lock that rmq_cq_find is called with, too; rmq_cq_put_known adds none, so a find beside it waits for
  * nothing. Readers and the flusher run beside the writer without a lock: the fields they need are loaded atomically and are never ahead of the files, and a
  * queue's address never changes.
