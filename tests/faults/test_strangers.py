@@ -48,12 +48,17 @@ def test_the_judge_sees_what_was_touched(tmp_path: Path, monkeypatch: pytest.Mon
         os.mkfifo(root / "fifo")
         (root / "fifo").read_bytes()
 
+    def fill(root: Path, out: Path) -> None:
+        bytearray(b"1") * (64 << 20)
+
     monkeypatch.setattr(strangers, "LONGEST_S", 1)
+    monkeypatch.setattr(strangers, "MOST_KIB", 60 << 10)
     expected = [
         (overwrite, "outside of the store .*file was"),
         (beside, "beside"),
         (crash, "far"),
         (wait, "did not end"),
+        (fill, "KiB of memory were used"),
     ]
     for number, (action, message) in enumerate(expected):
         monkeypatch.setattr(strangers, "ACTIONS", {"it": action})
@@ -61,6 +66,20 @@ def test_the_judge_sees_what_was_touched(tmp_path: Path, monkeypatch: pytest.Mon
         scratch.mkdir()
         with pytest.raises(PromiseBrokenError, match=message):
             strangers.try_store(root, outside, scratch)
+
+
+def test_what_the_parent_holds_is_not_the_childs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel counts what a fork inherits: in a test process of 700 MB each store took too much memory."""
+    outside, root, scratch = (tmp_path / name for name in ("outside", "case/store", "scratch"))
+    for folder in (outside, root, scratch):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(strangers, "ACTIONS", {"it": lambda root, out: None})
+    monkeypatch.setattr(strangers, "MOST_KIB", 60 << 10)
+    held = bytearray(b"1") * (64 << 20)
+    assert strangers.try_store(root, outside, scratch) == 0
+    assert len(held) == 64 << 20
 
 
 def test_a_seed_does_the_same_harm(tmp_path: Path) -> None:
