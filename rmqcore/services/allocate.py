@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.service import Service
 from rmqcore.services.steps import StoreSteps
 from rmqcore.services.warm_up import warm_queue
@@ -18,6 +19,12 @@ class Allocate(Service):
     The store decides how much (steps double with the bytes written); thanks to this thread no put waits for it. When there is
     nothing to prepare after an open, the thread warms up the ends of the queues.
 
+    Parameters
+    ----------
+    store : StoreSteps
+    flush : FlushCommitLog, optional
+        Is asked to look after each step: what a log has written goes to disk about as fast as it gets new pages.
+
     Notes
     -----
     Source: RocketMQ 5.5.0 AllocateMappedFileService.
@@ -25,12 +32,15 @@ class Allocate(Service):
 
     name = "allocate"
 
-    def __init__(self, store: StoreSteps) -> None:
+    def __init__(self, store: StoreSteps, flush: FlushCommitLog | None = None) -> None:
         super().__init__(store)
+        self._flush = flush
         self._cold: Iterator[tuple[str, int]] | None = iter(store.queues())
 
     def step(self, store: StoreSteps) -> float | None:
         """Prepare one step."""
+        if self._flush is not None:
+            self._flush.look(store)
         if store.prepare_space():
             return 0
         if self._cold is not None:

@@ -39,13 +39,15 @@ class Services:
         flush: Service
         if store.config.flush_disk_type == "SYNC_FLUSH":
             flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
+            allocate = Allocate(store)
         else:
-            flush = FlushCommitLog(store, wakeups)
+            flush = timed = FlushCommitLog(store, wakeups)
+            allocate = Allocate(store, timed)
         # In the order of stopping. No file is needed any more once nothing is put. Then the log goes to disk, then all of it
         # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
         self._all: tuple[Service, ...] = (
             *((Scrub(store),) if store.config.scrub_enable else ()),
-            Allocate(store),
+            allocate,
             flush,
             self._reput,
             FlushConsumeQueue(store),

@@ -66,6 +66,31 @@ def test_few_pages_are_flushed_at_the_thorough_interval_only(clock: Clock) -> No
     assert store.flushed_phy_offset == 3
 
 
+def test_a_log_that_grows_fast_does_not_wait_for_the_interval(clock: Clock) -> None:
+    """Half a gigabyte waited for the disk at the end of an interval, and puts for the kernel: up to half a second."""
+    store = FakeStore()
+    service = FlushCommitLog(store, Wakeups())
+    service.step(store)
+    store.put(flush.MOST_WAITING - 1)
+    service.look(store)
+    assert not service.bell.rung
+    assert service.step(store) == 0.5
+    assert store.flushed_phy_offset == 0
+    end = store.put(1)
+    service.look(store)
+    assert service.bell.rung
+    service.step(store)
+    assert store.flushed_phy_offset == end
+
+
+def test_room_ahead_looks_whether_much_waits(running: Running) -> None:
+    store, _ = running(flush_interval_commit_log=3_600_000)
+    store.wait_for(lambda: store.count("flush") == 1 and store.armed_for_space)
+    end = store.put(flush.MOST_WAITING)
+    store.low_space(1)
+    store.wait_for(lambda: store.flushed_phy_offset == end)
+
+
 def test_an_append_ends_the_wait_when_it_is_not_timed(running: Running) -> None:
     store, _ = running(
         flush_commit_log_timed=False,
