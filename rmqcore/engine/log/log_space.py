@@ -63,6 +63,14 @@ class _Part:
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """Log offsets up to which there should be room ahead of the writer."""
+
+    blocks: int
+    pages: int
+
+
+@dataclass(frozen=True)
 class Step:
     """What makes room ahead: blocks, or pages of blocks that are there. It needs no lock."""
 
@@ -123,6 +131,7 @@ class LogSpace:
         self.file_size = files.file_size
         self.alarm = 0
         """Log offset: once the log ends there or behind it, `next_step` has something to do again."""
+        self._wanted = _Wanted(0, 0)
         self._began = 0
         self._current: _Part | None = None
         self._next: _Part | None = None
@@ -186,25 +195,41 @@ class LogSpace:
             self.appender.state()
         )  # refuses in a forked child, which must not make its parent's files
         self._roll()
-        ahead = self._ahead(wrote)
-        near = min(ahead, self._pages_ahead)
-        self.alarm = wrote + max(1, near // 2)
-        part = self._current if self._current is not None else self._make_next()
-        step = self._step_of(part, wrote, near, ahead)
-        if step is None and part is self._current and wrote + ahead > part.end:
-            part = self._make_next()
-            step = self._step_of(part, wrote, near, ahead)
+        step = self._step_to(self._wanted)
+        if step is None and self._want_more(wrote):
+            step = self._step_to(self._wanted)
         return step
 
-    def _step_of(self, part: _Part, wrote: int, near: int, ahead: int) -> Step | None:
+    def _want_more(self, wrote: int) -> bool:
+        """Want room as far ahead as the writer is now; not before it has used half of what was wanted last.
+
+        A thread that follows a writer would never come to rest: at 200 MB/s it made 70 steps a second of what was written during
+        the last one, and the writer let go of the interpreter 150 times, 0.1 ms each.
+        """
+        if wrote < self.alarm:
+            return False
+        ahead = self._ahead(wrote)
+        near = min(ahead, self._pages_ahead)
+        self._wanted = _Wanted(wrote + ahead, wrote + near)
+        self.alarm = wrote + max(1, near // 2)
+        return True
+
+    def _step_to(self, wanted: _Wanted) -> Step | None:
+        part = self._current if self._current is not None else self._make_next()
+        step = self._step_of(part, wanted)
+        if step is None and part is self._current and wanted.blocks > part.end:
+            step = self._step_of(self._make_next(), wanted)
+        return step
+
+    def _step_of(self, part: _Part, wanted: _Wanted) -> Step | None:
         """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
         allocated = part.allocated
-        blocks = min(part.end, allocated + BLOCKS_STEP, wrote + ahead)
-        if blocks > allocated and wrote + min(near, BLOCKS_STEP) > allocated:
+        blocks = min(part.end, allocated + BLOCKS_STEP, wanted.blocks)
+        if blocks > allocated and wanted.pages > allocated:
             return Step(part, True, allocated, blocks)
         room = room_end(self.appender, part.file)
         if room is not None:
-            pages = min(allocated, room + PAGES_STEP, wrote + near)
+            pages = min(allocated, room + PAGES_STEP, wanted.pages)
             if pages > room:
                 return Step(part, False, room, pages)
         return Step(part, True, allocated, blocks) if blocks > allocated else None
