@@ -89,23 +89,10 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             },
         ),
         **_each(
-            "rmqcore does not clean up yet: nothing is deleted, and puts go on until the disk is full",
+            "a file that is read leaves the directory at once, and its readers keep what they have",
             {
-                "delete_when": "at which hours Java deletes expired files",
-                "file_reserved_time": "after how many hours a CommitLog file of Java's is expired",
-                "clean_resource_interval": "how often Java looks for files to delete",
-                "delete_commit_log_files_interval": "how long Java pauses after each CommitLog file that it deletes",
-                "delete_consume_queue_files_interval": "how long Java pauses after each queue file that it deletes",
-                "delete_file_batch_max": "how many files Java deletes at a time",
-                "destroy_maped_file_interval_forcibly": "how long Java keeps a deleted file mapped for its readers",
+                "destroy_maped_file_interval_forcibly": "how long Java waits for the readers of a file that it deletes",
                 "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
-                "disk_max_used_space_ratio": "how full a disk may be before Java deletes expired files at any hour",
-                "disk_space_warning_level_ratio": "how full a disk may be before Java refuses puts",
-                "clean_file_forcibly_enable": "whether Java deletes files that are not expired",
-                "replicas_per_disk_partition": "how many stores share the disk that Java looks at",
-                "logical_disk_space_clean_forcibly_threshold": (
-                    "how full a shared disk may be before Java deletes files that are not expired"
-                ),
             },
         ),
         **_each(

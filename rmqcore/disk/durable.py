@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rmqcore.disk.inside.files import make_folder, open_folder
+from rmqcore.disk.inside.files import make_folder, open_folder, unlink
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import sync_open
 
@@ -23,6 +23,16 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
         sync_open(opened, directory)
     finally:
         opened.close()
+
+
+def delete_file(path: Path) -> int:
+    """Delete a file, if it is there; answer the bytes that it occupies. Its name comes back unless the directory is synced."""
+    try:
+        occupied = os.lstat(path).st_blocks * 512
+    except FileNotFoundError:
+        return 0
+    unlink(path, missing_ok=True)
+    return occupied
 
 
 def make_directory(directory: Path) -> None:

@@ -8,6 +8,7 @@ from _thread import start_new_thread
 from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.services.allocate import Allocate
+from rmqcore.services.clean import Clean
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.flush_consume_queue import FlushConsumeQueue
@@ -47,6 +48,7 @@ class Services:
         # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
         self._all: tuple[Service, ...] = (
             *((Scrub(store),) if store.config.scrub_enable else ()),
+            Clean(store),
             allocate,
             flush,
             self._reput,

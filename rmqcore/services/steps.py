@@ -10,6 +10,14 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 
 
+class CleanRound(Protocol):
+    """What a round of cleaning says to the thread that made it."""
+
+    @property
+    def kept(self) -> str | None:
+        """Why deleting ended before the rules said so."""
+
+
 class StoreSteps(Protocol):
     """The steps of a MessageStore that services repeat. Each is one finite piece of work, safe to call from any thread."""
 
@@ -62,6 +70,9 @@ class StoreSteps(Protocol):
 
     def prepare_space(self) -> bool:
         """Allocate and populate one step ahead of the writer; answer whether more is wanted now."""
+
+    def clean_once(self, *, pause: Callable[[int], bool] | None = None) -> CleanRound:
+        """Make one round of cleaning; `pause` waits so many milliseconds, and answers whether to end it."""
 
     def on_append(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, after the next append."""

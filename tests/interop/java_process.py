@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import queue
 import subprocess
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,16 +31,22 @@ class JavaProcess:
     ----------
     home : Path
         Where its log and whatever RocketMQ writes into a home directory go.
+    environment : mapping, optional
+        Variables beside those of this process.
     """
 
     _numbers = itertools.count(1)
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
         self.home = home / f"jvm{next(self._numbers)}"
         command = java_build.command(self.home, "org.rmqcore.interop.Driver", "-Xmx1g")
         self._log = (self.home / "log").open("wb")
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, **(environment or {})},
         )
         self._answers: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True, name="java-answers")

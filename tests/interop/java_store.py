@@ -144,6 +144,11 @@ class JavaStore:
     def flush(self) -> None:
         self._call("flush")
 
+    def clean(self, *, hour: bool, manual: bool = False) -> dict[str, Any]:
+        """Make a round of cleaning, at an hour of `deleteWhen` or not; answer where the log begins and whether puts are taken."""
+        answer: dict[str, Any] = self._call("clean", hour=hour, manual=manual)
+        return answer
+
     def set_now(self, now_ms: int) -> None:
         """Set its clock; 0 lets it run."""
         self._call("setNow", nowMs=now_ms)

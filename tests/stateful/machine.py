@@ -358,8 +358,8 @@ class StoreMachine(RuleBasedStateMachine):
         """Entries of messages that the log has lost, as a cleaner does it."""
         at = self.model.log.min_offset
         queues = sum(queue.delete_expired(at) for queue in self.model.queues.values())
-        assert self.store._queues.delete_expired(at) == queues
-        assert self.store._index.delete_expired(at) == self.model.indexes.delete_expired(at)
+        assert len(self.store._queues.delete_expired(at)) == queues
+        assert len(self.store._index.delete_expired(at)) == self.model.indexes.delete_expired(at)
 
     @rule(data=st.data())
     def dispatch_some(self, data: st.DataObject) -> None:

@@ -86,6 +86,7 @@ def test_broker_conf_as_it_is(tmp_path: Path) -> None:
         brokerClusterName = DefaultCluster
         brokerName=broker-a
         fileReservedTime=48
+        redeleteHangedFileInterval=60000
         flushDiskType = SYNC_FLUSH
         checkCRCOnRecover=FALSE
         mapedFileSizeCommitLog=1048576
@@ -97,7 +98,7 @@ def test_broker_conf_as_it_is(tmp_path: Path) -> None:
     with pytest.warns(UnusedSettingWarning) as caught:
         config = MessageStoreConfig.from_broker_conf(path, max_index_num=100)
     assert sorted(str(one.message).split(" ")[0] for one in caught) == [
-        "file_reserved_time",
+        "redelete_hanged_file_interval",
         "use_abs_lock",
     ]
     assert {one.filename for one in caught} == {__file__}, "the caller's line, not ours"

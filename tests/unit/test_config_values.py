@@ -58,15 +58,15 @@ def test_a_setting_that_would_make_answers_wrong_is_refused(name: str, tmp_path:
 
 
 def test_a_copy_warns_of_what_it_changes_alone() -> None:
-    with pytest.warns(UnusedSettingWarning, match="file_reserved_time"):
-        config = MessageStoreConfig(file_reserved_time=48)
+    with pytest.warns(UnusedSettingWarning, match="redelete_hanged_file_interval"):
+        config = MessageStoreConfig(redelete_hanged_file_interval=48)
     changed = config.changed(flush_disk_type="SYNC_FLUSH", extra={"a": "b"})
-    assert (changed.file_reserved_time, changed.flush_disk_type) == (48, "SYNC_FLUSH")
+    assert (changed.redelete_hanged_file_interval, changed.flush_disk_type) == (48, "SYNC_FLUSH")
     assert (config.flush_disk_type, dict(changed.extra)) == ("ASYNC_FLUSH", {"a": "b"})
     with pytest.raises(TypeError):
         changed.extra["a"] = "c"  # type: ignore[index]
-    with pytest.warns(UnusedSettingWarning, match="delete_when"):
-        config.changed(delete_when="05")
+    with pytest.warns(UnusedSettingWarning, match="use_abs_lock"):
+        config.changed(use_abs_lock=True)
     with pytest.raises(ValueError, match="slave_timeout"):
         config.changed(slave_timeout=-1)
 
@@ -74,8 +74,8 @@ def test_a_copy_warns_of_what_it_changes_alone() -> None:
 def test_copies_are_equal_and_warn_of_nothing() -> None:
     """A configuration that is sent to another process could not be pickled: its `extra` is a view."""
     config = MessageStoreConfig(slave_timeout=7, extra={"a": "b"})
-    with pytest.warns(UnusedSettingWarning, match="delete_when"):
-        unused = config.changed(delete_when="05")
+    with pytest.warns(UnusedSettingWarning, match="use_abs_lock"):
+        unused = config.changed(use_abs_lock=True)
     for given in (config, unused):
         for copied in (
             copy.copy(given),

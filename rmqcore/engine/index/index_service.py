@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rmqcore._native.index.mapped_index import (
     PUT_DONE,
@@ -17,7 +18,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.inside.files import unlink
+from rmqcore.disk.durable import delete_file, sync_directory
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
@@ -426,7 +427,7 @@ class IndexService:
     def _let_go(self) -> None:
         self._set_files([])
 
-    def delete_expired(self, min_phy_offset: int) -> int:
+    def delete_expired(self, min_phy_offset: int) -> dict[Path, int]:
         """Delete the oldest files, as long as the newest message of each is deleted from the CommitLog; never the last file.
 
         Parameters
@@ -436,8 +437,8 @@ class IndexService:
 
         Returns
         -------
-        int
-            Files deleted.
+        dict
+            Bytes that each deleted file occupied.
 
         Raises
         ------
@@ -448,12 +449,13 @@ class IndexService:
         -----
         Source: RocketMQ 5.5.0 IndexService#deleteExpiredFile.
         """
-        deleted = 0
+        deleted = {}
         with self._list_lock:
             while (
                 len(self.files) > 1 and self.files[0].native.header.end_phy_offset < min_phy_offset
             ):
-                unlink(self.files[0].path, missing_ok=True)
+                path = self.files[0].path
+                deleted[path] = delete_file(path)
+                sync_directory(path.parent)
                 self._set_files(self.files[1:])
-                deleted += 1
         return deleted

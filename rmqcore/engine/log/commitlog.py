@@ -236,6 +236,14 @@ class CommitLog:
             self.flushed_timestamp_ms = timestamp_ms
         return self._flushed_offset
 
+    def leave_out(self, file: MappedFile) -> None:
+        """Forget a file that is about to be deleted, the first. A view of it stays good."""
+        self._space_lock.run(self._leave_out, file)
+
+    def _leave_out(self, file: MappedFile) -> None:
+        self.files.replace(one for one in self.files.files if one is not file)
+        file.seal()
+
     def close(self) -> None:
         """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
         self._space_lock.run(self._space.drop_unused)

@@ -32,6 +32,7 @@ from rmqcore.disk.queue_files import (
     queue_directories,
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
+from rmqcore.engine.queues.expired import delete_expired_files
 from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
 from rmqcore.engine.queues.stale_bytes import StaleBytes
@@ -391,43 +392,37 @@ class ConsumeQueues:
         self._raise_if_closed()
         return self._table.flush(least_pages)
 
-    def delete_expired(self, min_phy_offset: int) -> int:
+    def delete_expired(
+        self, min_phy_offset: int, *, pause: Callable[[], object] = bool
+    ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
 
-        The newest file of a queue stays.
+        The newest file of a queue stays. `pause` is called after each queue that lost files; no lock is held then.
 
         Returns
         -------
-        int
-            How many files were deleted.
+        dict
+            Bytes that each deleted file occupied.
 
         Notes
         -----
         Source: RocketMQ 5.5.0 MappedFileQueue#deleteExpiredFileByOffset, ConsumeQueue#deleteExpiredFile.
         """
-        deleted = 0
-        with self._writing():
-            for queue in self._all():
-                if queue.first_file < queue.last_file:
-                    deleted += self._delete_expired_files(queue, min_phy_offset)
-                correct_min_offset(queue, min_phy_offset)
-        return deleted
+        every: dict[Path, int] = {}
+        for queue in self._writing().run(list, self._all()):
+            deleted = self._writing().run(self._delete_expired, queue, min_phy_offset)
+            if deleted:
+                every |= deleted
+                pause()
+        return every
 
-    def _delete_expired_files(self, queue: ConsumeQueue, min_phy_offset: int) -> int:
-        starts = [s for s in queue.file_starts() if queue.first_file <= s <= queue.last_file]
-        expired = []
-        for start in starts[:-1]:
-            last = (start + self._file_size) // CQ_STORE_UNIT_SIZE - 1
-            if not 0 <= queue.phy_offset(last) < min_phy_offset:
-                break
-            expired.append(start)
-        if expired:  # tell readers first, so that no read goes to a file that is deleted
-            first = starts[len(expired)]
-            queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
-            queue.set_first_file(first)
-        for start in expired:
-            unlink(self._directory(queue) / file_name(start), missing_ok=True)
-        return len(expired)
+    def _delete_expired(self, queue: ConsumeQueue, min_phy_offset: int) -> dict[Path, int]:
+        deleted: dict[Path, int] = {}
+        if queue.first_file < queue.last_file:
+            directory = self._directory(queue)
+            deleted = delete_expired_files(queue, directory, self._file_size, min_phy_offset)
+        correct_min_offset(queue, min_phy_offset)
+        return deleted
 
     def close(self) -> None:
         """Close all files. Nothing is flushed."""

@@ -11,11 +11,12 @@ from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_method import PutMethod
 from rmqcore._native.put.put_result import PutResult
 from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
-from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
 from rmqcore.engine.store.put_many_result import PutManyResult
+from rmqcore.engine.store.stepped_store import SteppedStore
+from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_get import StoreGet
@@ -28,7 +29,7 @@ from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.tag_filter import TagFilter
 
 
-class MessageStore(PutMethod):
+class MessageStore(SteppedStore, PutMethod):
     """A store that is open for writing. Made by `rmqcore.open`.
 
     Parameters
@@ -85,6 +86,7 @@ class MessageStore(PutMethod):
         self._puts = StorePut(parts.log, config, self._state, self._flush)
         self._gets = StoreGet(parts, self._state)
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
+        self._clean = StoreClean(parts, config, self._state, self._dispatch)
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
         # For the calls that are made a million times a second: each is one attribute away.
         self._put_with(self._puts.put)
@@ -363,78 +365,7 @@ class MessageStore(PutMethod):
         """Give topic and queue id of every queue."""
         return self._gets.queues()
 
-    # ---- steps
-
-    def dispatch_once(self) -> int:
-        """Put one window of the log into queues and index; answer its bytes, 0 when there is nothing (yet).
-
-        Raises
-        ------
-        StoreFailedError
-            A write failed, now or earlier.
-        CorruptMessageError
-            A record of the log fails its check; nothing behind it is dispatched.
-        """
-        return self._dispatch.once()
-
-    def dispatch_until(self, bell: Bell, *, follow: bool) -> bool:
-        """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once.
-
-        Puts go on beside it without a wait for the GIL. It ends when the bell rings, when nothing has come for some milliseconds
-        (False), or after a tenth of a second.
-
-        Parameters
-        ----------
-        bell : Bell
-        follow : bool
-            Not under SYNC_FLUSH, where each flush makes a new end.
-
-        Raises
-        ------
-        StoreFailedError, CorruptMessageError
-            As `dispatch_once`.
-        """
-        return self._dispatch.until(bell, follow)
-
-    def flush(self, least_pages: int = 0) -> int:
-        """Bring the CommitLog to disk; answer `flushed_phy_offset`.
-
-        Parameters
-        ----------
-        least_pages : int
-            Do nothing while fewer pages of 4096 bytes wait; 0 takes any.
-
-        Raises
-        ------
-        StoreFailedError
-            The sync failed, or the store has failed before: what is on disk is not known.
-        """
-        return self._flush.flush_log(least_pages)
-
-    def flush_consume_queues(self, least_pages: int = 0) -> None:
-        """Bring the queues' entries to disk; with 0 the checkpoint learns how far they are."""
-        self._flush.flush_queues(least_pages)
-
-    def write_checkpoint(self) -> None:
-        """Bring the checkpoint to disk."""
-        self._flush.write_checkpoint()
-
-    def prepare_space(self) -> bool:
-        """Allocate and populate one step ahead of the writer; answer whether more is wanted now."""
-        return self._flush.prepare_space()
-
-    def scrub_once(self) -> int:
-        """Compare a piece of log, queues and index; answer its bytes, 0 at the end of a round. `stats` tells of problems."""
-        return self._scrub.once()
-
-    def on_append(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, after the next append."""
-        self._log.on_append(ring)
-
-    def on_low_space(self, ring: Callable[[], object]) -> None:
-        """Call `ring` once, when `prepare_space` has something to do."""
-        self._log.on_low_space(ring)
-        self._index.on_low_space(ring)
+    # ---- waiting, and what it does
 
     def wait_dispatched(self, timeout: float | None = None) -> bool:
         """Wait until all messages that consumers may see are in queues and index; answer whether they are.

@@ -56,6 +56,8 @@ class StoreState:
         Why no method works any more; None while the store is open.
     errors : dict
         Errors that cost no data, by the thread that met them.
+    no_puts : str, optional
+        Why puts are refused for the time being.
     waiters : Waiters, optional
         The threads that do the steps; None while the caller does them.
 
@@ -69,6 +71,7 @@ class StoreState:
         self.calls = Calls()
         self.closed: str | None = None
         self.errors: dict[str, str] = {}
+        self.no_puts: str | None = None
         self.waiters: Waiters | None = None
         self._failures: list[BaseException] = []
         self._close_lock = Mutex(self.calls)
@@ -85,6 +88,20 @@ class StoreState:
         """Refuse puts from now on; returns when those that have begun are answered."""
         if self._appender is not None:
             self._appender.stop(self.raise_refusal)
+
+    # ---- no room
+
+    def pause_puts(self, why: str) -> None:
+        """Answer puts with SERVICE_NOT_AVAILABLE until `resume_puts`; nothing else changes."""
+        self.no_puts = why
+        if self._appender is not None:
+            self._appender.pause(True)
+
+    def resume_puts(self) -> None:
+        """Take puts again."""
+        if self._appender is not None:
+            self._appender.pause(False)
+        self.no_puts = None
 
     # ---- failed
 

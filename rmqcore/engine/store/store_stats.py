@@ -36,6 +36,7 @@ class StoreStats:
             "dispatch_skipped": _skipped(parts.dispatcher.skipped),
             "queues": len(parts.queues.queues()),
             "index_files": len(parts.index.files),
+            "no_puts": state.no_puts,
             "failed": None if state.failure is None else str(state.failure),
             "errors": dict(state.errors),
             "scrub": self._scrub.stats(),

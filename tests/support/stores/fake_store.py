@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreFailedError
+from rmqcore.services.steps import CleanRound
+
+
+class FakeRound(NamedTuple):
+    """What a round of cleaning answers."""
+
+    kept: str | None
 
 
 class FakeStore:
@@ -24,6 +31,8 @@ class FakeStore:
         self.reput_from_offset = 0
         self.window = 1 << 20
         self.space_wanted = 0
+        self.pauses: list[int] = []  # milliseconds that a round of cleaning waits between files
+        self.kept: str | None = None  # what a round of cleaning could not delete
         self.failure: BaseException | None = None
         self.noted: dict[str, BaseException] = {}
         self.errors: dict[str, BaseException] = {}
@@ -152,6 +161,12 @@ class FakeStore:
             self.space_wanted -= 1
         self._done()
         return self.space_wanted > 0
+
+    def clean_once(self, *, pause: Callable[[int], bool] | None = None) -> CleanRound:
+        self._step("clean_once")
+        while self.pauses and pause is not None and not pause(self.pauses[0]):
+            self.pauses.pop(0)
+        return FakeRound(self.kept)
 
     def on_append(self, ring: Callable[[], object]) -> None:
         with self._mutex:

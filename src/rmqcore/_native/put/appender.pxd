@@ -29,6 +29,7 @@ cdef class Appender:
     cdef int append_at_once(self, rmq_put *puts, size_t n, bint whole, bint briefly) except -1
     cdef int64_t end_offset(self) noexcept  # max_phy_offset
     cdef int refuse(self) except -1
+    cdef PutResult refusal(self)
     cdef int ring(self) except -1
     cdef int appended(self) except -1
     cdef int lock(self) except -1

@@ -17,10 +17,8 @@ from rmqcore._native.put.mapped_file cimport MappedFile
 from rmqcore._native.put.message cimport Message
 from rmqcore._native.put.message_fill cimport HAS_DELAY, PROPS_ROOM, check, fill
 from rmqcore._native.put.put_chunk cimport CHUNK, CHUNK_PROPS, PutChunk, batch_chunk, check_batch, check_types, new_chunk
-from rmqcore._native.put.put_result cimport PutResult, refused_code, refused_result, stored_result
+from rmqcore._native.put.put_result cimport PutResult, refused_code, refused_result, stored_result, unstored_rows
 from rmqcore._native.threads.mutex cimport Calls, PyThread_get_thread_ident
-
-import numpy as np
 
 from rmqcore.status import PutMessageStatus
 
@@ -33,6 +31,7 @@ cdef enum:
 choose_crc32()
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+cdef object PAUSED = bool  # `refused` while puts are paused: unlike what ends puts for good, a call of it does not raise
 
 
 @cython.final
@@ -102,11 +101,6 @@ cdef class Appender:
         return rmq_log_wrote(self.log)
 
     @property
-    def file_from_offset(self):
-        """Start of the file that is appended to."""
-        return rmq_log_file_from_offset(self.log)
-
-    @property
     def allocated_offset(self):
         """The log offset up to which the current file has room."""
         return rmq_log_allocated(self.log)
@@ -152,7 +146,8 @@ cdef class Appender:
 
         Nothing is stored ahead of the log any more either: another store may open the files next.
         """
-        self.refused = refuse
+        with cython.critical_section(self):
+            self.refused = refuse
         if self.clock_caller and self.clock_caller == PyThread_get_thread_ident():
             rmq_log_stop(self.log)  # this thread has the lock, further down its stack
             return
@@ -161,6 +156,12 @@ cdef class Appender:
         rmq_log_unlock(self.log)
         with nogil:
             rmq_fill_stop(&self.filling)
+
+    def pause(self, bint paused):
+        """Answer all puts that begin from now on with SERVICE_NOT_AVAILABLE, or take them again; a stop is for good."""
+        with cython.critical_section(self):
+            if self.refused is None or self.refused is PAUSED:
+                self.refused = PAUSED if paused else None
 
     def release(self):
         """Let go of the files, for good: no put is taken after it."""
@@ -240,6 +241,12 @@ cdef class Appender:
     cdef int refuse(self) except -1:
         self.refused()
         raise AssertionError("a refusal raises")
+
+    cdef PutResult refusal(self):
+        """The answer of a put that is not even tried: puts are paused. Where they have ended for good this raises."""
+        if self.refused is not None:
+            self.refused()
+        return refused_code(RMQ_PUT_SERVICE_NOT_AVAILABLE)
 
     cdef int append_held(self, rmq_put *puts, size_t n, bint whole, int64_t *now, size_t *done, list light) except -1:
         """One attempt of `append` where Python has a part in it: the injected clock, or the counters of light queues."""
@@ -325,7 +332,7 @@ cdef class Appender:
         cdef object topic = message.topic, body = message.body  # held: another thread may change the message
         cdef int seen = 0
         if self.refused is not None:
-            self.refuse()
+            return self.refusal()
         if body is None:
             return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
         fill(message, topic, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
@@ -369,7 +376,7 @@ cdef class Appender:
         cdef size_t done = 0
         cdef int code
         if self.refused is not None:
-            self.refuse()
+            return self.refusal()
         chunk.add(message)
         if put.status == RMQ_PUT_WAITING:
             code = self.append_by_steps(put, 1, False, &done, light)
@@ -386,7 +393,7 @@ cdef class Appender:
         cdef Py_ssize_t count = len(messages)
         cdef PutChunk chunk
         if self.refused is not None:
-            self.refuse()
+            return self.refusal()
         check_batch(messages)
         chunk = self.take_chunk() if count <= CHUNK else batch_chunk(self.log, self.append_prop_crc, messages)
         for place in range(count):
@@ -435,10 +442,9 @@ cdef class Appender:
         cdef int64_t end_offset = 0
         cdef int code
         if self.refused is not None:
-            self.refuse()
-        codes = np.full(count, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, np.int8)
-        phy_offsets, queue_offsets = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-        timestamps = np.zeros(count, np.int64)
+            self.refusal()
+            return *unstored_rows(count, RMQ_PUT_SERVICE_NOT_AVAILABLE), end_offset
+        codes, phy_offsets, queue_offsets, timestamps = unstored_rows(count, RMQ_PUT_CREATE_MAPPED_FILE_FAILED)
         cdef int8_t[::1] code_of = codes
         cdef int64_t[::1] phy_offset_of = phy_offsets
         cdef int64_t[::1] queue_offset_of = queue_offsets

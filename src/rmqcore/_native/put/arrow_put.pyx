@@ -16,6 +16,7 @@ from rmqcore._native.kernels cimport (
     RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE, rmq_log, rmq_put,
 )
 from rmqcore._native.format.sealed cimport seal
+from rmqcore._native.put.put_result cimport unstored_rows
 
 import numpy as np
 
@@ -341,9 +342,7 @@ cdef class _Run:
         if self.ready < min(batch.rows, RMQ_IMP_CHUNK):
             rmq_import_defaults(puts + self.ready, min(batch.rows, RMQ_IMP_CHUNK) - self.ready)
             self.ready = min(batch.rows, RMQ_IMP_CHUNK)
-        codes = np.full(batch.rows, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, np.int8)
-        phy_offsets, queue_offsets = np.full(batch.rows, -1, np.int64), np.full(batch.rows, -1, np.int64)
-        timestamps = np.zeros(batch.rows, np.int64)
+        codes, phy_offsets, queue_offsets, timestamps = unstored_rows(batch.rows, RMQ_PUT_CREATE_MAPPED_FILE_FAILED)
         self.parts.append((codes, phy_offsets, queue_offsets, timestamps))
         cdef int8_t[::1] code_of = codes
         cdef int64_t[::1] phy_offset_of = phy_offsets
@@ -399,7 +398,7 @@ def put_arrow(Appender appender not None, data):
     cdef _Array array = None
     cdef _Run run = _Run.__new__(_Run)
     if appender.refused is not None:
-        appender.refuse()
+        appender.refusal().raise_for_status()
     if hasattr(data, "__arrow_c_stream__"):
         stream = take_stream(data.__arrow_c_stream__())
         schema = stream.schema()
@@ -432,7 +431,7 @@ def put_arrow(Appender appender not None, data):
         spares.append(run.scratch)
     if len(run.parts) == 1:
         return *run.parts[0], run.refusal
-    empty = (np.empty(0, np.int8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    empty = unstored_rows(0, 0)
     return *[np.concatenate(column) for column in zip(empty, *run.parts)], run.refusal
 
 

@@ -17,4 +17,5 @@ cdef class PutResult:
 # `put` is the stored message, or the first of a stored batch; `offsets` are the phy offsets of a batch's records.
 cdef PutResult stored_result(const rmq_put *put, int64_t msg_size, Py_ssize_t count, tuple offsets)
 cpdef PutResult refused_result(status)
+cdef tuple unstored_rows(Py_ssize_t count, int32_t code)
 cdef PutResult refused_code(int32_t code)  # by a code RMQ_PUT_* of append.h

@@ -7,6 +7,8 @@ from libc.string cimport memcpy
 from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, rmq_put
 from rmqcore._native.format.sealed cimport seal
 
+import numpy as np
+
 from rmqcore.errors import PutFailedError
 from rmqcore.status import PutMessageStatus
 
@@ -119,6 +121,13 @@ cpdef PutResult refused_result(status):
 
 cdef PutResult refused_code(int32_t code):
     return refused_result(STATUSES[code])
+
+
+cdef tuple unstored_rows(Py_ssize_t count, int32_t code):
+    """Status codes, phy offsets, queue offsets and store timestamps of so many messages that are not stored (yet)."""
+    return (
+        np.full(count, code, np.int8), np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count, np.int64),
+    )
 
 
 seal(PutResult, "a put")

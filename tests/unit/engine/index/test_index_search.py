@@ -287,9 +287,9 @@ def test_a_deleted_file_still_answers_who_holds_it(tmp_path: Path) -> None:
     records = lay_out(make_record(keys=f"k{number}") for number in range(14))
     opened = Opened(tmp_path).put(records)
     held = IndexFiles([file.native for file in opened.service.files])
-    assert opened.service.delete_expired(records[4].phy_offset) == 1
-    assert opened.service.delete_expired(MOST) == 2
-    assert opened.service.delete_expired(MOST) == 0
+    assert len(opened.service.delete_expired(records[4].phy_offset)) == 1
+    assert len(opened.service.delete_expired(MOST)) == 2
+    assert len(opened.service.delete_expired(MOST)) == 0
     assert len(os.listdir(tmp_path / "index")) == 1
     opened.service.close()
     del opened
@@ -299,8 +299,8 @@ def test_a_deleted_file_still_answers_who_holds_it(tmp_path: Path) -> None:
 def test_only_files_whose_newest_message_is_gone_expire(tmp_path: Path) -> None:
     records = lay_out(make_record(keys=f"k{number}") for number in range(14))
     opened = Opened(tmp_path).put(records)
-    assert opened.service.delete_expired(records[3].phy_offset) == 0
-    assert opened.service.delete_expired(records[3].phy_offset + 1) == 1
+    assert len(opened.service.delete_expired(records[3].phy_offset)) == 0
+    assert len(opened.service.delete_expired(records[3].phy_offset + 1)) == 1
     assert opened.find("T", "k3") == []
     assert opened.find("T", "k4") == [records[4].phy_offset]
     assert opened.service.total_size == 3 * SIZE

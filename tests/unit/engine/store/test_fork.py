@@ -67,6 +67,8 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "write_checkpoint": lambda store: store.write_checkpoint(),
     "prepare_space": lambda store: store.prepare_space(),
     "scrub_once": lambda store: store.scrub_once(),
+    "clean_once": lambda store: store.clean_once(),
+    "execute_delete_files_manually": lambda store: store.execute_delete_files_manually(),
     "wait_dispatched": lambda store: store.wait_dispatched(),
     "stats": lambda store: store.stats(),
     "fail": lambda store: store.fail(OSError(5, "the child's")),

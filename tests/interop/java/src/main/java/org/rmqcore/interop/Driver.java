@@ -119,6 +119,8 @@ public final class Driver {
                 return null;
             case "flush":
                 return store.flush();
+            case "clean":
+                return Cleaning.round(store, request.getBooleanValue("hour"), request.getBooleanValue("manual"));
             case "close":
                 store.close();
                 stores.remove(request.getInteger("store"));

@@ -1,0 +1,168 @@
+"""One round of cleaning: files of the CommitLog, then what queues and index have of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqcore._native.put.mapped_file import MappedFile
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.clean.report import CleanReason, CleanReport
+from rmqcore.engine.clean.rules import CleanRules, DiskUse, Trigger
+from rmqcore.engine.index.index_service import IndexService
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
+
+Pause = Callable[[int], bool]
+"""``pause(milliseconds)``: waits, and answers whether the round is to end early."""
+
+
+class Cleaner:
+    """Deletes what is expired; one round at a time.
+
+    A file of the CommitLog goes in three steps: it leaves the list, so that nobody opens it any more; its name goes; and that is
+    on disk before the next file's turn. So a crash at any point leaves a log that begins later, and never one with a hole.
+    Readers that hold views keep the bytes.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+    log : CommitLog
+    queues : ConsumeQueues
+    index : IndexService
+    check_in_place : callable
+        Raises OSError where the directories are no longer those that the store has locked.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 MappedFileQueue#deleteExpiredFileByTime, ConsumeQueueStore.CleanConsumeQueueService.
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService,
+        *,
+        check_in_place: Callable[[], None],
+    ) -> None:
+        self.rules = CleanRules(config)
+        self._root = paths.root
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._check_in_place = check_in_place
+        self._log_pause = config.delete_commit_log_files_interval
+        self._queue_pause = config.delete_consume_queue_files_interval
+        self._leaving: MappedFile | None = None  # left the list; its name may still be there
+        self._cleaned_up_to = 0  # where the log began when queues and index were last looked at
+        self._deleted: dict[Path, int] = {}
+        self._kept: str | None = None
+        self._forced = False
+
+    def round(
+        self, now_ms: int, use: DiskUse, trigger: Trigger, done_up_to: int, pause: Pause
+    ) -> CleanReport:
+        """Delete what the trigger says, and what queues and index have of a log that begins later than it did.
+
+        Parameters
+        ----------
+        now_ms : int
+            Milliseconds since the epoch.
+        use : DiskUse
+        trigger : Trigger
+        done_up_to : int
+            CommitLog offset: what lies behind it stays, because it is not on disk or not dispatched.
+        pause : callable
+
+        Raises
+        ------
+        OSError
+            The directories are not in their places any more, or a file of a queue or the index cannot be deleted.
+        """
+        self._deleted, self._kept, self._forced = {}, None, False
+        self._check_in_place()
+        if self._finish_leaving() and trigger.pulled:
+            self._clean_log(now_ms, trigger, done_up_to, pause)
+        in_log = len(self._deleted)
+        self._clean_queues_and_index(pause)
+        return CleanReport(
+            deleted=tuple(self._name(path) for path in self._deleted),
+            freed_bytes=sum(self._deleted.values()),
+            reason=self._reason(trigger) if in_log else None,
+            min_phy_offset=self._log.min_offset,
+            log_ratio=use.log,
+            queues_ratio=use.queues,
+            kept=self._kept,
+        )
+
+    def _clean_log(self, now_ms: int, trigger: Trigger, done_up_to: int, pause: Pause) -> None:
+        """Delete expired files, or with `at_once` any, from the oldest on. The newest that holds anything stays."""
+        newest = self._log.max_offset - 1
+        for number, file in enumerate(self._log.files.files[: self.rules.batch]):
+            end = file.file_from_offset + file.file_size
+            if end > newest:
+                return
+            expired = self.rules.expired(_mtime_ms(file), now_ms)
+            if not expired and not trigger.at_once:
+                return
+            if end > done_up_to:
+                self._kept = f"{file.path}: what it holds is not on disk, or not in the queues"
+                return
+            if number and pause(self._log_pause):
+                return
+            self._forced |= not expired
+            self._leaving = file
+            if not self._finish_leaving():
+                return
+
+    def _finish_leaving(self) -> bool:
+        """Delete the file that has left the list; answer whether there is none any more."""
+        file = self._leaving
+        if file is None:
+            return True
+        self._log.leave_out(file)
+        path = Path(file.path)
+        try:
+            occupied = delete_file(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            # The next round tries again, and deletes nothing behind it before: the log must not have a hole.
+            self._kept = f"{path}: {error}"
+            return False
+        self._deleted[path] = occupied
+        self._leaving = None
+        return True
+
+    def _clean_queues_and_index(self, pause: Pause) -> None:
+        min_phy_offset = self._log.min_offset
+        if min_phy_offset <= self._cleaned_up_to:
+            return
+        self._deleted |= self._queues.delete_expired(
+            min_phy_offset, pause=lambda: pause(self._queue_pause)
+        )
+        self._deleted |= self._index.delete_expired(min_phy_offset)
+        self._cleaned_up_to = min_phy_offset
+
+    def _reason(self, trigger: Trigger) -> CleanReason:
+        if self._forced:
+            return "forced"
+        if trigger.time:
+            return "time"
+        return "disk" if trigger.disk else "manual"
+
+    def _name(self, path: Path) -> str:
+        return os.fspath(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
+
+
+def _mtime_ms(file: MappedFile) -> int:
+    try:
+        return os.stat(file.path).st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0  # somebody else has deleted it: it leaves the list as well, as in Java

@@ -1,0 +1,132 @@
+"""When files of the CommitLog are deleted, and which: Java's rules, from a clock and how full the disks are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.config_values import parse_hours
+
+HOUR_MS = 3_600_000
+MANUAL_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """How full the disks of a store are.
+
+    Attributes
+    ----------
+    log : float
+        Used part, 0 to 1, of the emptiest disk that has a CommitLog directory; -1 where no disk can be asked.
+    queues : float
+        The same of the disk of the queues.
+    share : float or None
+        Bytes of the store by the bytes that it may use, where several stores share a disk (`replicas_per_disk_partition`).
+    """
+
+    log: float
+    queues: float
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Why files may be deleted now, and which.
+
+    Attributes
+    ----------
+    time, disk, manual : bool
+        The hour is one of `delete_when`; a disk is too full; somebody has asked for it.
+    at_once : bool
+        A disk is so full that files go whose time is not over.
+    full : str or None
+        What is above the warning level: puts are refused from now on.
+    roomy : bool
+        Puts are taken again. Between the two levels neither holds, and what was decided last stays.
+    """
+
+    time: bool
+    disk: bool
+    manual: bool
+    at_once: bool
+    full: str | None
+    roomy: bool
+
+    @property
+    def pulled(self) -> bool:
+        """Whether anything may be deleted."""
+        return self.time or self.disk or self.manual
+
+
+class CleanRules:
+    """What a configuration says about deleting; ratios outside of Java's bounds count as the nearest bound.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 DefaultMessageStore.CleanCommitLogService, MessageStoreConfig#getDiskMaxUsedSpaceRatio.
+    """
+
+    def __init__(self, config: MessageStoreConfig) -> None:
+        self.hours = parse_hours(config.delete_when)
+        self.reserved_ms = config.file_reserved_time * HOUR_MS
+        self.warning = _within(config.disk_space_warning_level_ratio, 35, 90)
+        self.forced = _within(config.disk_space_clean_forcibly_ratio, 30, 85)
+        self.most_used = _within(config.disk_max_used_space_ratio, 10, 95)
+        self.most_share = config.logical_disk_space_clean_forcibly_threshold
+        self.may_force = config.clean_file_forcibly_enable
+        self.batch = config.delete_file_batch_max
+
+    def look(self, now_ms: int, use: DiskUse, *, manual: bool = False) -> Trigger:
+        """Say whether files are to be deleted.
+
+        Parameters
+        ----------
+        now_ms : int
+            Milliseconds since the epoch; the hour is that of the local time zone.
+        use : DiskUse
+        manual : bool
+            Somebody has asked for it.
+        """
+        full = self._above_warning(use)
+        forced = use.log > self.forced or use.queues > self.forced
+        disk = forced or self._above_most(use)
+        if not forced and use.share is not None:
+            forced = use.share > self.most_share
+            disk = disk or forced
+        hour = time.localtime(now_ms / 1000).tm_hour
+        return Trigger(
+            time=hour in self.hours,
+            disk=disk,
+            manual=manual,
+            at_once=forced and self.may_force,
+            full=full,
+            # As in Java: the queues' disk has a say only where the log's is below its second level, and then resets it first.
+            roomy=full is None and use.log <= self.forced,
+        )
+
+    def _above_warning(self, use: DiskUse) -> str | None:
+        for what, ratio in (("CommitLog", use.log), ("queues", use.queues)):
+            if ratio > self.warning:
+                return (
+                    f"the disk of the {what} is used by {ratio:.0%}, more than {self.warning:.0%} "
+                    "(disk_space_warning_level_ratio)"
+                )
+            if ratio > self.forced:
+                break
+        return None
+
+    def _above_most(self, use: DiskUse) -> bool:
+        if use.share is not None:
+            return use.share > self.most_used
+        # A disk that cannot be asked counts as too full: then what is expired goes at any hour.
+        return any(ratio < 0 or ratio > self.most_used for ratio in (use.log, use.queues))
+
+    def expired(self, mtime_ms: int, now_ms: int) -> bool:
+        """Tell whether a file's time is over."""
+        return now_ms >= mtime_ms + self.reserved_ms
+
+
+def _within(percent: int, least: int, most: int) -> float:
+    return min(max(percent, least), most) / 100

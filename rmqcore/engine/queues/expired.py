@@ -1,0 +1,41 @@
+"""Queue files whose messages the CommitLog does not hold any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.paths import file_name
+
+
+def delete_expired_files(
+    queue: ConsumeQueue, directory: Path, file_size: int, min_phy_offset: int
+) -> dict[Path, int]:
+    """Delete the queue's leading files, as long as the last entry of each is of a message below the log's first byte.
+
+    The newest file stays. Each deletion is on disk before the next one begins: a power cut leaves no hole among the files.
+
+    Returns
+    -------
+    dict
+        Bytes that each deleted file occupied.
+    """
+    starts = [s for s in queue.file_starts() if queue.first_file <= s <= queue.last_file]
+    expired = []
+    for start in starts[:-1]:
+        last = (start + file_size) // CQ_STORE_UNIT_SIZE - 1
+        if not 0 <= queue.phy_offset(last) < min_phy_offset:
+            break
+        expired.append(start)
+    if expired:  # tell readers first, so that no read goes to a file that is deleted
+        first = starts[len(expired)]
+        queue.set_min(max(queue.min_offset, first // CQ_STORE_UNIT_SIZE))
+        queue.set_first_file(first)
+    deleted = {}
+    for start in expired:
+        path = directory / file_name(start)
+        deleted[path] = delete_file(path)
+        sync_directory(directory)
+    return deleted

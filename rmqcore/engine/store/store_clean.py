@@ -1,0 +1,80 @@
+"""Cleaning of an open store: when it is time, what is deleted, and whether the disk is too full for puts."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.clean.cleaner import Cleaner, Pause
+from rmqcore.engine.clean.disks import disk_use
+from rmqcore.engine.clean.report import CleanReport
+from rmqcore.engine.clean.rules import MANUAL_ROUNDS
+from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_state import StoreState
+
+
+class StoreClean:
+    """Makes rounds of cleaning; MessageStore documents the methods."""
+
+    def __init__(
+        self,
+        parts: StoreParts,
+        config: MessageStoreConfig,
+        state: StoreState,
+        dispatch: StoreDispatch,
+    ) -> None:
+        self._parts = parts
+        self._config = config
+        self._state = state
+        self._dispatch = dispatch
+        self._cleaner = Cleaner(
+            parts.paths,
+            config,
+            parts.log,
+            parts.queues,
+            parts.index,
+            check_in_place=parts.locks.check_log,
+        )
+        self._lock = Mutex(state.calls)
+        self._manual_rounds = 0
+
+    def by_hand(self) -> None:
+        """Delete expired files in the next rounds, whatever the hour."""
+        self._state.raise_unless_writable()
+        self._manual_rounds = MANUAL_ROUNDS
+
+    def once(
+        self, now_ms: int | None = None, disk_ratio: float | None = None, pause: Pause | None = None
+    ) -> CleanReport:
+        """Make one round."""
+        if disk_ratio is not None and not 0 <= disk_ratio <= 1:
+            raise ValueError(f"disk_ratio: expected a number from 0 to 1, got {disk_ratio!r}")
+        self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+        try:
+            return self._lock.run(partial(self._once, now_ms, disk_ratio, pause or _sleep))
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def _once(self, now_ms: int | None, disk_ratio: float | None, pause: Pause) -> CleanReport:
+        self._state.raise_unless_writable()
+        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        use = disk_use(
+            self._parts.paths, self._config, self._parts.paths.new_file_folders, disk_ratio
+        )
+        manual = self._manual_rounds > 0
+        trigger = self._cleaner.rules.look(now_ms, use, manual=manual)
+        self._manual_rounds -= manual
+        if trigger.full is not None:
+            self._state.pause_puts(trigger.full)
+        elif trigger.roomy:
+            self._state.resume_puts()
+        done_up_to = min(self._parts.log.flushed_offset, self._dispatch.reput_from_offset)
+        return self._cleaner.round(now_ms, use, trigger, done_up_to, pause)
+
+
+def _sleep(milliseconds: int) -> bool:
+    time.sleep(milliseconds / 1000)
+    return False
