@@ -13,6 +13,7 @@ from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.disk.swap import finish_swaps
+from rmqcore.engine.clean.before_open import clean_before_open, is_no_room, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
@@ -75,13 +76,35 @@ class StoreParts:
         if not create and not (paths.root.is_dir() and any(map(Path.is_dir, paths.commitlogs))):
             raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
         self.calls = state.calls
+        self._loaded: bool  # log, queues and index are there, and the queues know their ends
         self.locks = StoreLocks(paths)
         try:
             self.locks.acquire(create=create)
-            self._open(clock, state.fail, self._watched(mode))
+            self._open_with_room(clock, state.fail, self._watched(mode))
         except BaseException:
             self.locks.undo()
             raise
+
+    def _open_with_room(
+        self,
+        clock: Callable[[], int] | None,
+        on_failure: Callable[[BaseException], None],
+        mode: RecoverMode,
+    ) -> None:
+        """Open; on a full disk once more, after what may be deleted was: an open that fails would leave nobody to clean."""
+        while True:
+            self._loaded = False
+            try:
+                self._open(clock, on_failure, mode)
+            except OSError as error:
+                if not is_no_room(error) or not self._loaded:
+                    raise
+                done_up_to = self.queues.max_phy_offset
+                self._let_go()
+                if not clean_before_open(self.paths, self.config, done_up_to):
+                    raise no_room_to_open(error, self.paths) from error
+            else:
+                return
 
     def _open(
         self,
@@ -116,6 +139,7 @@ class StoreParts:
         self.queues.load(clean_exit=trusted)
         self.index.check()
         self.queues.recover(synced=clean_exit)
+        self._loaded = True
         self.recovery = recover(
             self.paths,
             settings,
@@ -178,13 +202,16 @@ class StoreParts:
     def release(self) -> None:
         """Let go of files and lock, whatever happened before; nothing is written."""
         try:
+            self._let_go()
+        finally:
+            self.locks.release()
+
+    def _let_go(self) -> None:
+        try:
             self.index.release()
             self.queues.close()
         finally:
-            try:
-                self.log.release()
-            finally:
-                self.locks.release()
+            self.log.release()
 
 
 def _save_index_end(checkpoint: CheckpointFile, end_timestamp_ms: int) -> None:

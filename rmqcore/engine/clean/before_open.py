@@ -1,0 +1,74 @@
+"""Room on a full disk for an open: what its first round of cleaning would delete goes before it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.load_files import load_files
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.clean.disks import disk_use
+from rmqcore.engine.clean.rules import CleanRules
+
+NEWEST = 2  # files that stay: the newest may be one that was made ahead and holds nothing
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether a disk, or a user's part of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def clean_before_open(
+    paths: StorePaths, config: MessageStoreConfig, done_up_to: int
+) -> Sequence[Path]:
+    """Delete the oldest CommitLog files, by the rules of a round of cleaning, as long as the disk is as full as it is.
+
+    Parameters
+    ----------
+    paths : StorePaths
+        Locked by the caller.
+    config : MessageStoreConfig
+    done_up_to : int
+        CommitLog offset up to which all messages are in the queues.
+
+    Returns
+    -------
+    sequence of Path
+        What was deleted; each deletion is on disk before the next one begins.
+
+    Raises
+    ------
+    OSError
+        A file cannot be deleted.
+    """
+    rules = CleanRules(config)
+    found, _ = load_files(paths.commitlogs, config.mapped_file_size_commit_log)
+    deleted: list[Path] = []
+    for start, name in found[:-NEWEST]:
+        now_ms = time.time_ns() // 1_000_000
+        trigger = rules.look(now_ms, disk_use(paths, config, paths.new_file_folders, None))
+        path = Path(name)
+        due = trigger.at_once or rules.expired(path.stat().st_mtime_ns // 1_000_000, now_ms)
+        if not (trigger.pulled and due) or start + config.mapped_file_size_commit_log > done_up_to:
+            break
+        delete_file(path)
+        sync_directory(path.parent)
+        deleted.append(path)
+    return deleted
+
+
+def no_room_to_open(error: OSError, paths: StorePaths) -> OSError:
+    """Give an error that says what is free, and what to do."""
+    disk = os.statvfs(paths.root)
+    free = disk.f_bavail * disk.f_frsize
+    return OSError(
+        error.errno,
+        f"{error.strerror}; {free} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be deleted "
+        "by the rules (file_reserved_time, clean_file_forcibly_enable). It can be read as it is: rmqcore.read",
+        error.filename,
+    )
