@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rmqcore._native.put.mapped_file import MappedFile
@@ -36,6 +37,8 @@ class Cleaner:
     index : IndexService
     check_in_place : callable
         Raises OSError where the directories are no longer those that the store has locked.
+    flush_queues : callable
+        Called before the first file of a round goes: queues that lost entries in a power cut get them from the log.
 
     Notes
     -----
@@ -51,6 +54,7 @@ class Cleaner:
         index: IndexService,
         *,
         check_in_place: Callable[[], None],
+        flush_queues: Callable[[], None],
     ) -> None:
         self.rules = CleanRules(config)
         self._root = paths.root
@@ -58,13 +62,14 @@ class Cleaner:
         self._queues = queues
         self._index = index
         self._check_in_place = check_in_place
+        self._flush_queues = flush_queues
         self._log_pause = config.delete_commit_log_files_interval
         self._queue_pause = config.delete_consume_queue_files_interval
         self._leaving: MappedFile | None = None  # left the list; its name may still be there
         self._cleaned_up_to = 0  # where the log began when queues and index were last looked at
         self._deleted: dict[Path, int] = {}
         self._kept: str | None = None
-        self._forced = False
+        self._forced = self._ended = False
 
     def round(
         self, now_ms: int, use: DiskUse, trigger: Trigger, done_up_to: int, pause: Pause
@@ -87,7 +92,6 @@ class Cleaner:
             The directories are not in their places any more, or a file of a queue or the index cannot be deleted.
         """
         self._deleted, self._kept, self._forced = {}, None, False
-        self._check_in_place()
         if self._finish_leaving() and trigger.pulled:
             self._clean_log(now_ms, trigger, done_up_to, pause)
         in_log = len(self._deleted)
@@ -117,6 +121,8 @@ class Cleaner:
                 return
             if number and pause(self._log_pause):
                 return
+            if number == 0:
+                self._flush_queues()
             self._forced |= not expired
             self._leaving = file
             if not self._finish_leaving():
@@ -129,6 +135,7 @@ class Cleaner:
             return True
         self._log.leave_out(file)
         path = Path(file.path)
+        self._check_in_place()
         try:
             occupied = delete_file(path)
             sync_directory(path.parent)
@@ -144,11 +151,20 @@ class Cleaner:
         min_phy_offset = self._log.min_offset
         if min_phy_offset <= self._cleaned_up_to:
             return
+        self._check_in_place()
+        self._ended = False
         self._deleted |= self._queues.delete_expired(
-            min_phy_offset, pause=lambda: pause(self._queue_pause)
+            min_phy_offset, pause=partial(self._pause_queues, pause)
         )
+        if self._ended:
+            return  # the next round goes on
         self._deleted |= self._index.delete_expired(min_phy_offset)
         self._cleaned_up_to = min_phy_offset
+
+    def _pause_queues(self, pause: Pause) -> bool:
+        self._ended = pause(self._queue_pause)
+        self._check_in_place()  # before the next file is deleted by its name
+        return self._ended
 
     def _reason(self, trigger: Trigger) -> CleanReason:
         if self._forced:

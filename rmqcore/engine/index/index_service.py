@@ -449,13 +449,13 @@ class IndexService:
         -----
         Source: RocketMQ 5.5.0 IndexService#deleteExpiredFile.
         """
+        return self._list_lock.run(self._delete_expired, min_phy_offset)
+
+    def _delete_expired(self, min_phy_offset: int) -> dict[Path, int]:
         deleted = {}
-        with self._list_lock:
-            while (
-                len(self.files) > 1 and self.files[0].native.header.end_phy_offset < min_phy_offset
-            ):
-                path = self.files[0].path
-                deleted[path] = delete_file(path)
-                sync_directory(path.parent)
-                self._set_files(self.files[1:])
+        while len(self.files) > 1 and self.files[0].native.header.end_phy_offset < min_phy_offset:
+            path = self.files[0].path
+            deleted[path] = delete_file(path)
+            sync_directory(path.parent)
+            self._set_files(self.files[1:])
         return deleted

@@ -393,11 +393,12 @@ class ConsumeQueues:
         return self._table.flush(least_pages)
 
     def delete_expired(
-        self, min_phy_offset: int, *, pause: Callable[[], object] = bool
+        self, min_phy_offset: int, *, pause: Callable[[], bool] = bool
     ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
 
-        The newest file of a queue stays. `pause` is called after each queue that lost files; no lock is held then.
+        The newest file of a queue stays. `pause` is called after each queue that lost files, without a lock; True ends the
+        work.
 
         Returns
         -------
@@ -413,7 +414,8 @@ class ConsumeQueues:
             deleted = self._writing().run(self._delete_expired, queue, min_phy_offset)
             if deleted:
                 every |= deleted
-                pause()
+                if pause():
+                    break
         return every
 
     def _delete_expired(self, queue: ConsumeQueue, min_phy_offset: int) -> dict[Path, int]:

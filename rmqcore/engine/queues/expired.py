@@ -22,11 +22,13 @@ def delete_expired_files(
     dict
         Bytes that each deleted file occupied.
     """
-    starts = [s for s in queue.file_starts() if queue.first_file <= s <= queue.last_file]
+    begin, end = queue.first_file, queue.last_file
+    starts = [start for start in queue.file_starts() if start <= end and start % file_size == 0]
     expired = []
     for start in starts[:-1]:
         last = (start + file_size) // CQ_STORE_UNIT_SIZE - 1
-        if not 0 <= queue.phy_offset(last) < min_phy_offset:
+        # Files before the first are those that a call would have deleted which a signal handler ended: they go first.
+        if start >= begin and not 0 <= queue.phy_offset(last) < min_phy_offset:
             break
         expired.append(start)
     if expired:  # tell readers first, so that no read goes to a file that is deleted

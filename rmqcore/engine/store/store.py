@@ -86,7 +86,7 @@ class MessageStore(SteppedStore, PutMethod):
         self._puts = StorePut(parts.log, config, self._state, self._flush)
         self._gets = StoreGet(parts, self._state)
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
-        self._clean = StoreClean(parts, config, self._state, self._dispatch)
+        self._clean = StoreClean(parts, config, self._state, self._dispatch, self._flush)
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
         # For the calls that are made a million times a second: each is one attribute away.
         self._put_with(self._puts.put)
@@ -415,7 +415,10 @@ class MessageStore(SteppedStore, PutMethod):
         StoreFailedError
             Something could not be written now; the directory is let go of all the same.
         """
-        self._state.close(finish=self._flush.finish, release=self._scrub.release)
+        self._state.close(finish=self._flush.finish, release=self._release)
+
+    def _release(self) -> None:
+        self._clean.end(self._scrub.release)
 
     def __enter__(self) -> Self:
         return self

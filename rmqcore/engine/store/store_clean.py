@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 from rmqcore._native.threads.mutex import Mutex
@@ -12,6 +13,7 @@ from rmqcore.engine.clean.disks import disk_use
 from rmqcore.engine.clean.report import CleanReport
 from rmqcore.engine.clean.rules import MANUAL_ROUNDS
 from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 
@@ -25,6 +27,7 @@ class StoreClean:
         config: MessageStoreConfig,
         state: StoreState,
         dispatch: StoreDispatch,
+        flush: StoreFlush,
     ) -> None:
         self._parts = parts
         self._config = config
@@ -37,6 +40,7 @@ class StoreClean:
             parts.queues,
             parts.index,
             check_in_place=parts.locks.check_log,
+            flush_queues=partial(flush.flush_queues, 0),
         )
         self._lock = Mutex(state.calls)
         self._manual_rounds = 0
@@ -60,6 +64,8 @@ class StoreClean:
 
     def _once(self, now_ms: int | None, disk_ratio: float | None, pause: Pause) -> CleanReport:
         self._state.raise_unless_writable()
+        if self._state.closing:
+            self._state.raise_refusal()
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         use = disk_use(
             self._parts.paths, self._config, self._parts.paths.new_file_folders, disk_ratio
@@ -72,7 +78,15 @@ class StoreClean:
         elif trigger.roomy:
             self._state.resume_puts()
         done_up_to = min(self._parts.log.flushed_offset, self._dispatch.reput_from_offset)
-        return self._cleaner.round(now_ms, use, trigger, done_up_to, pause)
+        return self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
+
+    def _pause(self, pause: Pause, milliseconds: int) -> bool:
+        """Answer also whether the store was closed or failed meanwhile."""
+        return pause(milliseconds) or self._state.closing or self._state.failure is not None
+
+    def end(self, release: Callable[[], None]) -> None:
+        """Let go of the directory once no round is under way: what lies in it then may be another store's."""
+        self._lock.run(release)
 
 
 def _sleep(milliseconds: int) -> bool:

@@ -52,6 +52,8 @@ class StoreState:
     ----------
     calls : Calls
         Which threads are inside a call that holds a lock of the store.
+    closing : bool
+        A close has begun: whoever waits in between ends its work.
     closed : str, optional
         Why no method works any more; None while the store is open.
     errors : dict
@@ -76,6 +78,7 @@ class StoreState:
         self._failures: list[BaseException] = []
         self._close_lock = Mutex(self.calls)
         self._finished = self._released = False
+        self.closing = False
         self._appender: Appender | None = None
         self._pid = os.getpid()
 
@@ -166,6 +169,7 @@ class StoreState:
         """
         if self._released:
             return
+        self.closing = True
         self.stop_puts()
         if self.calls.inside:
             self.calls.when_left(lambda: self.close(finish=finish, release=release))
