@@ -23,6 +23,7 @@ from support.faults.interrupt_scenes import no_hang
 
 import rmqcore
 from rmqcore import Message, MessageStore
+from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.errors import StoreClosedError, StoreFailedError
 from rmqcore.offline.fsck import fsck
 
@@ -208,3 +209,24 @@ def test_what_is_deleted_is_in_queues_on_disk_before(tmp_path: Path) -> None:
     assert synced == [files], "once, before the first file goes"
     assert len(os.listdir(root / "commitlog")) < files
     store.close()
+
+
+def test_a_scrub_beside_a_round_tells_of_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compared messages that it had read before the round with entries that the round had deleted."""
+    with opened(tmp_path / "store") as store:
+        fill(store, 5)
+        window = LogLook.window
+
+        def cleaned(look: LogLook, phy_offset: int) -> Any:
+            found = window(look, phy_offset)
+            clean(store)
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LogLook, "window", cleaned)
+            while store.scrub_once():
+                pass
+        assert store.min_phy_offset == 4 * FILE_SIZE
+        assert store.stats()["scrub"]["problems"] == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.scrub_round import scrub_round
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
@@ -38,6 +40,20 @@ class Problems:
             self.found[path, phy_offset, what] = None
 
 
+def _note(
+    problems: Problems,
+    log: CommitLog,
+    min_offset: int,
+    path: str,
+    phy_offset: int | None,
+    what: str,
+) -> None:
+    """Remember a problem, unless it is one of messages that were deleted since the round began."""
+    if log.min_offset != min_offset and (phy_offset is None or phy_offset < log.min_offset):
+        return
+    problems.note(path, phy_offset, what)
+
+
 class StoreScrub:
     """Makes the steps of the scrub, and remembers what they found; MessageStore documents the method."""
 
@@ -57,6 +73,7 @@ class StoreScrub:
         self._rounds = 0
         self._checked_bytes = 0
         self._phy_offset = 0
+        self._min_offset = 0  # of the log, when the round began
         self._round: Iterator[tuple[int, int]] | None = None
         self._lock = Mutex()
 
@@ -69,6 +86,7 @@ class StoreScrub:
         parts = self._parts
         if self._round is None:
             end = self._dispatch.reput_from_offset
+            self._min_offset = parts.log.min_offset
             self._round = scrub_round(
                 parts.paths,
                 self._config,
@@ -76,12 +94,13 @@ class StoreScrub:
                 parts.queues,
                 parts.index,
                 end,
-                self._problems.note,
+                partial(_note, self._problems, parts.log, parts.log.min_offset),
             )
         try:
             step = next(self._round, None)
         except OSError as error:
-            self._problems.note(str(error.filename or parts.paths.root), None, str(error))
+            if not isinstance(error, FileNotFoundError) or parts.log.min_offset == self._min_offset:
+                self._problems.note(str(error.filename or parts.paths.root), None, str(error))
             step = None
         except BaseException:
             self._round = None
