@@ -94,7 +94,7 @@ def scrub_round(
             piece = PIECE
             sums.walk(at, feed.index_from)
             yield feed.index_from - at, feed.index_from
-        sink.finish()
+        sink.finish(feed.index_from)
 
 
 def _as_they_are(files: Sequence[IndexFile]) -> list[IndexFile]:
@@ -262,9 +262,9 @@ class _Sink:
         what = f"queue offset {queue_offset} does not hold the entry of this message"
         self._note(str(path), phy_offset, what)
 
-    def finish(self) -> None:
-        """Note what was wrong with the index."""
-        damage = self._index.finish() if self._index is not None else None
+    def finish(self, looked_up_to: int) -> None:
+        """Note what was wrong with the index; dispatch may have put entries of messages behind the round's end meanwhile."""
+        damage = self._index.finish(looked_up_to) if self._index is not None else None
         if damage is not None:
             path, _, what = damage.reason.partition(": ")
             self._note(path, None, what)

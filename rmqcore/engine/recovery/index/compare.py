@@ -252,8 +252,17 @@ class IndexCompare:
         if self.damage is None or number < self.damage.number:
             self.damage = IndexDamage(number, f"index/{self._files[number].name}: {what}")
 
-    def finish(self) -> IndexDamage | None:
-        """Tell what was wrong; entries that no record came up to point where there is no record."""
-        if self.damage is None and self._next is not None:
-            self._note(self._next.number, f"entry {self._next.index} points where no record starts")
+    def finish(self, looked_up_to: int = MAX_OFFSET) -> IndexDamage | None:
+        """Tell what was wrong; entries that no record came up to point where there is no record.
+
+        Parameters
+        ----------
+        looked_up_to : int
+            CommitLog offset behind the last record that came; entries from there on are of messages that nobody looked at.
+        """
+        ahead = self._next
+        if ahead is not None and int(ahead.entries["phy_offset"][0]) >= looked_up_to:
+            ahead = None
+        if self.damage is None and ahead is not None:
+            self._note(ahead.number, f"entry {ahead.index} points where no record starts")
         return self.damage

@@ -15,6 +15,7 @@ from support.stores.keyed_store import ENTRIES_POS, KeyedStore, contents, index_
 
 import rmqcore
 from rmqcore import Message
+from rmqcore.engine.recovery.scrub_round import scrub_round
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreClosedError
 
@@ -113,6 +114,27 @@ def test_silent_damage_is_told_and_nothing_is_changed(
 def index_is_right(made: KeyedStore, store: MessageStore) -> bool:
     made.ask(store)
     return all(path["path"].startswith("consumequeue") for path in scrub(store)["problems"])
+
+
+def test_what_dispatch_does_beside_a_round_is_no_damage(made: KeyedStore, tmp_path: Path) -> None:
+    """Dispatch says how far it is after queues and index have it: their newest entries "point where no record starts"."""
+    root = shutil.copytree(made.folder / "image", tmp_path / "store")
+    with made.open(root) as store:
+        parts = store._parts
+        found: list[tuple[str, int | None, str]] = []
+        ends = [view.phy_offset for view in store.get("T", 1, 0, 1000).messages]
+        for end in (*ends[::7], store.max_phy_offset):
+            for _ in scrub_round(
+                parts.paths,
+                store.config,
+                parts.log,
+                parts.queues,
+                parts.index,
+                end,
+                lambda *problem: found.append(problem),
+            ):
+                pass
+        assert found == []
 
 
 def test_problems_do_not_grow_with_the_damage(made: KeyedStore, tmp_path: Path) -> None:
