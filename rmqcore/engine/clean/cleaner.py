@@ -70,6 +70,9 @@ class Cleaner:
         self._deleted: dict[Path, int] = {}
         self._kept: str | None = None
         self._forced = self._ended = False
+        self._why: CleanReason | None = (
+            None  # of the last deletion; a round may end it for the round before
+        )
 
     def round(
         self, now_ms: int, use: DiskUse, trigger: Trigger, done_up_to: int, pause: Pause
@@ -99,7 +102,7 @@ class Cleaner:
         return CleanReport(
             deleted=tuple(self._name(path) for path in self._deleted),
             freed_bytes=sum(self._deleted.values()),
-            reason=self._reason(trigger) if in_log else None,
+            reason=self._why if in_log else None,
             min_phy_offset=self._log.min_offset,
             log_ratio=use.log,
             queues_ratio=use.queues,
@@ -124,6 +127,7 @@ class Cleaner:
             if number == 0:
                 self._flush_queues()
             self._forced |= not expired
+            self._why = self._reason(trigger)
             self._leaving = file
             if not self._finish_leaving():
                 return

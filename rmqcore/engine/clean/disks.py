@@ -32,10 +32,15 @@ def disk_use(
     """
     emptiest = min(folders, key=used_percent)
     return DiskUse(
-        log=used_percent(emptiest) / 100 if ratio is None else ratio,
-        queues=used_percent(paths.consumequeue) / 100 if ratio is None else ratio,
+        log=_used(emptiest) if ratio is None else ratio,
+        queues=_used(paths.consumequeue) if ratio is None else ratio,
         share=_share(paths, emptiest, config.replicas_per_disk_partition),
     )
+
+
+def _used(folder: Path) -> float:
+    percent = used_percent(folder)
+    return percent / 100 if percent >= 0 else -1.0
 
 
 def _share(paths: StorePaths, folder: Path, stores: int) -> float | None:

@@ -16,7 +16,7 @@ import pytest
 import rmqcore
 from rmqcore import Message, MessageStore
 from rmqcore.disk.durable import delete_file, sync_directory
-from rmqcore.engine.clean import cleaner
+from rmqcore.engine.clean import cleaner, disks
 from rmqcore.errors import PutFailedError, StoreClosedError, StoreFailedError
 from rmqcore.offline.fsck import fsck
 from rmqcore.status import PutMessageStatus
@@ -210,9 +210,15 @@ def test_a_file_that_cannot_be_deleted_keeps_all_behind_it(
         assert log_files(root)[0] == FILE_SIZE
         assert refused in str(report.kept)
     monkeypatch.undo()
+    monkeypatch.setattr(store._clean._cleaner.rules, "hours", ())
+    report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
+    assert (report.deleted[0], report.reason) == (f"commitlog/{refused}", "time"), (
+        "of the round before"
+    )
+    assert report.min_phy_offset == 2 * FILE_SIZE
+    monkeypatch.undo()
     report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
     assert report.min_phy_offset == 5 * FILE_SIZE
-    assert f"commitlog/{refused}" in report.deleted
     assert not store.failed
 
 
@@ -301,6 +307,16 @@ def test_a_failed_or_closed_store_says_so_though_puts_are_paused(root: Path) -> 
 def test_a_ratio_is_a_part_of_a_disk(store: MessageStore, ratio: float) -> None:
     with pytest.raises(ValueError, match="disk_ratio"):
         store.clean_once(disk_ratio=ratio)
+
+
+def test_a_disk_that_cannot_be_asked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with rmqcore.open(root, **NEVER) as store:
+        fill(store, 3)
+        age(root, dict.fromkeys(range(3), 30.0))
+        monkeypatch.setattr(disks, "used_percent", lambda _: -1)
+        report = store.clean_once(now_ms=NOON, pause=no_pause)
+        assert (report.log_ratio, report.queues_ratio, report.reason) == (-1, -1, "disk")
+        assert store.put(Message("T0", b"x")).stored
 
 
 def test_the_real_clock_and_disk(store: MessageStore) -> None:
