@@ -30,7 +30,14 @@ HOUR_MS = 3_600_000
 STEP_H = 6
 DAYS = 30
 RESERVED_H = 72
-RULES = {"fileReservedTime": RESERVED_H, "deleteFileBatchMax": 4, "deleteCommitLogFilesInterval": 0}
+RULES = {
+    "fileReservedTime": RESERVED_H,
+    "deleteFileBatchMax": 4,
+    "deleteCommitLogFilesInterval": 0,
+    # What a thread of Java's read when its turn came goes at the end of the same round.
+    "redeleteHangedFileInterval": 0,
+    "destroyMapedFileIntervalForcibly": 0,
+}
 LEVELS = (10, 50, 75, 76, 80, 85, 86, 88, 90, 91, 95)
 
 
