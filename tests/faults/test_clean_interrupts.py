@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.faults.interrupt_scenes import no_hang
+from support.stores.many_files import fill, settings
 
 import rmqcore
 from rmqcore import Message, MessageStore
@@ -31,33 +32,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 POINTS = os.environ.get("RMQCORE_INTERRUPT_POINTS", "12")
 FILE_SIZE = 16 << 10
 QUEUE_FILE = 20 * 4
-SETTINGS: dict[str, Any] = {
-    "services": False,
-    "mapped_file_size_commit_log": FILE_SIZE,
-    "mapped_file_size_consume_queue": QUEUE_FILE,
-    "max_hash_slot_num": 16,
-    "max_index_num": 12,
-}
+SETTINGS = settings(FILE_SIZE, mapped_file_size_consume_queue=QUEUE_FILE, max_index_num=12)
 LATER = 1 << 41  # milliseconds, by which every file's time is over
 
 
 def opened(root: Path) -> MessageStore:
-    hours = ";".join(f"{hour:02}" for hour in range(24))
-    return rmqcore.open(root, **SETTINGS, delete_when=hours)
-
-
-def fill(store: MessageStore, files: int) -> None:
-    number = 0
-    while store.max_phy_offset < files * FILE_SIZE - FILE_SIZE // 2:
-        store.put(Message(f"T{number % 2}", bytes(1000), 0, keys=f"k{number}")).raise_for_status()
-        number += 1
-    settle(store)
-
-
-def settle(store: MessageStore) -> None:
-    store.flush()
-    while store.dispatch_once():
-        pass
+    return rmqcore.open(root, **SETTINGS)
 
 
 def clean(store: MessageStore, pause: Callable[[int], bool] = lambda _: False) -> None:

@@ -9,9 +9,9 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.stores.many_files import fill, settings, settle
 
 import rmqcore
 from rmqcore import Message
@@ -23,13 +23,7 @@ from rmqcore.engine.clean.before_open import clean_before_open
 from rmqcore.offline.fsck import fsck
 
 FILE_SIZE = 64 << 10
-SETTINGS: dict[str, Any] = {
-    "services": False,
-    "mapped_file_size_commit_log": FILE_SIZE,
-    "mapped_file_size_consume_queue": 400,
-    "max_hash_slot_num": 16,
-    "max_index_num": 40,
-}
+SETTINGS = settings(FILE_SIZE)
 
 
 class Disk:
@@ -58,13 +52,7 @@ class Disk:
 def make(root: Path, *, clean: bool) -> int:
     """A store of six files; answer where its log ends."""
     with rmqcore.open(root, **SETTINGS) as store:
-        number = 0
-        while store.max_phy_offset < 5 * FILE_SIZE + FILE_SIZE // 2:
-            store.put(Message(f"T{number % 2}", bytes(1000), 0, keys=f"k{number}"))
-            number += 1
-        while store.dispatch_once():
-            pass
-        store.flush()
+        fill(store, 6)
         end = store.max_phy_offset
         if not clean:
             store.fail(OSError("the disk is full"))
@@ -94,8 +82,7 @@ def test_what_the_rules_delete_goes_before_the_open(
         assert store.max_phy_offset == end
         first = store.min_phy_offset
         assert first == 2 * FILE_SIZE, "as many files as the rules say, and not one more"
-        while store.dispatch_once():
-            pass
+        settle(store)
         store.clean_once()
         for topic in ("T0", "T1"):
             messages = store.get(topic, 0, store.min_offset(topic, 0), 1000).messages

@@ -8,10 +8,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.stores.many_files import NOON, another_hour, fill, settings, settle
 
 import rmqcore
 from rmqcore import Message, MessageStore
@@ -22,34 +22,9 @@ from rmqcore.offline.fsck import fsck
 from rmqcore.status import PutMessageStatus
 
 FILE_SIZE = 64 << 10
-QUEUE_FILE = 20 * 20
 HOUR_MS = 3_600_000
-NOON = 1_773_144_000_000  # of a day in March 2026, in most time zones no 4 o'clock
-SETTINGS: dict[str, Any] = {
-    "services": False,
-    "mapped_file_size_commit_log": FILE_SIZE,
-    "mapped_file_size_consume_queue": QUEUE_FILE,
-    "max_hash_slot_num": 16,
-    "max_index_num": 40,
-    "file_reserved_time": 10,
-    "delete_when": ";".join(f"{hour:02}" for hour in range(24)),
-}
-NEVER: dict[str, Any] = {**SETTINGS, "delete_when": "03"}
-
-
-def fill(store: MessageStore, files: int) -> None:
-    """Put messages until the log has so many files with something in them."""
-    number = 0
-    while store.max_phy_offset < (files - 1) * FILE_SIZE + FILE_SIZE // 2:
-        store.put(Message(f"T{number % 2}", bytes(1000), 0, keys=f"k{number}"))
-        number += 1
-    settle(store)
-
-
-def settle(store: MessageStore) -> None:
-    store.flush()
-    while store.dispatch_once():
-        pass
+SETTINGS = settings(FILE_SIZE, file_reserved_time=10)
+NEVER = {**SETTINGS, "delete_when": another_hour()}
 
 
 def log_files(root: Path) -> list[int]:
