@@ -26,12 +26,13 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
 
 
 def delete_file(path: Path) -> int:
-    """Delete a file, if it is there; answer the bytes that it occupies. Its name comes back unless the directory is synced."""
+    """Delete a file, if it is there, and wait until that is on disk; answer the bytes that it occupies."""
     try:
         occupied = os.lstat(path).st_blocks * 512
+        unlink(path, missing_ok=True)
     except FileNotFoundError:
-        return 0
-    unlink(path, missing_ok=True)
+        occupied = 0  # perhaps since a call that did not come to its end
+    sync_directory(path.parent)
     return occupied
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.durable import delete_file
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.clean.disks import disk_use
@@ -34,7 +34,7 @@ def clean_before_open(
         Locked by the caller.
     config : MessageStoreConfig
     done_up_to : int
-        CommitLog offset up to which all messages are in the queues.
+        CommitLog offset up to which all messages are in the queues, which are on disk.
 
     Returns
     -------
@@ -51,14 +51,12 @@ def clean_before_open(
     deleted: list[Path] = []
     for start, name in found[:-NEWEST]:
         now_ms = time.time_ns() // 1_000_000
-        trigger = rules.look(now_ms, disk_use(paths, config, paths.new_file_folders, None))
-        path = Path(name)
-        due = trigger.at_once or rules.expired(path.stat().st_mtime_ns // 1_000_000, now_ms)
-        if not (trigger.pulled and due) or start + config.mapped_file_size_commit_log > done_up_to:
+        trigger = rules.look(now_ms, disk_use(paths, config))
+        due = trigger.pulled and (trigger.at_once or rules.expired(name, now_ms))
+        if not due or start + config.mapped_file_size_commit_log > done_up_to:
             break
-        delete_file(path)
-        sync_directory(path.parent)
-        deleted.append(path)
+        deleted.append(Path(name))
+        delete_file(deleted[-1])
     return deleted
 
 
@@ -68,7 +66,8 @@ def no_room_to_open(error: OSError, paths: StorePaths) -> OSError:
     free = disk.f_bavail * disk.f_frsize
     return OSError(
         error.errno,
-        f"{error.strerror}; {free} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be deleted "
-        "by the rules (file_reserved_time, clean_file_forcibly_enable). It can be read as it is: rmqcore.read",
+        f"{error.strerror}; {free} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be deleted: "
+        "none is due by the rules (file_reserved_time, clean_file_forcibly_enable), or all are among the newest or not yet in "
+        "the queues. The store can be read as it is: rmqcore.read",
         error.filename,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.clean.report import CleanReason, CleanReport
 from rmqcore.engine.clean.rules import CleanRules, DiskUse, Trigger
@@ -70,9 +70,8 @@ class Cleaner:
         self._deleted: dict[Path, int] = {}
         self._kept: str | None = None
         self._forced = self._ended = False
-        self._why: CleanReason | None = (
-            None  # of the last deletion; a round may end it for the round before
-        )
+        # Of the last deletion; a round may end it for the round before.
+        self._why: CleanReason | None = None
 
     def round(
         self, now_ms: int, use: DiskUse, trigger: Trigger, done_up_to: int, pause: Pause
@@ -116,7 +115,7 @@ class Cleaner:
             end = file.file_from_offset + file.file_size
             if end > newest:
                 return
-            expired = self.rules.expired(_mtime_ms(file), now_ms)
+            expired = self.rules.expired(file.path, now_ms)
             if not expired and not trigger.at_once:
                 return
             if end > done_up_to:
@@ -142,7 +141,6 @@ class Cleaner:
         self._check_in_place()
         try:
             occupied = delete_file(path)
-            sync_directory(path.parent)
         except OSError as error:
             # The next round tries again, and deletes nothing behind it before: the log must not have a hole.
             self._kept = f"{path}: {error}"
@@ -179,10 +177,3 @@ class Cleaner:
 
     def _name(self, path: Path) -> str:
         return os.fspath(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
-
-
-def _mtime_ms(file: MappedFile) -> int:
-    try:
-        return os.stat(file.path).st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0  # somebody else has deleted it: it leaves the list as well, as in Java

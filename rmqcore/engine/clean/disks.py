@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
@@ -12,17 +12,13 @@ from rmqcore.disk.used_space import used_percent
 from rmqcore.engine.clean.rules import DiskUse
 
 
-def disk_use(
-    paths: StorePaths, config: MessageStoreConfig, folders: Sequence[Path], ratio: float | None
-) -> DiskUse:
+def disk_use(paths: StorePaths, config: MessageStoreConfig, ratio: float | None = None) -> DiskUse:
     """Ask the disks.
 
     Parameters
     ----------
     paths : StorePaths
     config : MessageStoreConfig
-    folders : sequence of Path
-        Directories of the CommitLog in which files may be made.
     ratio : float, optional
         What every disk is to answer.
 
@@ -30,7 +26,7 @@ def disk_use(
     -----
     Source: RocketMQ 5.5.0 CleanCommitLogService#isSpaceToDelete, DefaultMessageStore#getMajorFileSize.
     """
-    emptiest = min(folders, key=used_percent)
+    emptiest = min(paths.new_file_folders, key=used_percent)
     return DiskUse(
         log=_used(emptiest) if ratio is None else ratio,
         queues=_used(paths.consumequeue) if ratio is None else ratio,

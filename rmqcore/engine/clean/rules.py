@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 
@@ -123,8 +124,12 @@ class CleanRules:
         # A disk that cannot be asked counts as too full: then what is expired goes at any hour.
         return any(ratio < 0 or ratio > self.most_used for ratio in (use.log, use.queues))
 
-    def expired(self, mtime_ms: int, now_ms: int) -> bool:
-        """Tell whether a file's time is over."""
+    def expired(self, path: str, now_ms: int) -> bool:
+        """Tell whether a file's time is over, by its mtime; one that somebody has deleted counts as expired, as in Java."""
+        try:
+            mtime_ms = os.stat(path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return True
         return now_ms >= mtime_ms + self.reserved_ms
 
 

@@ -18,7 +18,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
@@ -456,6 +456,5 @@ class IndexService:
         while len(self.files) > 1 and self.files[0].native.header.end_phy_offset < min_phy_offset:
             path = self.files[0].path
             deleted[path] = delete_file(path)
-            sync_directory(path.parent)
             self._set_files(self.files[1:])
         return deleted

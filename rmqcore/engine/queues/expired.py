@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
-from rmqcore.disk.durable import delete_file, sync_directory
+from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import file_name
 
 
@@ -39,5 +39,4 @@ def delete_expired_files(
     for start in expired:
         path = directory / file_name(start)
         deleted[path] = delete_file(path)
-        sync_directory(directory)
     return deleted

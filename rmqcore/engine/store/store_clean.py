@@ -67,9 +67,7 @@ class StoreClean:
         if self._state.closing:
             self._state.raise_refusal()
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        use = disk_use(
-            self._parts.paths, self._config, self._parts.paths.new_file_folders, disk_ratio
-        )
+        use = disk_use(self._parts.paths, self._config, disk_ratio)
         manual = self._manual_rounds > 0
         trigger = self._cleaner.rules.look(now_ms, use, manual=manual)
         self._manual_rounds -= manual

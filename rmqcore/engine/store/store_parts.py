@@ -100,6 +100,8 @@ class StoreParts:
                 if not is_no_room(error) or not self._loaded:
                     raise
                 done_up_to = self.queues.max_phy_offset
+                # Before their log goes: a queue that a power cut takes is made from the log, and would begin at 0 without it.
+                self.queues.flush(0)
                 self._let_go()
                 if not clean_before_open(self.paths, self.config, done_up_to):
                     raise no_room_to_open(error, self.paths) from error

@@ -17,9 +17,13 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk import abort, checkpoint
+from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import StorePaths
-from rmqcore.engine.clean import disks
+from rmqcore.engine.clean import before_open, disks
 from rmqcore.engine.clean.before_open import clean_before_open
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
+from rmqcore.engine.recovery.recovery import recover
+from rmqcore.engine.store import store_parts
 from rmqcore.offline.fsck import fsck
 
 FILE_SIZE = 64 << 10
@@ -115,6 +119,35 @@ def test_an_error_says_what_is_free_and_what_keeps_the_files(
     # Nothing is held by the open that failed, and one that may delete succeeds.
     with rmqcore.open(root, **SETTINGS) as store:
         assert store.max_phy_offset == end
+
+
+def test_queues_are_on_disk_before_their_log_goes(
+    tmp_path: Path, full_disk: Callable[[int], Disk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut took a queue whose entries were never synced; without the log it began at queue offset 0 again."""
+    root = tmp_path / "store"
+    make(root, clean=False)
+    full_disk(4)
+    calls: list[str] = []
+    flush = ConsumeQueues.flush
+
+    def no_room(*_: object, **__: object) -> None:
+        monkeypatch.setattr(store_parts, "recover", recover)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "consumequeue/T0/0")
+
+    def flushed(queues: ConsumeQueues, least_pages: int) -> bool:
+        calls.append(f"flush {least_pages}")
+        return flush(queues, least_pages)
+
+    def deleted(path: Path) -> int:
+        calls.append("delete")
+        return delete_file(path)
+
+    monkeypatch.setattr(store_parts, "recover", no_room)
+    monkeypatch.setattr(ConsumeQueues, "flush", flushed)
+    monkeypatch.setattr(before_open, "delete_file", deleted)
+    rmqcore.open(root, **SETTINGS).close()
+    assert calls[:3] == ["flush 0", "delete", "delete"]
 
 
 def test_the_newest_files_stay(tmp_path: Path, full_disk: Callable[[int], Disk]) -> None:

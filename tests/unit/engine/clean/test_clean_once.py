@@ -15,6 +15,7 @@ from support.stores.many_files import NOON, another_hour, fill, settings, settle
 
 import rmqcore
 from rmqcore import Message, MessageStore
+from rmqcore.disk import durable
 from rmqcore.disk.durable import delete_file, sync_directory
 from rmqcore.engine.clean import cleaner, disks
 from rmqcore.errors import PutFailedError, StoreClosedError, StoreFailedError
@@ -216,7 +217,7 @@ def test_a_crash_between_two_deletions_loses_nothing_that_is_kept(
         fill(store, 5)
         age(root, dict.fromkeys(range(5), 30.0))
         with monkeypatch.context() as patch:
-            patch.setattr(cleaner, "sync_directory", synced)
+            patch.setattr(durable, "sync_directory", synced)
             store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
         end = store.max_phy_offset
         if not image.exists():

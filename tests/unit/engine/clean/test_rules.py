@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,9 +128,11 @@ def test_a_full_disk_counts_whatever_the_share_is() -> None:
 
 
 @pytest.mark.parametrize("hours", [0, 1, 72])
-def test_a_file_is_expired_at_the_end_of_its_time(hours: int) -> None:
+def test_a_file_is_expired_at_the_end_of_its_time(tmp_path: Path, hours: int) -> None:
     rules = CleanRules(MessageStoreConfig(file_reserved_time=hours))
-    end = 1_000_000 + hours * 3_600_000
-    assert rules.expired(1_000_000, end)
-    assert not rules.expired(1_000_000, end - 1)
-    assert not rules.expired(end + 5, end), "a file of the future stays"
+    path, end = tmp_path / "file", 1_000_000 + hours * 3_600_000
+    path.touch()
+    for mtime_ms, expired in ((1_000_000, True), (1_000_001, False), (end + 5, False)):
+        os.utime(path, ns=(0, mtime_ms * 1_000_000))
+        assert rules.expired(str(path), end) == expired
+    assert rules.expired(str(tmp_path / "gone"), 0)
