@@ -17,8 +17,8 @@ from rmqcore.cli.common.output import RowFormat
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.cli.verbs.info import info
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.testing import hostile_logs
 
 SIZES_MIB = (4, 8, 16)

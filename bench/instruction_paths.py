@@ -19,8 +19,8 @@ import rmqcore
 from rmqcore import Message, MessageStore, codec
 from rmqcore._native.queues.get import GetResult
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.rebuild.rebuild import rebuild
 
 TOPIC = "BenchTopic"
 QUEUES = 4

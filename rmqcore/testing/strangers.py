@@ -6,6 +6,7 @@ error that says where.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import random
@@ -21,11 +22,11 @@ from pathlib import Path
 import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.reader import StoreReader
-from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.testing.crash_check import TINY, drain, put
 from rmqcore.testing.harm import spoil
 from rmqcore.testing.verdict import broken, hold
@@ -106,7 +107,9 @@ def _child(root: Path, out: Path, log: Path) -> None:
     """End the process with what came of it: EXIT_BROKEN where an error is none of the documented kinds."""
     code = 0
     try:
-        # What a fork begins with is not what the store takes: in a process that ran other tests before it is 700 MB.
+        # What a fork begins with is not what the store takes: in a process that ran other tests before it is 700 MB. Nor may the
+        # garbage among it be collected here, and hide what is taken.
+        gc.freeze()
         inherited = _resident_kib("VmRSS")
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         for name in _act(root, out, log):

@@ -227,7 +227,7 @@ def test_the_figure_follows_what_is_taken() -> None:
 LITTLE_ROOM = """
 from rmqcore.disk import read_range
 from rmqcore.offline.fsck import log_pass, queue_pass, queue_state
-from rmqcore.rebuild import queue_builder, queue_runs, rebuild
+from rmqcore.maintenance.rebuild import queue_builder, queue_runs, rebuild
 read_range.FEW_ENTRIES, read_range.MOST_ENTRY_BYTES = 100, 1 << 18
 queue_builder.MOST_BYTES = queue_state.MOST_BYTES = queue_state.MOST_WITHOUT_FILES = 1 << 19
 queue_pass.MOST_KEYS = queue_runs.MOST_WAITING = 500

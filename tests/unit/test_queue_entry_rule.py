@@ -24,8 +24,8 @@ from support.stores.built_store import (
 import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.sysflag import TRANSACTION_MASK, has_queue_entry
 
 LOG_FILE = 1 << 20

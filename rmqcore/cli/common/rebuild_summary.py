@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqcore.cli.common.output import human_bytes, print_line
 
 if TYPE_CHECKING:
-    from rmqcore.rebuild.report import RebuildReport
+    from rmqcore.maintenance.rebuild.report import RebuildReport
 
 
 def print_summary(report: RebuildReport, *, applied: bool) -> None:

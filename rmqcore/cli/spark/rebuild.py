@@ -13,7 +13,7 @@ from rmqcore.cli.common.rebuild_summary import print_summary
 from rmqcore.cli.spark.run_options import Out, RunOptions, spark_verb
 
 if TYPE_CHECKING:
-    from rmqcore.rebuild.report import RebuildReport
+    from rmqcore.maintenance.rebuild.report import RebuildReport
 
 Store = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: its root, or a URI.", show_default=False)

@@ -22,10 +22,10 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.rebuild.found_config import found_sizes
+from rmqcore.maintenance.rebuild.rebuild import rebuild as rebuild_store
+from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.opening import open as open_store
-from rmqcore.rebuild.found_config import found_sizes
-from rmqcore.rebuild.rebuild import rebuild as rebuild_store
-from rmqcore.rebuild.report import FOLDER, RebuildReport
 
 
 def rebuild(

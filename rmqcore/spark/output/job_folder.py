@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError, StoreLockedError, TargetNotEmptyError
-from rmqcore.rebuild.report import FOLDER
+from rmqcore.maintenance.rebuild.report import FOLDER
 from rmqcore.spark.storage.store_location import StoreLocation
 
 TEMPORARY = "_temporary"

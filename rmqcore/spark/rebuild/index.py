@@ -16,7 +16,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.index.index_file import next_name
 from rmqcore.engine.index.index_service import wall_clock_ms
 from rmqcore.errors import StoreError
-from rmqcore.rebuild.report import RebuildReport
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.spark.output.part_output import PartOutput, StagedFile
 from rmqcore.spark.rebuild.index_build import BuiltIndexFile, IndexBuild
 from rmqcore.spark.rebuild.index_plan import KeyReport, count_keys, plan_index

@@ -17,7 +17,7 @@ from rmqcore._native.index.mapped_index import PUT_DONE, PUT_FULL
 from rmqcore._native.scan.batch import Batch
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.errors import StoreError
-from rmqcore.rebuild.queue_runs import longs
+from rmqcore.maintenance.rebuild.queue_runs import longs
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import StagedFile
 from rmqcore.spark.rebuild.index_plan import IndexTask, key_scan

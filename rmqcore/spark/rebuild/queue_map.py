@@ -13,8 +13,8 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
-from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
-from rmqcore.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Run
+from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Run
 from rmqcore.spark.rebuild.queue_pieces import (
     ITEM,
     PIECE_ITEMS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqcore._native.format.cq import CQ_DTYPE
-from rmqcore.rebuild.queue_runs import Entries, Offsets, Place
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ import numpy as np
 
 from rmqcore._native.format.cq import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
-from rmqcore.rebuild.queue_builder import QueueBuilder, count_unplaceable
-from rmqcore.rebuild.queue_runs import Entries, Offsets, Place
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder, count_unplaceable
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import StagedFile
 from rmqcore.spark.rebuild.queue_pieces import Piece

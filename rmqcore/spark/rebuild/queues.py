@@ -20,9 +20,9 @@ from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.rebuild.queue_runs import Place
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.rebuild.queue_runs import Place
-from rmqcore.rebuild.report import RebuildReport
 from rmqcore.spark.output.part_output import PartOutput, StagedFile
 from rmqcore.spark.rebuild.queue_map import QueueMap
 from rmqcore.spark.rebuild.queue_pieces import ITEM

@@ -9,8 +9,8 @@ from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.found_config import found_config
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.rebuild.found_config import found_config
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport

@@ -13,7 +13,7 @@ from support.stores.built_store import BuiltStore
 import rmqcore
 from rmqcore.cli import main
 from rmqcore.disk.paths import StorePaths
-from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 
 pytest.importorskip("typer")
 pytest.importorskip("pyspark")

@@ -15,7 +15,7 @@ from support.stores.untold_store import CUT, FILE_SIZE, PART, UntoldStore
 import rmqcore
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
-from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.spark.jobs import audit as audit_job
 from rmqcore.spark.jobs import export as export_job
 from rmqcore.spark.jobs.job_source import JobSource

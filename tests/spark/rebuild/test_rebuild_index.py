@@ -16,8 +16,8 @@ from support.stores.golden_stores import CLEAN
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
-from rmqcore.rebuild.rebuild import rebuild
-from rmqcore.rebuild.report import RebuildReport
+from rmqcore.maintenance.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.spark.output.part_output import StagedFile
 from rmqcore.spark.rebuild.index import build_index, name_files
 from rmqcore.spark.rebuild.index_build import BuiltIndexFile

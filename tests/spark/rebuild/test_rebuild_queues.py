@@ -17,8 +17,8 @@ from support.stores.golden_stores import CLEAN
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
-from rmqcore.rebuild.rebuild import rebuild
-from rmqcore.rebuild.report import RebuildReport
+from rmqcore.maintenance.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.spark.rebuild import queue_map as rebuild_queue_map
 from rmqcore.spark.rebuild.queues import build_queues
 from rmqcore.spark.rebuild.source import RebuildSource

@@ -15,7 +15,7 @@ from support.stores.golden_stores import CLEAN
 
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import NotAStoreError, StoreError, TargetNotEmptyError
-from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.spark import rebuild_consume_queues, rebuild_index
 from rmqcore.spark.rebuild.index_plan import plan_index
 

@@ -13,7 +13,7 @@ from support.stores.golden_stores import CLEAN
 
 import rmqcore
 from rmqcore.disk.paths import StorePaths
-from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.spark import (
     export_parquet,
     find,

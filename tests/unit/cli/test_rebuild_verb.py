@@ -13,8 +13,8 @@ from support.cli.cli_runs import Run, in_terminal
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.lock import StoreLock
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
 from rmqcore.offline.fsck import fsck
-from rmqcore.rebuild.queue_builder import QueueBuilder
 
 
 def tree(root: Path, *parts: str) -> dict[str, bytes]:

@@ -16,8 +16,8 @@ from support.stores.built_store import BuiltStore
 import rmqcore
 from rmqcore import Message
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
-from rmqcore.rebuild.rebuild import rebuild
 
 PLACES = 8
 CONFIG: dict[str, Any] = {

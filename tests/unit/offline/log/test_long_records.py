@@ -20,6 +20,7 @@ from rmqcore import codec
 from rmqcore._native.format.layout import CRC_MASK, REC_BODYCRC, body_pos
 from rmqcore._native.scan.batch import ColumnList
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.message import Message, MessageView
 from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.fsck import fsck
@@ -27,7 +28,6 @@ from rmqcore.offline.log import long_record, window
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.long_record import MOST_WHOLE
 from rmqcore.offline.reader import StoreReader
-from rmqcore.rebuild.rebuild import rebuild
 
 BODY = MOST_WHOLE + 12345
 FILE_SIZE = 1 << 27

@@ -18,13 +18,13 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogShape, list_log_files
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import SearchWindow
-from rmqcore.rebuild.rebuild import rebuild
 from rmqcore.spark.splits import split_start
 from rmqcore.spark.splits.split_start import record_starts, walk_to
 from rmqcore.testing import hostile_logs

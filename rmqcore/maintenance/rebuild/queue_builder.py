@@ -17,7 +17,7 @@ from rmqcore._native.queues.queue_table import QueueTable, is_directory_name, mo
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import file_name
-from rmqcore.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
+from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
 
 MOST_OPEN = 256
 MOST_BYTES = 192 << 20

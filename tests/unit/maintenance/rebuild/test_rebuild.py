@@ -27,12 +27,17 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreFormatError, TargetNotEmptyError
-from rmqcore.rebuild import index_pages
-from rmqcore.rebuild import queue_builder as rebuild_queues
-from rmqcore.rebuild import rebuild as rebuild_module
-from rmqcore.rebuild.found_config import MOST_SLOTS, SLOTS_AN_ENTRY, found_config, found_sizes
-from rmqcore.rebuild.queue_builder import QueueBuilder
-from rmqcore.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild import index_pages
+from rmqcore.maintenance.rebuild import queue_builder as rebuild_queues
+from rmqcore.maintenance.rebuild import rebuild as rebuild_module
+from rmqcore.maintenance.rebuild.found_config import (
+    MOST_SLOTS,
+    SLOTS_AN_ENTRY,
+    found_config,
+    found_sizes,
+)
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
+from rmqcore.maintenance.rebuild.rebuild import rebuild
 
 
 def tree(folder: Path) -> dict[str, bytes]:

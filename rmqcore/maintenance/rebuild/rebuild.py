@@ -26,15 +26,15 @@ from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
+from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.maintenance.rebuild.index_pages import IndexPages
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress, Sink
-from rmqcore.rebuild.dispatch_scan import dispatch_config, dispatch_scan
-from rmqcore.rebuild.found_config import found_config
-from rmqcore.rebuild.index_pages import IndexPages
-from rmqcore.rebuild.queue_builder import QueueBuilder
-from rmqcore.rebuild.report import RebuildReport
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20

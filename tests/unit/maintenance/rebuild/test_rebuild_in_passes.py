@@ -18,12 +18,12 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
-from rmqcore.rebuild import queue_builder, queue_runs
-from rmqcore.rebuild import rebuild as rebuild_module
-from rmqcore.rebuild.queue_builder import QueueBuilder
-from rmqcore.rebuild.queue_runs import QueueRuns
-from rmqcore.rebuild.rebuild import rebuild
-from rmqcore.rebuild.report import RebuildReport
+from rmqcore.maintenance.rebuild import queue_builder, queue_runs
+from rmqcore.maintenance.rebuild import rebuild as rebuild_module
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
+from rmqcore.maintenance.rebuild.queue_runs import QueueRuns
+from rmqcore.maintenance.rebuild.rebuild import rebuild
+from rmqcore.maintenance.rebuild.report import RebuildReport
 
 SMALL = MessageStoreConfig(mapped_file_size_consume_queue=160)
 

@@ -1,0 +1,57 @@
+"""What every report has: plain values for JSON, and tables for a notebook."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmqcore.report import SHOWN_ROWS, Report
+
+
+@dataclass(frozen=True)
+class Range:
+    begin_phy_offset: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Found(Report):
+    path: Path
+    records: int
+    counts: dict[str, int]
+    damage: list[Range]
+    seconds: float | None = None
+    source: object = field(default=None, repr=False)
+
+
+def test_as_dict_is_what_json_takes() -> None:
+    found = Found(Path("/store"), 3, {"T": 1}, [Range(7, "torn")], source=object())
+    plain = {
+        "path": "/store",
+        "records": 3,
+        "counts": {"T": 1},
+        "damage": [{"begin_phy_offset": 7, "kind": "torn"}],
+        "seconds": None,
+    }
+    assert found.as_dict() == plain
+    assert json.loads(json.dumps(found.as_dict())) == plain
+
+
+def test_a_part_says_itself_what_it_is() -> None:
+    class Told:
+        def as_dict(self) -> dict[str, int]:
+            return {"told": 1}
+
+    assert Found(Path("s"), 1, {}, [Told()]).as_dict()["damage"] == [{"told": 1}]  # type: ignore[list-item]
+
+
+def test_a_notebook_gets_tables_and_no_markup_of_a_stranger() -> None:
+    """Topics and paths are what somebody else wrote: they are shown as text."""
+    found = Found(Path("/<script>"), 1_234_567, {}, [Range(9, "<b>bold")] * (SHOWN_ROWS + 1))
+    shown = found._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+    assert "<b>bold" not in shown
+    assert "1,234,567" in shown
+    assert shown.count("&lt;b&gt;bold") == SHOWN_ROWS
+    assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in shown
