@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 
-def used_percent(directory: Path) -> int:
-    """Give the used part of a directory's disk in percent, rounded up; -1 where there is no such directory.
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """Room on a disk. What only the superuser may fill counts neither as used nor as free, as ``df`` has it.
 
-    What only the superuser may fill counts neither as used nor as free, as ``df`` has it.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 UtilAll#getDiskPartitionSpaceUsedPercent.
+    Attributes
+    ----------
+    used_bytes, free_bytes : int
     """
+
+    used_bytes: int
+    free_bytes: int
+
+    @property
+    def percent(self) -> int:
+        """The used part in percent, rounded up; -1 of a disk without room at all.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 UtilAll#getDiskPartitionSpaceUsedPercent.
+        """
+        entire = self.used_bytes + self.free_bytes
+        return -(-self.used_bytes * 100 // entire) if entire else -1
+
+
+def disk_space(directory: Path) -> DiskSpace | None:
+    """Ask the disk of a directory; None where there is no such directory, or nobody answers."""
     try:
         found = os.statvfs(directory)
     except OSError:
-        return -1
+        return None
     used = found.f_blocks - found.f_bfree
-    entire = used + found.f_bavail
-    return -(-used * 100 // entire) if entire else -1
+    return DiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
+
+
+def used_percent(directory: Path) -> int:
+    """Give the used part of a directory's disk in percent (`DiskSpace.percent`); -1 where there is no such directory."""
+    space = disk_space(directory)
+    return -1 if space is None else space.percent

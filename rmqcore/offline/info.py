@@ -9,19 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rmqcore._native.scan.batch import Batch
-from rmqcore._native.scan.places import Place
-from rmqcore._native.scan.scan import ColumnScan
-from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
 from rmqcore.errors import StoreError
-from rmqcore.offline.log.damage import DamageList
-from rmqcore.offline.log.log_files import LogFile, mapped_file_size
-from rmqcore.offline.log.long_record import LongRecords
-from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
+from rmqcore.offline.log.store_times import first_stored, stored
 
 MOST_DEEP = 64
 """Directories in each other that are looked into; a queue is the third."""
@@ -110,63 +102,19 @@ def _log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
     The newest file may be allocated and empty, so older ones are asked until one holds a message.
     """
     first, last, end = None, None, files[-1].file_from_offset if files else 0
-    newest = len(files)
+    newest, shape = len(files), LogShape.of(files)
     while newest and last is None:
         newest -= 1
         end = files[newest].file_from_offset
-        for times, walk_end in _times(files, files[newest]):
-            first = times[0] if last is None else first
-            last, end = times[-1], walk_end
+        for some in stored(files[newest], shape):
+            first = some.first_ms if last is None else first
+            last, end = some.last_ms, some.end_phy_offset
     # A file without a message was asked above, if it lies behind the newest message.
     for file in files[:newest]:
-        oldest = next((times[0] for times, _ in _times(files, file, most=1)), None)
+        oldest = first_stored(file, shape)
         if oldest is not None:
-            return oldest, last, end
+            return oldest.first_ms, last, end
     return first, last, end
-
-
-class _Headers:
-    """A scan of columns that takes records without hashing their bodies: a wrong CRC changes neither times nor ends."""
-
-    def __init__(self, rows: int) -> None:
-        self._scan = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=rows)
-        self.take = self._scan.take
-
-    @property
-    def pending_rows(self) -> int:
-        return self._scan.pending_rows
-
-    def feed(
-        self,
-        buf: Any,
-        length: int,
-        pos: int,
-        phy_offset: int,
-        end_offset: int,
-        *,
-        trusted: int = -1,
-        skips: Skips | None = None,
-    ) -> Place:
-        return self._scan.feed(
-            buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted, skips=skips
-        )
-
-
-def _times(files: list[LogFile], file: LogFile, *, most: int = 65536) -> Any:
-    """Store timestamps of one file, a batch of at most `most` at a time, with the end of the last record so far."""
-    damage = DamageList(most=0)  # nobody asks for it
-    sink = _Headers(most)
-    walk: LogWalk[Batch] = LogWalk(
-        files, sink, damage, start=file.file_from_offset, stop=file.end_offset, skips=True,
-        long_records=LongRecords(check_crc=False),
-    )  # fmt: skip
-    for batch in walk.run():
-        if isinstance(batch, Blank) or not batch.num_rows:
-            continue
-        times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
-        starts = np.frombuffer(batch.buffer("phy_offset"), np.int64)
-        sizes = np.frombuffer(batch.buffer("msg_size"), np.int32)
-        yield [int(times[0]), int(times[-1])], int(starts[-1]) + int(sizes[-1])
 
 
 def _names(directory: str | Path) -> Iterator[str]:

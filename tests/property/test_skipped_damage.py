@@ -20,10 +20,10 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk import log_window
 from rmqcore.disk.paths import StorePaths
-from rmqcore.offline.info import _Headers
 from rmqcore.offline.log import walk as walk_module
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import list_log_files
+from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import LogWalk
 from rmqcore.offline.log.window import SearchWindow
 from rmqcore.testing.hostile_logs import BODY_POS, header, record
@@ -132,7 +132,7 @@ def test_it_is_what_the_walk_would_say(
             (ViewScan, True),
             (partial(ViewScan, batch_views=2, stop_offset=FILE // 2), True),
             (partial(ColumnScan, ["phy_offset"], batch_rows=3), False),
-            (partial(_Headers, 1000), False),
+            (partial(HeaderScan, 1000), False),
         ]
         for make, verify_crc in sinks:
             answers = {}

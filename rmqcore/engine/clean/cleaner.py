@@ -113,10 +113,10 @@ class Cleaner:
         newest = self._log.max_offset - 1
         for number, file in enumerate(self._log.files.files[: self.rules.batch]):
             end = file.file_from_offset + file.file_size
-            if end > newest:
-                return
-            expired = self.rules.expired(file.path, now_ms)
-            if not expired and not trigger.at_once:
+            due = self.rules.due(
+                end, newest, trigger, partial(self.rules.expired, file.path, now_ms)
+            )
+            if due is None:
                 return
             if end > done_up_to:
                 self._kept = f"{file.path}: what it holds is not on disk, or not in the queues"
@@ -125,8 +125,8 @@ class Cleaner:
                 return
             if number == 0:
                 self._flush_queues()
-            self._forced |= not expired
-            self._why = self._reason(trigger)
+            self._forced |= due == "forced"
+            self._why = trigger.reason(forced=self._forced)
             self._leaving = file
             if not self._finish_leaving():
                 return
@@ -167,13 +167,6 @@ class Cleaner:
         self._ended = pause(self._queue_pause)
         self._check_in_place()  # before the next file is deleted by its name
         return self._ended
-
-    def _reason(self, trigger: Trigger) -> CleanReason:
-        if self._forced:
-            return "forced"
-        if trigger.time:
-            return "time"
-        return "disk" if trigger.disk else "manual"
 
     def _name(self, path: Path) -> str:
         return os.fspath(path.relative_to(self._root) if path.is_relative_to(self._root) else path)

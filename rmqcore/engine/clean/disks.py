@@ -26,32 +26,36 @@ def disk_use(paths: StorePaths, config: MessageStoreConfig, ratio: float | None 
     -----
     Source: RocketMQ 5.5.0 CleanCommitLogService#isSpaceToDelete, DefaultMessageStore#getMajorFileSize.
     """
-    emptiest = min(paths.new_file_folders, key=used_percent)
+    percents = {folder: used_percent(folder) for folder in paths.new_file_folders}
+    emptiest = min(percents, key=percents.__getitem__)
+    share = None
+    if config.replicas_per_disk_partition > 1:
+        share = length_of_files(paths) / store_part(emptiest, config.replicas_per_disk_partition)
+    if ratio is not None:
+        return DiskUse(ratio, ratio, share)
+    return use_of_percents(percents.values(), used_percent(paths.consumequeue), share)
+
+
+def use_of_percents(logs: Iterable[int], queues: int, share: float | None = None) -> DiskUse:
+    """Give what the rules see of disks that are used by so many percent; -1 stands for a disk that cannot be asked."""
+    log = min(logs)
     return DiskUse(
-        log=_used(emptiest) if ratio is None else ratio,
-        queues=_used(paths.consumequeue) if ratio is None else ratio,
-        share=_share(paths, emptiest, config.replicas_per_disk_partition),
+        log=log / 100 if log >= 0 else -1.0,
+        queues=queues / 100 if queues >= 0 else -1.0,
+        share=share,
     )
 
 
-def _used(folder: Path) -> float:
-    percent = used_percent(folder)
-    return percent / 100 if percent >= 0 else -1.0
-
-
-def _share(paths: StorePaths, folder: Path, stores: int) -> float | None:
-    """Bytes of the store by its part of a disk that several stores share; None where it has the disk for itself."""
-    if stores <= 1:
-        return None
+def store_part(folder: Path, stores: int) -> int:
+    """Bytes of a disk that one of several stores may use."""
     disk = os.statvfs(folder)
-    part = disk.f_blocks * disk.f_frsize // stores
-    return _bytes_below((*paths.commitlogs, paths.consumequeue, paths.index)) / part
+    return disk.f_blocks * disk.f_frsize // stores
 
 
-def _bytes_below(folders: Iterable[Path]) -> int:
-    """Lengths of all files, as Java counts them: also of what is sparse."""
+def length_of_files(paths: StorePaths) -> int:
+    """Lengths of all files of log, queues and index, as Java counts them: also of what is sparse."""
     total = 0
-    for folder in folders:
+    for folder in (*paths.commitlogs, paths.consumequeue, paths.index):
         for place, _, names in os.walk(folder):
             total += sum(_length(os.path.join(place, name)) for name in names)
     return total

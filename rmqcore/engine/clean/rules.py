@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.config_values import parse_hours
+from rmqcore.engine.clean.report import CleanReason
 
 HOUR_MS = 3_600_000
 MANUAL_ROUNDS = 20
@@ -59,6 +62,14 @@ class Trigger:
     def pulled(self) -> bool:
         """Whether anything may be deleted."""
         return self.time or self.disk or self.manual
+
+    def reason(self, *, forced: bool) -> CleanReason:
+        """Say why a round deletes; `forced`: also files whose time is not over."""
+        if forced:
+            return "forced"
+        if self.time:
+            return "time"
+        return "disk" if self.disk else "manual"
 
 
 class CleanRules:
@@ -130,7 +141,34 @@ class CleanRules:
             mtime_ms = os.stat(path).st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return True
+        return self.is_over(mtime_ms, now_ms)
+
+    def is_over(self, mtime_ms: int, now_ms: int) -> bool:
+        """Tell whether the time of a file that was last changed at `mtime_ms` is over."""
         return now_ms >= mtime_ms + self.reserved_ms
+
+    @staticmethod
+    def due(
+        end_offset: int, newest: int, trigger: Trigger, expired: Callable[[], bool]
+    ) -> Literal["expired", "forced"] | None:
+        """Say why a file goes; None where it stays, and all behind it with it.
+
+        Parameters
+        ----------
+        end_offset : int
+            CommitLog offset behind the file.
+        newest : int
+            CommitLog offset of the last written byte: its file stays.
+        trigger : Trigger
+            That is pulled.
+        expired : callable
+            Tells whether the file's time is over.
+        """
+        if end_offset > newest:
+            return None
+        if expired():
+            return "expired"
+        return "forced" if trigger.at_once else None
 
 
 def _within(percent: int, least: int, most: int) -> float:
