@@ -52,6 +52,7 @@ class HeaderScan:
 
     @property
     def pending_rows(self) -> int:
+        """Rows that `take` would give."""
         return self._scan.pending_rows
 
     def feed(
@@ -65,6 +66,7 @@ class HeaderScan:
         trusted: int = -1,
         skips: Skips | None = None,
     ) -> Place:
+        """Take the records from `pos` on; see `ColumnScan.feed`."""
         return self._scan.feed(
             buf, length, pos, phy_offset, end_offset, check_crc=False, trusted=trusted, skips=skips
         )
