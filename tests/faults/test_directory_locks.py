@@ -21,9 +21,9 @@ from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.places import TESTS
 
 import rmqcore
-from rmqcore.disk.directory_lock import DirectoryLock
+from rmqcore.disk.locks.directory_lock import DirectoryLock
+from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.errors import StoreLockedError
 from rmqcore.offline.fsck import fsck
 from rmqcore.testing.crash_check import TINY, check_directory, drain, put

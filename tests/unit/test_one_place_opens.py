@@ -29,8 +29,8 @@ SHORT_LIST: dict[str, dict[str, str]] = {
         "Path.open": "the log of Spark, which the caller names",
         "tempfile": "the log of Spark in a file without a name",
     },
-    "disk/foreign_writer.py": {"Path.read_text": "/proc"},
-    "disk/directory_lock.py": {"Path.read_text": "/proc/locks"},
+    "disk/locks/foreign_writer.py": {"Path.read_text": "/proc"},
+    "disk/locks/directory_lock.py": {"Path.read_text": "/proc/locks"},
     "offline/export/partitions.py": {
         "Path.mkdir": "the folder that the caller names",
         "tempfile": "a working folder in it with a name of its own, which only this user may enter",

@@ -18,8 +18,8 @@ from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.inside.folder import remove_made
+from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.rebuild.found_config import found_sizes

@@ -20,7 +20,7 @@ from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.lock import lock_holder
+from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.preview import preview_recovery

@@ -10,8 +10,8 @@ from pathlib import Path
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_locks import StoreLocks
 from rmqcore.disk.swap import finish_swaps
 from rmqcore.engine.clean.before_open import clean_before_open, is_no_room, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher

@@ -12,7 +12,7 @@ from conftest import StoreCopy
 from support.cli.cli_runs import Run, in_terminal
 
 from rmqcore.disk.inside.folder import Folder
-from rmqcore.disk.lock import StoreLock
+from rmqcore.disk.locks.lock import StoreLock
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
 from rmqcore.offline.fsck import fsck
 

@@ -11,7 +11,7 @@ from conftest import StoreCopy
 from support.cli.cli_runs import Run, in_terminal
 
 import rmqcore as package
-from rmqcore.disk.lock import StoreLock
+from rmqcore.disk.locks.lock import StoreLock
 from rmqcore.offline.fsck import fsck
 
 

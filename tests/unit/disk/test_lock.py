@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from rmqcore.disk.lock import StoreLock
+from rmqcore.disk.locks.lock import StoreLock
 from rmqcore.errors import StoreLockedError
 
-HOLDS = (
-    "from rmqcore.disk.lock import StoreLock; import sys; lock = StoreLock(sys.argv[1]).acquire()"
-)
+HOLDS = "from rmqcore.disk.locks.lock import StoreLock; import sys; lock = StoreLock(sys.argv[1]).acquire()"
 HOLDS_AS_JAVA = """
 import fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)

@@ -15,13 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from rmqcore.disk.directory_lock import DirectoryLock, held_here, try_flock
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.file_kinds import kind_of
-from rmqcore.disk.foreign_writer import foreign_writer
 from rmqcore.disk.inside.files import check_is_file, open_folder, remove_empty, unlink
 from rmqcore.disk.inside.links import refuse_links
-from rmqcore.disk.lock import StoreLock
+from rmqcore.disk.locks.directory_lock import DirectoryLock, held_here, try_flock
+from rmqcore.disk.locks.foreign_writer import foreign_writer
+from rmqcore.disk.locks.lock import StoreLock
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreClosedError, StoreLockedError
 

@@ -10,9 +10,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from rmqcore.disk.directory_lock import DirectoryLock, held_here
 from rmqcore.disk.inside.files import open_file, unlink
 from rmqcore.disk.inside.opened import naming, sync_data, write_all
+from rmqcore.disk.locks.directory_lock import DirectoryLock, held_here
 
 TEXT = b"lock"
 LOCK_BYTE, HOLDER_BYTE = 0, 1
