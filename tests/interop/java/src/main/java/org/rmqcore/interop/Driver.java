@@ -80,6 +80,10 @@ public final class Driver {
                 return clients.send(request);
             case "consume":
                 return clients.consume(request);
+            case "saveOffsets":
+                return Offsets.save(request.getString("file"), request.getJSONObject("table"));
+            case "loadOffsets":
+                return Offsets.load(request.getString("file"));
             case "crash":
                 Runtime.getRuntime().halt(137);
                 return null;
