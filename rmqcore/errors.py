@@ -6,6 +6,8 @@ that says what to do, and the exit code the command line answers with (0 fine, 1
 
 from __future__ import annotations
 
+import errno
+
 
 class StoreError(Exception):
     """Something is wrong with a store. The base of all errors of this package but those of bad arguments."""
@@ -18,6 +20,11 @@ class StoreError(Exception):
 def is_of_the_system(error: OSError) -> bool:
     """Whether an OSError comes from a system call, which gives its number; the TimeoutError of a signal handler has none."""
     return error.errno is not None
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether a disk, or a user's part of it, had no room for a write, which may be tried again; a sync may not."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailedError)
 
 
 # ---- opening ----------------------------------------------------------------------------------------
@@ -252,6 +259,23 @@ class StoreFailedError(StoreError):
 
     code = "STORE_FAILED"
     hint = "look at the disk, then open the store again: recovery decides what is on it"
+
+
+class DiskFullError(StoreError):
+    """A write found no room on its disk. Nothing is lost: the same step goes on where there is room again."""
+
+    code = "DISK_FULL"
+    hint = "free room on the disk that the error names; puts go on by themselves after the next round of cleaning"
+
+
+class SyncFailedError(StoreError, OSError):
+    """A sync failed: how much is on disk is not known, and no later sync can tell. ``filename`` is its path."""
+
+    code = "SYNC_FAILED"
+    hint = "look at the disk, then do it again: what was written last may not be there"
+
+    def __str__(self) -> str:
+        return f"{self.filename}: sync: {self.strerror}"
 
 
 class PutFailedError(StoreError):

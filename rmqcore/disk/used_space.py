@@ -45,3 +45,12 @@ def used_percent(directory: Path) -> int:
     """Give the used part of a directory's disk in percent (`DiskSpace.percent`); -1 where there is no such directory."""
     space = disk_space(directory)
     return -1 if space is None else space.percent
+
+
+def free_bytes(path: str | os.PathLike[str]) -> int:
+    """Give the bytes that are free on the disk of a path, which need not be there; -1 where nobody answers."""
+    place = Path(path).absolute()
+    while not place.is_dir() and place != place.parent:
+        place = place.parent
+    space = disk_space(place)
+    return -1 if space is None else space.free_bytes

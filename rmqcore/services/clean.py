@@ -10,7 +10,9 @@ FIRST = 60.0
 
 
 class Clean(Service):
-    """Makes a round of cleaning every `clean_resource_interval`. A stop ends the pause between two files, and the round.
+    """Makes a round of cleaning every `clean_resource_interval`, and when a write found no room.
+
+    A stop ends the pause between two files, and the round.
 
     Notes
     -----
@@ -31,7 +33,7 @@ class Clean(Service):
             return FIRST
         report = store.clean_once(pause=self._pause_between)
         if report.kept is not None:
-            store.note_error(self.name, OSError(report.kept))
+            self.tell(store, OSError(report.kept))
         return self._interval
 
     def _pause_between(self, milliseconds: int) -> bool:

@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from rmqcore._native.threads.bell import Bell
+from rmqcore.errors import DiskFullError
 from rmqcore.services.steps import StoreSteps
 
 _stepping: set[Service] = set()
+TRY_AGAIN = 1.0  # seconds after a step that found its disk full
 LOOK_AGAIN = 0.1  # seconds: a ring may go to another thread that waits for the same end
 
 
@@ -25,7 +27,8 @@ class Service(ABC):
 
     The thread waits at its bell between the steps, so an idle store costs a few wake-ups a second, and it holds the store only
     during a step: a store that is dropped without `close()` takes its threads with it. An exception of a step ends the thread and
-    fails the store, because none of the steps can be left out without breaking what the store promises.
+    fails the store, because none of the steps can be left out without breaking what the store promises. A step that finds its
+    disk full is made again, until there is room; `stats()` shows that as long as it lasts.
 
     Notes
     -----
@@ -41,7 +44,7 @@ class Service(ABC):
     def __init__(self, store: StoreSteps) -> None:
         self.bell = Bell()
         self._stopping = False
-        self._over = False
+        self._over = self._told = False
         self._pause: float | None = None  # seconds to wait after the last step
         self._end = Bell()
         self._store = weakref.ref(store, self._store_gone)
@@ -87,6 +90,11 @@ class Service(ABC):
         """Whether the thread is alive."""
         return self._thread.is_alive()
 
+    def tell(self, store: StoreSteps, error: BaseException) -> None:
+        """Show in `stats()` an error that costs no data, until the next step that meets none."""
+        store.note_error(self.name, error)
+        self._told = True
+
     def _store_gone(self, _: weakref.ref[StoreSteps]) -> None:
         self.request_stop()
 
@@ -122,7 +130,13 @@ class Service(ABC):
         if store is None:
             return False
         try:
+            told, self._told = self._told, False
             self._pause = self.step(store)
+            if told and not self._told:
+                store.note_error(self.name, None)
+        except DiskFullError as error:
+            self.tell(store, error)
+            self._pause = TRY_AGAIN
         except BaseException as error:  # noqa: BLE001 a thread that ends silently would break what the store promises
             store.fail(error)
             return False
@@ -134,6 +148,10 @@ class Service(ABC):
             return
         try:
             self.finish(store)
+        except DiskFullError as error:
+            self.tell(
+                store, error
+            )  # whoever closes the store tries once more, and then it is a failure
         except BaseException as error:  # noqa: BLE001 as above
             store.fail(error)
 

@@ -46,9 +46,10 @@ class Services:
             allocate = Allocate(store, timed)
         # In the order of stopping. No file is needed any more once nothing is put. Then the log goes to disk, then all of it
         # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
+        self._clean = Clean(store)
         self._all: tuple[Service, ...] = (
             *((Scrub(store),) if store.config.scrub_enable else ()),
-            Clean(store),
+            self._clean,
             allocate,
             flush,
             self._reput,
@@ -106,6 +107,10 @@ class Services:
     def running(self) -> bool:
         """Whether any thread is alive."""
         return any(service.running for service in self._all)
+
+    def clean(self) -> None:
+        """Begin a round of cleaning now."""
+        self._clean.wake()
 
     def wait_flushed(self, end_offset: int, timeout_ms: int) -> PutMessageStatus:
         """Wait for the disk under SYNC_FLUSH (`GroupCommit.wait`); PUT_OK at once under ASYNC_FLUSH."""

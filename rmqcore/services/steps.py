@@ -83,8 +83,8 @@ class StoreSteps(Protocol):
     def fail(self, error: BaseException) -> None:
         """Refuse writes from now on; the first failure is kept."""
 
-    def note_error(self, service: str, error: BaseException) -> None:
-        """Show an error that costs no data in `stats()`; writes go on."""
+    def note_error(self, service: str, error: BaseException | None) -> None:
+        """Show an error that costs no data in `stats()`; writes go on. None: it is over."""
 
     def close(self) -> None:
         """Stop the threads and let go of the directory."""

@@ -32,10 +32,15 @@ def life(root: Path, config: dict[str, Any], acked: list[Acked]) -> None:
                     one = put(store, generation * 100 + step * 12 + number)
                     if one is not None:
                         acked.append(one)
+                    elif store.stats()["no_puts"] is not None:
+                        store.clean_once(
+                            disk_ratio=0.5
+                        )  # only one call failed, or the next put says it again
                     elif not store.failed:
                         broken("a put that neither stored nor failed")
                 drain(store)
-                _ask(store, acked[-1])
+                if acked:
+                    _ask(store, acked[-1])
                 store.flush()
                 store.flush_consume_queues(0)
                 store.write_checkpoint()

@@ -19,7 +19,7 @@ import rmqcore
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.offline.fsck import fsck
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, put
-from rmqcore.testing.disk_images import Disk, Event, Luck, read_events
+from rmqcore.testing.disks.disk_images import Disk, Event, Luck, read_events
 from rmqcore.testing.fault_shim import Shim, tell
 from rmqcore.testing.verdict import hold
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from rmqcore.errors import StoreError
-from rmqcore.testing import fault_shim, real_cuts
+from rmqcore.testing import fault_shim
 from rmqcore.testing.damaged_stores import damage_rounds
-from rmqcore.testing.disk_facts import DiskFacts, disk_facts
+from rmqcore.testing.disks import real_cuts
+from rmqcore.testing.disks.disk_facts import DiskFacts, disk_facts
 from rmqcore.testing.fault_shim import run_child
 from rmqcore.testing.kills import kill_rounds
 from rmqcore.testing.power_cuts import WRITERS

@@ -64,6 +64,18 @@ def test_a_disk_that_stays_full(folder: Path, call: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("how", ["by_steps", "with_threads"])
+@pytest.mark.parametrize("call", ["fallocate", "pwrite", "ftruncate", "mkdir"])
+def test_a_disk_that_is_full_for_a_while(folder: Path, call: str, how: str, mode: str) -> None:
+    """A store whose disk was full for a second had failed: every put raised until somebody opened it again."""
+    for allowed in (0, 1, 3):
+        place = folder / str(allowed)
+        place.mkdir()
+        done = run_child(f"full_disk.{how}({str(place)!r}, {call!r}, {mode!r}, {allowed})")
+        assert done.returncode == 0, f"{allowed}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("call", ["msync", "fsync", "pwrite", "fallocate"])
 def test_one_call_of_a_thread_fails(folder: Path, call: str, mode: str) -> None:
     child(f"failing_calls.each_call({str(folder)!r}, {call!r}, 'threads', {mode!r}, stride=7)")

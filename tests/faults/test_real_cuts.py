@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcore.testing.real_cuts import cut_rounds, why_not
+from rmqcore.testing.disks.real_cuts import cut_rounds, why_not
 
 CUTS = int(os.environ.get("RMQCORE_REAL_CUTS", "4"))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rmqcore._native.threads.descriptor import Descriptor
-from rmqcore.errors import is_of_the_system
+from rmqcore.errors import SyncFailedError, is_of_the_system
 
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Wait until the bytes of an open file are on disk, and as much of its metadata as is needed to read them."""
@@ -45,6 +45,16 @@ def write_all(fd: int, data: bytes | memoryview, pos: int) -> None:
 
 
 def sync_open(opened: Descriptor, path: str | os.PathLike[str]) -> None:
-    """Wait until an open file, or the entries of an open directory, are on disk; `path` is for errors."""
-    with naming(path):
+    """Wait until an open file, or the entries of an open directory, are on disk; `path` is for errors.
+
+    Raises
+    ------
+    SyncFailedError
+        The sync failed.
+    """
+    try:
         os.fsync(opened.fileno())
+    except OSError as error:
+        if not is_of_the_system(error):
+            raise
+        raise SyncFailedError(error.errno, error.strerror, os.fspath(path)) from error

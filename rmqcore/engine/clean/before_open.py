@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Sequence
@@ -12,15 +11,11 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import delete_file
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.used_space import free_bytes
 from rmqcore.engine.clean.disks import disk_use
 from rmqcore.engine.clean.rules import CleanRules
 
 NEWEST = 2  # files that stay: the newest may be one that was made ahead and holds nothing
-
-
-def is_no_room(error: OSError) -> bool:
-    """Whether a disk, or a user's part of it, is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def clean_before_open(
@@ -62,12 +57,11 @@ def clean_before_open(
 
 def no_room_to_open(error: OSError, paths: StorePaths) -> OSError:
     """Give an error that says what is free, and what to do."""
-    disk = os.statvfs(paths.root)
-    free = disk.f_bavail * disk.f_frsize
+    path = error.filename or os.fspath(paths.root)
     return OSError(
         error.errno,
-        f"{error.strerror}; {free} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be deleted: "
-        "none is due by the rules (file_reserved_time, clean_file_forcibly_enable), or all are among the newest or not yet in "
-        "the queues. The store can be read as it is: rmqcore.read",
-        error.filename,
+        f"{error.strerror}; {free_bytes(path)} bytes are free, an open needs some kilobytes, and no file of the CommitLog may be "
+        "deleted: none is due by the rules (file_reserved_time, clean_file_forcibly_enable), or all are among the newest or not "
+        "yet in the queues. The store can be read as it is: rmqcore.read",
+        path,
     )

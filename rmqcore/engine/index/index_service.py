@@ -22,7 +22,7 @@ from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
-from rmqcore.errors import is_of_the_system
+from rmqcore.errors import SyncFailedError, is_of_the_system
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 
@@ -403,9 +403,10 @@ class IndexService:
             file.flush()
             self._folder.sync_names()
         except OSError as error:
-            if is_of_the_system(error):
-                self._sync_error = error
-            raise
+            if not is_of_the_system(error):
+                raise
+            self._sync_error = SyncFailedError(error.errno, error.strerror, error.filename)
+            raise self._sync_error from error
 
     def close(self) -> None:
         """Sync everything and let go of the files; queries that run keep theirs.

@@ -31,7 +31,7 @@ class CommitLog:
     clock : callable, optional
         Answers milliseconds since the epoch; called once a put inside the append lock.
     on_failure : callable
-        Told the OSError of an allocation that failed: no put can go on, so the store has to fail.
+        Told the OSError of a put that found no room, or could not make it: that put is answered CREATE_MAPPED_FILE_FAILED.
     calls : Calls, optional
         Told which threads are inside a step.
     check_in_place : callable, optional
@@ -173,18 +173,16 @@ class CommitLog:
     def prepare_space(self) -> bool:
         """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
 
-        An OSError is told to `on_failure` and raised: the next put would fail in the same way.
+        Raises
+        ------
+        OSError
+            The disk has no room, or refuses.
         """
-        try:
-            step = self._space_lock.run(self._space.next_step)
-            if step is not None:
-                # Without the lock: a put that finds no room must not wait for it.
-                step.make(self.appender)
-                self._space_lock.run(self._space.done, step)
-        except OSError as error:
-            if is_of_the_system(error):
-                self._on_failure(error)
-            raise
+        step = self._space_lock.run(self._space.next_step)
+        if step is not None:
+            # Without the lock: a put that finds no room must not wait for it.
+            step.make(self.appender)
+            self._space_lock.run(self._space.done, step)
         return step is not None
 
     def on_append(self, ring: Callable[[], object]) -> None:

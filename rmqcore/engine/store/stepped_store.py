@@ -30,6 +30,8 @@ class SteppedStore:
 
         Raises
         ------
+        DiskFullError
+            There is no room for entries; the next call tries again. Puts are answered SERVICE_NOT_AVAILABLE meanwhile.
         StoreFailedError
             A write failed, now or earlier.
         CorruptMessageError
@@ -51,7 +53,7 @@ class SteppedStore:
 
         Raises
         ------
-        StoreFailedError, CorruptMessageError
+        DiskFullError, StoreFailedError, CorruptMessageError
             As `dispatch_once`.
         """
         return self._dispatch.until(bell, follow)
@@ -80,7 +82,15 @@ class SteppedStore:
         self._flush.write_checkpoint()
 
     def prepare_space(self) -> bool:
-        """Allocate and populate one step ahead of the writer; answer whether more is wanted now."""
+        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
+
+        Raises
+        ------
+        DiskFullError
+            There is no room ahead; puts go on in what there is, and the next call tries again.
+        StoreFailedError
+            The disk refuses for another reason, now or earlier.
+        """
         return self._flush.prepare_space()
 
     def scrub_once(self) -> int:

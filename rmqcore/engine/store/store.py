@@ -390,9 +390,9 @@ class MessageStore(SteppedStore, PutMethod):
         """Refuse writes from now on; reads go on. The first failure is kept."""
         self._state.fail(error)
 
-    def note_error(self, service: str, error: BaseException) -> None:
-        """Show an error that costs no data in `stats()`; writes go on."""
-        self._state.errors[service] = f"{type(error).__name__}: {error}"
+    def note_error(self, service: str, error: BaseException | None) -> None:
+        """Show an error that costs no data in `stats()`; writes go on. None: it is over."""
+        self._state.note_error(service, error)
 
     @property
     def failed(self) -> bool:

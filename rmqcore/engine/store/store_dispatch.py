@@ -45,7 +45,7 @@ class StoreDispatch:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
             return self._lock.run(self._once)
         except OSError as error:
-            self._state.fail_by(error)
+            self._state.full_or_fail_by(error, pause=True)
 
     def until(self, bell: Bell, follow: bool) -> bool:
         """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once."""
@@ -53,7 +53,7 @@ class StoreDispatch:
             self._state.raise_if_closed()
             return self._lock.run(self._until, bell, follow)
         except OSError as error:
-            self._state.fail_by(error)
+            self._state.full_or_fail_by(error, pause=True)
 
     def _once(self) -> int:
         self._check()

@@ -31,8 +31,12 @@ class StoreFlush:
 
     def _prepare_space(self) -> bool:
         self._state.raise_unless_writable()
-        more = self._log.prepare_space()
-        return self._parts.index.allocate_ahead() or more
+        try:
+            more = self._log.prepare_space()
+            return self._parts.index.allocate_ahead() or more
+        except OSError as error:
+            # Puts go on in the room that is there, as long as there is any.
+            self._state.full_or_fail_by(error, pause=False)
 
     def flush_log(self, least_pages: int = 0) -> int:
         """Sync the log; answer up to which CommitLog offset it is on disk."""

@@ -13,7 +13,7 @@ from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import finish_swaps
-from rmqcore.engine.clean.before_open import clean_before_open, is_no_room, no_room_to_open
+from rmqcore.engine.clean.before_open import clean_before_open, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
@@ -24,7 +24,7 @@ from rmqcore.engine.recovery.recovery import recover
 from rmqcore.engine.recovery.report import RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store_state import StoreState
-from rmqcore.errors import NotAStoreError
+from rmqcore.errors import NotAStoreError, is_no_room
 
 
 class StoreParts:
@@ -80,7 +80,7 @@ class StoreParts:
         self.locks = StoreLocks(paths)
         try:
             self.locks.acquire(create=create)
-            self._open_with_room(clock, state.fail, self._watched(mode))
+            self._open_with_room(clock, state.pause_or_fail, self._watched(mode))
         except BaseException:
             self.locks.undo()
             raise
@@ -88,7 +88,7 @@ class StoreParts:
     def _open_with_room(
         self,
         clock: Callable[[], int] | None,
-        on_failure: Callable[[BaseException], None],
+        on_failure: Callable[[OSError], None],
         mode: RecoverMode,
     ) -> None:
         """Open; on a full disk once more, after what may be deleted was: an open that fails would leave nobody to clean."""
@@ -111,7 +111,7 @@ class StoreParts:
     def _open(
         self,
         clock: Callable[[], int] | None,
-        on_failure: Callable[[BaseException], None],
+        on_failure: Callable[[OSError], None],
         mode: RecoverMode,
     ) -> None:
         self.abort = AbortFile(self.paths.abort)

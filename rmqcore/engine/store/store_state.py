@@ -11,7 +11,15 @@ from typing import NoReturn, Protocol
 
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.threads.mutex import Calls, Mutex
-from rmqcore.errors import StoreClosedError, StoreError, StoreFailedError, is_of_the_system
+from rmqcore.disk.used_space import free_bytes
+from rmqcore.errors import (
+    DiskFullError,
+    StoreClosedError,
+    StoreError,
+    StoreFailedError,
+    is_no_room,
+    is_of_the_system,
+)
 from rmqcore.status import PutMessageStatus
 
 
@@ -23,6 +31,9 @@ class Waiters(Protocol):
 
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below an offset are in queues and index."""
+
+    def clean(self) -> None:
+        """Begin a round of cleaning now."""
 
     def stop(self) -> None:
         """End all threads."""
@@ -106,6 +117,27 @@ class StoreState:
             self._appender.pause(False)
         self.no_puts = None
 
+    def pause_or_fail(self, error: OSError) -> None:
+        """A write found no room: pause puts and ask for a round of cleaning, which takes them again. Else fail."""
+        if not is_no_room(error):
+            self.fail(error)
+            return
+        self.pause_puts(self.no_room(error))
+        if self.waiters is not None:
+            self.waiters.clean()
+
+    def no_room(self, error: OSError) -> str:
+        """Say which path found no room for what, and what is free there."""
+        path = error.filename or os.fspath(self.root)
+        return f"{path}: {error.strerror}; {free_bytes(path):,} bytes are free"
+
+    def note_error(self, service: str, error: BaseException | None) -> None:
+        """Keep an error that costs no data, or forget it."""
+        if error is None:
+            self.errors.pop(service, None)
+        else:
+            self.errors[service] = f"{type(error).__name__}: {error}"
+
     # ---- failed
 
     @property
@@ -127,6 +159,17 @@ class StoreState:
         self.fail(error)
         self.raise_if_failed()
         raise error
+
+    def full_or_fail_by(self, error: OSError, *, pause: bool) -> NoReturn:
+        """Raise DiskFullError where a step found no room, and may be made again; else fail the store, and raise StoreFailedError.
+
+        With `pause` nothing more is put before the next round of cleaning has seen the disks.
+        """
+        if not is_no_room(error):
+            self.fail_by(error)
+        if pause:
+            self.pause_or_fail(error)
+        raise DiskFullError(self.no_room(error)) from error
 
     def raise_if_failed(self) -> None:
         """Raise StoreFailedError when the store has failed."""

@@ -1,6 +1,6 @@
 /* The record of a process under the shim: everything that changes files, in order. Called with the mutex.
  *
- * An event is its kind, inode, place, length and bytes, in host byte order; rmqcore/testing/disk_images.py reads them:
+ * An event is its kind, inode, place, length and bytes, in host byte order; rmqcore/testing/disks/disk_images.py reads them:
  *
  *   W  bytes of a file: by a call, or seen to differ (place: where)     T  a file's length (place: the length)
  *   C  a name was made (inode: folder, place: the new inode)            U  a name is gone

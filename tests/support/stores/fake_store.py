@@ -182,8 +182,11 @@ class FakeStore:
             self.failure = self.failure or error
         self._done()
 
-    def note_error(self, service: str, error: BaseException) -> None:
-        self.noted[service] = error
+    def note_error(self, service: str, error: BaseException | None) -> None:
+        if error is None:
+            self.noted.pop(service, None)
+        else:
+            self.noted[service] = error
 
     def close(self) -> None:
         self._step("close")

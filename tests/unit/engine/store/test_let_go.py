@@ -102,16 +102,17 @@ def test_a_store_that_failed_keeps_nothing_once_it_is_closed(root: Path) -> None
 
 
 @pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("services", [True, False])
-def test_a_disk_that_was_full_can_be_unmounted_once_the_store_is_closed(
-    root: Path, services: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_that_refused_can_be_unmounted_once_the_store_is_closed(
+    root: Path, services: bool, error: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The failure is kept for `stats()`, and with it were the frames of the call that failed, which had the file in hand."""
     allocate = _Part.allocate
 
     def full(part: _Part, end: int) -> None:
         if part.start > 0:
-            raise OSError(errno.ENOSPC, "No space left on device", part.file.path)
+            raise OSError(error, os.strerror(error), part.file.path)
         allocate(part, end)
 
     monkeypatch.setattr(_Part, "allocate", full)
@@ -120,7 +121,8 @@ def test_a_disk_that_was_full_can_be_unmounted_once_the_store_is_closed(
         fill(store)
     store.close()
     assert (descriptors(root), mappings(root)) == ([], [])
-    assert "No space left" in store.stats()["failed"]
+    shown = store.stats()["failed" if error == errno.EIO else "no_puts"]
+    assert os.strerror(error) in shown
 
 
 def test_a_view_of_a_closed_store_keeps_its_mapping_and_no_descriptor(root: Path) -> None:

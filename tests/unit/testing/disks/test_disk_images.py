@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcore.testing.disk_images import Disk, Event, Luck
+from rmqcore.testing.disks.disk_images import Disk, Event, Luck
 from rmqcore.testing.verdict import PromiseBrokenError
 
 ROOT, SUB, FILE, OTHER = 1, 2, 3, 4

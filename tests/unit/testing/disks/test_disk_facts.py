@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcore.testing.disk_facts import disk_facts
+from rmqcore.testing.disks.disk_facts import disk_facts
 
 MEMORY = Path("/dev/shm")
 
