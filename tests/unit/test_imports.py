@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
-EXTRAS = ["asyncio", "duckdb", "lz4", "polars", "pyarrow", "pyspark", "rich", "typer", "zstandard"]
+EXTRAS = [
+    "asyncio",
+    "duckdb",
+    "lz4",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "pyspark",
+    "rich",
+    "typer",
+    "zstandard",
+]
 
 
 def loaded(statement: str) -> set[str]:

@@ -26,6 +26,7 @@ _EXTRAS = {
     "pyarrow": "arrow",
     "lz4": "compress",
     "zstandard": "compress",
+    "matplotlib": "plot",
     "pyspark": "spark",
     "pandas": "spark",
 }
