@@ -31,10 +31,12 @@ from rmqcore.cli.verbs.lookup import lookup
 from rmqcore.cli.verbs.query import query
 from rmqcore.cli.verbs.rebuild import rebuild
 from rmqcore.cli.verbs.recover import recover
+from rmqcore.cli.verbs.retention import retention
 from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
+    retention,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

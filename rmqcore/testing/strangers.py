@@ -23,6 +23,7 @@ import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.rebuild.rebuild import rebuild
+from rmqcore.maintenance.retention.retention import retention
 from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
@@ -59,6 +60,11 @@ def _rebuild(root: Path, out: Path) -> None:
     rebuild(StorePaths(root), out, overwrite=out.exists())
 
 
+def _retention(root: Path, out: Path) -> None:
+    del out
+    retention(root, what_if={"fileReservedTime": "1"})
+
+
 def _open(root: Path, out: Path) -> None:
     del out
     with rmqcore.open(root, services=False, **TINY) as store:
@@ -76,6 +82,7 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "export": _export,
     "rebuild": _rebuild,
     "rebuild into it": lambda root, out: _rebuild(root, root / "rebuilt"),
+    "retention": _retention,
     "open": _open,
     "open again": _open,
     "recover": lambda root, out: rmqcore.open(root, services=False, recover="deep", **TINY).close(),

@@ -20,7 +20,7 @@ def store_settings(
     store: Path, config: Path | None, commitlog: str | None, *, follow_links: bool
 ) -> tuple[StorePaths, MessageStoreConfig]:
     """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`)."""
-    base = _read(config) if config is not None else None
+    base = read_config(config) if config is not None else None
     if commitlog is not None:
         base = (base or MessageStoreConfig()).changed(
             store_path_commit_log=commitlog, read_only_commit_log_store_paths=None
@@ -44,7 +44,7 @@ def store_settings(
     return paths, found_config(paths, base)
 
 
-def _read(config: Path) -> MessageStoreConfig:
+def read_config(config: Path) -> MessageStoreConfig:
     """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
 
     A verb runs no store: what a running one would not do is no news, and the store is where the user says.

@@ -107,9 +107,8 @@ class CleanRules:
         if not forced and use.share is not None:
             forced = use.share > self.most_share
             disk = disk or forced
-        hour = time.localtime(now_ms / 1000).tm_hour
         return Trigger(
-            time=hour in self.hours,
+            time=self.is_hour(now_ms),
             disk=disk,
             manual=manual,
             at_once=forced and self.may_force,
@@ -117,6 +116,10 @@ class CleanRules:
             # As in Java: the queues' disk has a say only where the log's is below its second level, and then resets it first.
             roomy=full is None and use.log <= self.forced,
         )
+
+    def is_hour(self, now_ms: int) -> bool:
+        """Tell whether a moment is in an hour of `delete_when`, local time."""
+        return time.localtime(now_ms / 1000).tm_hour in self.hours
 
     def _above_warning(self, use: DiskUse) -> str | None:
         for what, ratio in (("CommitLog", use.log), ("queues", use.queues)):

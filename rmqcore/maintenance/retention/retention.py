@@ -1,0 +1,152 @@
+"""`retention`: what will be deleted from a store, when and why."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from rmqcore.maintenance.retention.forecast import DAY_MS, Present, forecast
+from rmqcore.maintenance.retention.growing_disks import disk_facts, growing_disks
+from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
+from rmqcore.maintenance.retention.report import DiskFacts, RetentionReport
+from rmqcore.maintenance.retention.rule_settings import changed_rules, odd_rules
+from rmqcore.maintenance.retention.unread import positions
+from rmqcore.maintenance.retention.write_rate import write_rate
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.reader import LogDirectories, StoreReader
+
+HORIZON_DAYS = 7.0
+MOST_DAYS = 3650.0
+RESTS_MS = 3_600_000
+COPIED_MS = 86_400_000
+"""A file that was changed so long after its last record was stored has its time from a copy."""
+
+
+def retention(
+    path: str | os.PathLike[str],
+    *,
+    what_if: Mapping[str, object] | None = None,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
+    now_ms: int | None = None,
+    horizon_days: float = HORIZON_DAYS,
+    bytes_per_second: float | None = None,
+    progress: Progress | None = None,
+) -> RetentionReport:
+    """Say which files of the CommitLog will be deleted when and why, and what consumer groups would lose unread.
+
+    The rules are those of an open store, asked with a clock that runs ahead and a disk that fills at the rate at which the log
+    was written. Nothing is written; the store may be in use.
+
+    Parameters
+    ----------
+    path : path-like
+        The store's root.
+    what_if : mapping, optional
+        Other values of settings, by Java's names or ours, as text or as values: a second forecast is made with them.
+    config : MessageStoreConfig, optional
+        The settings as they are; Java's defaults without it. Its paths say where the CommitLog is.
+    commitlog, follow_links
+        As of `StoreReader`.
+    now_ms : int, optional
+        From when on; milliseconds since the epoch.
+    horizon_days : float
+        How far files and groups are looked at.
+    bytes_per_second : float, optional
+        How fast the log grows, instead of what its own store times say.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+
+    Raises
+    ------
+    NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
+        See `StoreReader`.
+    ValueError
+        No setting of a name in `what_if` decides on deletions, or it cannot have this value; a horizon or a rate that makes no
+        sense.
+    """
+    settings = config or MessageStoreConfig()
+    changed = changed_rules(settings, what_if) if what_if else None
+    if not 0 < horizon_days <= MOST_DAYS:
+        raise ValueError(
+            f"horizon_days: expected more than 0 and at most {MOST_DAYS:.0f}, got {horizon_days}"
+        )
+    if bytes_per_second is not None and not 0 <= bytes_per_second < 1 << 50:
+        raise ValueError(f"bytes_per_second: expected 0 or more, got {bytes_per_second}")
+    reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    paths = reader.paths
+    offsets = read_consumer_offsets(paths)  # before the log, which may grow meanwhile
+    info = reader.info()
+    log = read_log(reader.log_files(), progress)
+    beside = (info.consumequeue_bytes + info.index_bytes) / max(log.disk_bytes, 1)
+    rate = write_rate(log, beside, bytes_per_second)
+    found = list(positions(paths, offsets, log.begins_at, log.end_phy_offset))
+    present = Present(paths, log, rate, found, now, now + int(horizon_days * DAY_MS))
+    disks = disk_facts(growing_disks(paths, settings, beside))
+    return RetentionReport(
+        path=str(reader.path),
+        now_ms=now,
+        horizon_ms=present.horizon_ms,
+        min_phy_offset=log.begins_at,
+        max_phy_offset=log.end_phy_offset,
+        log_bytes=log.disk_bytes,
+        rate=rate,
+        disks=disks,
+        present=forecast(present, settings),
+        what_if=None if changed is None else forecast(present, changed),
+        notes=tuple(_notes(log, now, disks, offsets, settings, changed)),
+    )
+
+
+def _notes(
+    log: LogFacts,
+    now_ms: int,
+    disks: tuple[DiskFacts, ...],
+    offsets: ConsumerOffsets,
+    settings: MessageStoreConfig,
+    changed: MessageStoreConfig | None,
+) -> Iterator[str]:
+    yield from odd_rules(settings)
+    if changed is not None:
+        yield from (
+            f"what if: {note}" for note in odd_rules(changed) if note not in odd_rules(settings)
+        )
+    for disk in disks:
+        if disk.used_percent < 0:
+            yield (
+                f"the disk of {disk.path} cannot be asked: it counts as too full, so what is expired goes at any hour; when it "
+                "is full cannot be told"
+            )
+    full = [facts for facts in log.files[:-1] if facts.last is not None]
+    ahead = [facts for facts in full if facts.mtime_ms > now_ms]
+    if ahead:
+        yield (
+            f"{len(ahead)} files, the first is {Path(ahead[0].file.location).name}, were changed in the future: their time "
+            "begins there, and keeps all files behind them"
+        )
+    copied = [
+        facts
+        for facts in full
+        if facts.last is not None and facts.mtime_ms - facts.last.last_ms > COPIED_MS
+    ]
+    if copied and not ahead:
+        yield (
+            f"{len(copied)} files were changed more than a day after their last message was stored, as in a copy (cp without "
+            "-p): their time begins with the change"
+        )
+    times = [facts.last.last_ms for facts in log.files if facts.last is not None]
+    if any(other < one for one, other in pairwise(times)):
+        yield "store times step back in the log: a clock was set back, and the write rate is not sure"
+    if times and now_ms - times[-1] > RESTS_MS:
+        hours = (now_ms - times[-1]) / 3_600_000
+        yield f"the newest message is {hours:,.0f} hours old: the rate is that of the time before it"
+    elif times and times[-1] > now_ms + RESTS_MS:
+        yield "the newest message was stored in the future: a clock is, or was, wrong"
+    yield from offsets.problems

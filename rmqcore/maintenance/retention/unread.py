@@ -1,0 +1,114 @@
+"""What consumer groups have not read, and when it goes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from rmqcore.disk.consumer_offsets import ConsumerOffsets
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.queue_files import queue_directories
+from rmqcore.maintenance.retention.report import FileForecast, UnreadForecast
+from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.offline.queues.queues import max_offset, min_offset
+
+MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a group is in a queue that is there; `phy_offset` gives the CommitLog offset in an entry of the queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    min_offset: int
+    max_offset: int
+    phy_offset: Callable[[int], int]
+
+    @property
+    def first_unread(self) -> int:
+        """Queue offset of the first message that is there and not consumed; `max_offset` where none is."""
+        return min(max(self.queue_offset, self.min_offset), self.max_offset)
+
+    @property
+    def lost(self) -> int:
+        """Messages that were not consumed, and are gone."""
+        return max(0, self.min_offset - self.queue_offset)
+
+    @property
+    def unread(self) -> int:
+        """Messages that are there and not consumed."""
+        return self.max_offset - self.first_unread
+
+    @property
+    def beyond(self) -> bool:
+        """The group says that it has consumed messages that the queue does not have."""
+        return self.queue_offset > self.max_offset
+
+
+def positions(
+    paths: StorePaths, offsets: ConsumerOffsets, log_min: int, log_end: int
+) -> Iterator[Position]:
+    """Give the positions of all groups in the queues that are there, by topic and queue."""
+    by_queue: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    for group, queues in offsets.groups.items():
+        for queue, queue_offset in queues.items():
+            by_queue[queue].append((group, queue_offset))
+    if not by_queue:
+        return
+    for topic, queue_id, directory in queue_directories(paths):
+        groups = by_queue.get((topic, queue_id))
+        if groups is None:
+            continue
+        files = QueueFiles(topic, queue_id, directory, leave_out_links=True)
+        end = max_offset(files, log_end)
+        start = min_offset(files, log_min, end)
+        for group, queue_offset in groups:
+            yield Position(group, topic, queue_id, queue_offset, start, end, files.phy_offset)
+
+
+def unread_forecast(
+    positions: Iterable[Position], files: tuple[FileForecast, ...]
+) -> tuple[UnreadForecast, ...]:
+    """Say for each position what goes, when these files go; those that lose first come first."""
+    going = [file for file in files if file.goes_at_ms is not None]
+    kept_from = going[-1].file_from_offset + going[-1].size if going else 0
+    found = [
+        _forecast(position, files, kept_from)
+        for position in positions
+        if position.lost or position.unread
+    ]
+    found.sort(key=_urgency)
+    return tuple(found[:MOST_ROWS])
+
+
+def _urgency(one: UnreadForecast) -> tuple[bool, int, int, int, int]:
+    goes_ms = one.loses_from_ms
+    return goes_ms is None, goes_ms or 0, -one.loses, -one.lost, -one.unread
+
+
+def _forecast(
+    position: Position, files: tuple[FileForecast, ...], kept_from: int
+) -> UnreadForecast:
+    first = position.first_unread
+    phy_offset = position.phy_offset(first) if position.unread else None
+    file = None if phy_offset is None else _file_of(files, phy_offset)
+    loses = 0
+    if file is not None and file.goes_at_ms is not None:
+        entries = range(first, position.max_offset)
+        loses = bisect_right(entries, kept_from - 1, key=position.phy_offset)
+    return UnreadForecast(
+        position.group, position.topic, position.queue_id, position.queue_offset, position.min_offset, position.max_offset,
+        position.lost, position.unread, phy_offset, loses, None if file is None else file.goes_at_ms,
+    )  # fmt: skip
+
+
+def _file_of(files: tuple[FileForecast, ...], phy_offset: int) -> FileForecast | None:
+    at = bisect_right(files, phy_offset, key=lambda file: file.file_from_offset) - 1
+    return (
+        files[at] if at >= 0 and phy_offset < files[at].file_from_offset + files[at].size else None
+    )

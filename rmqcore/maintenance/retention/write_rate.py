@@ -1,0 +1,86 @@
+"""How fast a log grows, by the store times of its own records."""
+
+from __future__ import annotations
+
+from rmqcore.maintenance.retention.log_facts import LogFacts
+from rmqcore.maintenance.retention.report import WriteRate
+from rmqcore.offline.log.store_times import first_stored
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+LEAST_SPAN_MS = 60_000
+"""A log of less says nothing about a rate."""
+CLOSE_ENOUGH = 64 * 1024
+"""Bytes to which the place of a time in a file is found."""
+
+
+def write_rate(log: LogFacts, beside: float, given: float | None = None) -> WriteRate:
+    """Find the rate: that of the last day, or of the whole log where it is younger.
+
+    A day is what a forecast of days needs: it has the busy hours and the quiet ones. It ends with the newest message, so that a
+    copy of a store has the rate that the store had.
+
+    Parameters
+    ----------
+    log : LogFacts
+    beside : float
+        Bytes of queues and index for each byte of the log.
+    given : float, optional
+        Bytes a second that somebody asked for.
+    """
+    times = [facts for facts in log.files if facts.first is not None and facts.last is not None]
+    if not times:
+        return WriteRate(
+            given or 0.0, _given(given) or "the log has no message", None, None, beside
+        )
+    first, last = times[0].first, times[-1].last
+    assert first is not None
+    assert last is not None
+    span_ms = last.last_ms - first.first_ms
+    hour, day = (
+        _since(log, last.last_ms - window) / window * 1000 if span_ms >= window else None
+        for window in (HOUR_MS, DAY_MS)
+    )
+    if given is not None:
+        rate, source = given, str(_given(given))
+    elif day is not None:
+        rate, source = day, "of the last day before the newest message"
+    elif span_ms >= LEAST_SPAN_MS:
+        rate = (log.end_phy_offset - first.phy_offset) / span_ms * 1000
+        source = "of the whole log, which has less than a day"
+    else:
+        rate, source = (
+            0.0,
+            "none: the log's messages were stored within a minute, or its clock stepped back",
+        )
+    return WriteRate(rate, source, hour, day, beside)
+
+
+def _given(rate: float | None) -> str | None:
+    return None if rate is None else "as asked for"
+
+
+def _since(log: LogFacts, time_ms: int) -> int:
+    """Bytes of the log from the first record on that was stored at a time or later."""
+    return max(0, log.end_phy_offset - _offset_of(log, time_ms))
+
+
+def _offset_of(log: LogFacts, time_ms: int) -> int:
+    """CommitLog offset near the first record that was stored at a time or later; near one such where clocks stepped back."""
+    low = None
+    for facts in log.files:
+        if facts.first is None:
+            continue
+        if facts.first.first_ms >= time_ms:
+            break
+        low = facts
+    if low is None:
+        return log.begins_at
+    begin, end = low.file.file_from_offset, min(low.file.end_offset, log.end_phy_offset)
+    while end - begin > CLOSE_ENOUGH:
+        middle = (begin + end) // 2
+        found = first_stored(low.file, log.shape, middle)
+        if found is None or found.first_ms >= time_ms:
+            end = middle
+        else:
+            begin = max(found.end_phy_offset, middle)
+    return end
