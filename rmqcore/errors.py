@@ -310,6 +310,14 @@ class TargetNotEmptyError(StoreError):
     hint = "give an empty or new folder, or --overwrite to replace an earlier export"
 
 
+class OtherStoreError(StoreError):
+    """A backup and a store do not fit together: the log of the one is not the beginning of the log of the other."""
+
+    code = "OTHER_STORE"
+    hint = "no message of the backup was changed: keep it, and give another destination; `rmqcore diff STORE DEST` shows more"
+    exit_code = 2
+
+
 # ---- Spark ------------------------------------------------------------------------------------------
 
 

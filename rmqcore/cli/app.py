@@ -22,6 +22,7 @@ from rmqcore.cli.common.errors import (
 from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.spark.app import spark_app
+from rmqcore.cli.verbs.backup import backup
 from rmqcore.cli.verbs.cat import cat
 from rmqcore.cli.verbs.export import export
 from rmqcore.cli.verbs.fsck import fsck
@@ -36,7 +37,7 @@ from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
-    retention,
+    retention, backup,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

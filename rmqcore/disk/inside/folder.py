@@ -146,6 +146,11 @@ class Folder:
         above, name = self._above(place)
         os.rename(path, name, dst_dir_fd=above.fileno())
 
+    def link(self, path: str | os.PathLike[str], place: str) -> None:
+        """Give a file that lies elsewhere on the same file system a second name here; a link gets one itself."""
+        above, name = self._above(place)
+        os.link(path, name, dst_dir_fd=above.fileno(), follow_symlinks=False)
+
     def make(self, place: str, *, exist_ok: bool = False) -> None:
         """Make a directory; with `exist_ok` also what is above it, and it may be there."""
         if exist_ok:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,10 @@ def _queue_file_sizes(folder: Path) -> Iterator[int]:
     for _, queue in zip(range(SAMPLED_QUEUES), queues, strict=False):
         for entry in entries_of(queue):
             if parse_file_name(entry.name) is not None and is_file(entry):
-                size = entry.stat().st_size
-                if size:
-                    yield size
+                with suppress(FileNotFoundError):  # the cleaner was faster
+                    size = entry.stat().st_size
+                    if size:
+                        yield size
 
 
 def _folders(folder: str | Path) -> Iterator[str]:
@@ -90,14 +92,19 @@ def _index_geometry(folder: Path, config: MessageStoreConfig) -> tuple[int, int]
     except FileNotFoundError:
         return None
     for name in names:
-        path = folder / name
-        size = path.lstat().st_size
-        if size == config.index_file_size:
-            return config.max_hash_slot_num, config.max_index_num
-        slots = find_slot_count(path, size, read_header(path))
-        if slots is None or slots > MOST_SLOTS:
-            continue
-        entries = (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
-        if slots <= SLOTS_AN_ENTRY * entries:
-            return slots, entries
+        with suppress(FileNotFoundError):  # the cleaner was faster
+            geometry = _geometry_of(folder / name, config)
+            if geometry is not None:
+                return geometry
     return None
+
+
+def _geometry_of(path: Path, config: MessageStoreConfig) -> tuple[int, int] | None:
+    size = path.lstat().st_size
+    if size == config.index_file_size:
+        return config.max_hash_slot_num, config.max_index_num
+    slots = find_slot_count(path, size, read_header(path))
+    if slots is None or slots > MOST_SLOTS:
+        return None
+    entries = (size - index_file_size(slots, 0)) // INDEX_ENTRY_SIZE
+    return (slots, entries) if slots <= SLOTS_AN_ENTRY * entries else None

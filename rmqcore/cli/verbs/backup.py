@@ -1,0 +1,130 @@
+"""``rmqcore backup``: a consistent copy of a store that may be in use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.output import human_bytes, print_json, terminal_console, wants_json
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.store_settings import store_settings
+from rmqcore.cli.common.times import format_time
+from rmqcore.maintenance.backup.backup import backup as back_up
+from rmqcore.maintenance.backup.report import BackupReport, Way
+
+MIB = 1 << 20
+SHOWN = 5
+
+
+def backup(
+    store: arguments.Store,
+    dest: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DEST",
+            help="A new or empty directory, or that of an earlier backup of this store.",
+            show_default=False,
+        ),
+    ],
+    no_check: Annotated[bool, typer.Option("--no-check", help="No fsck of the copy.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep what the store's cleaner has deleted.")
+    ] = False,
+    no_hard_links: Annotated[
+        bool, typer.Option("--no-hard-links", help="Copy also files that never change again.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="MIB", min=1, help="Read so many MiB a second."),
+    ] = None,
+    config: arguments.BrokerConf = None,
+    commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Copy a store that may be in use, consistently, into DEST; run again it copies only what is new.
+
+    The store is only read, and its lock is not taken. DEST is then a store of its own, cleanly
+    closed: it has every message before the watermark. To restore, copy DEST back.
+
+    Exit code 2: fsck finds damage in the copy, or the copy is as after a crash.
+
+    Example:
+      rmqcore backup /data/store /data/backup
+      rmqcore backup /data/store /data/backup --limit 50
+    """
+    paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
+    with progress_bar("backup", no_progress=no_progress) as progress:
+        report = back_up(
+            store,
+            dest,
+            config=settings,
+            commitlog=paths.commitlogs if commitlog is not None or config is not None else None,
+            follow_links=follow_links,
+            hard_links=not no_hard_links,
+            keep_deleted=keep,
+            check=not no_check,
+            limit_bytes_per_second=None if limit is None else limit * MIB,
+            progress=progress,
+        )
+    if wants_json(json):
+        print_json(report.as_dict())
+    else:
+        _print_table(report)
+    return report.exit_code
+
+
+def _print_table(report: BackupReport) -> None:
+    stored = report.watermark_store_timestamp_ms
+    rows = {
+        "store": printable(report.path),
+        "backup": printable(report.dest),
+        "log": f"{report.min_phy_offset} to {report.watermark_phy_offset}, the watermark",
+        "last message": format_time(stored),
+        "copied": _way(report.copied),
+        "shared blocks": _way(report.cloned),
+        "hard links": _way(report.linked),
+        "unchanged": _way(report.unchanged),
+        "deleted": f"{report.deleted:,} files",
+        "fsck": _verdict(report),
+        "state": report.state,
+        "time": f"{report.seconds:.2f} s",
+    }
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    terminal_console().print(table)
+    if report.state_reason:
+        note(report.state_reason)
+    _note_list("deleted by the store's cleaner meanwhile, and left out", report.deleted_meanwhile)
+    _note_list("not whole in the store", report.torn)
+    _note_list("not copied", report.skipped)
+    _note_list("not readable, and zeros in the copy", report.unreadable)
+
+
+def _way(way: Way) -> str:
+    return f"{way.files:,} files, {human_bytes(way.bytes)}" if way.files else "-"
+
+
+def _verdict(report: BackupReport) -> str:
+    if report.fsck is None:
+        return "not checked"
+    if report.fsck["exit_code"] == 0:
+        return f"sound, {report.fsck['records']:,} records"
+    whose = "the store has the same damage" if report.fsck["in_source"] else "see `rmqcore fsck`"
+    return f"damaged: {whose}"
+
+
+def _note_list(what: str, places: list[str]) -> None:
+    if places:
+        more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+        note(f"{what}: {', '.join(map(printable, places[:SHOWN]))}{more}")

@@ -1,0 +1,196 @@
+"""The CommitLog of a copy: up to a watermark, behind which it has zeros."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.paths import StorePaths, file_name
+from rmqcore.errors import OtherStoreError
+from rmqcore.maintenance.backup.copier import Copier, Source
+from rmqcore.maintenance.backup.manifest import Manifest, Mark
+from rmqcore.maintenance.backup.tree import Seen
+from rmqcore.offline.log.damage import DamageList
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.walk import Blank, LogWalk
+
+PART = "commitlog"
+COMPARED = 1 << 20
+"""Of a file that grew so much is held against the store's at its beginning, and before the place where it grew."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Up to where the copy has the log, and when the last record before that was stored; None where no new one was met."""
+
+    phy_offset: int
+    store_timestamp_ms: int | None
+
+
+def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
+    """Give the end of the last whole record.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        All of the log, at least one.
+    known : Watermark or None
+        Where a record ended when the last backup was made.
+    """
+    shape = LogShape.of(files)
+    start, end, time_ms = shape.tail_from, shape.tail_from, None
+    if known is not None and known.phy_offset >= start:
+        start, end, time_ms = known.phy_offset, known.phy_offset, known.store_timestamp_ms
+    sink = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=65536)
+    tail = [file for file in files if file.file_from_offset == shape.tail_from]
+    walk: LogWalk[Batch] = LogWalk(
+        tail, sink, DamageList(most=0), start=start, aligned_start=True, shape=shape, blanks=True
+    )
+    for rows in walk.run():
+        if isinstance(rows, Blank):
+            end = rows.phy_offset + rows.msg_size
+        elif rows.num_rows:
+            sizes = np.frombuffer(rows.buffer("msg_size"), np.int32)
+            end = int(np.frombuffer(rows.buffer("phy_offset"), np.int64)[-1]) + int(sizes[-1])
+            time_ms = int(np.frombuffer(rows.buffer("store_timestamp_ms"), np.int64)[-1])
+    return Watermark(end, time_ms)
+
+
+class LogCheck:
+    """Holds the log of a store against what a copy has of it, before anything of the copy is changed.
+
+    A store that was cut back, or another one, would overwrite messages that perhaps only the copy has.
+
+    Parameters
+    ----------
+    copier : Copier
+    manifest : Manifest
+    """
+
+    def __init__(self, copier: Copier, manifest: Manifest) -> None:
+        self._copier = copier
+        self._manifest = manifest
+
+    def run(self, paths: StorePaths, files: Sequence[LogFile]) -> None:
+        """Check that the log of the store begins as the copy does, or later, and goes on where the copy ends.
+
+        Raises
+        ------
+        OtherStoreError
+            It does not.
+        """
+        known = self._manifest.watermark_phy_offset
+        if known < 0:
+            return
+        if not files:
+            raise OtherStoreError(
+                f"{paths.root} has no CommitLog file, and the backup has the log up to {known}"
+            )
+        first, same_root = files[0].file_from_offset, paths.root.stat().st_ino
+        if first > known and same_root != self._manifest.root_inode:
+            raise OtherStoreError(
+                f"the log of {paths.root} begins at {first}, behind the end of the backup's at {known}, and the store is another "
+                "directory than the backup was made of"
+            )
+        by_place = {place_of(file): file for file in files}
+        for place, mark in self._manifest.files.items():
+            folder, _, name = place.partition("/")
+            if folder != PART or int(name) < first or not mark.copied_to:
+                continue
+            if place not in by_place:
+                raise OtherStoreError(
+                    f"{paths.root} has no file {place}, and the backup has {mark.copied_to} bytes of it: the store was cut back "
+                    "or exchanged since"
+                )
+            self._compare(by_place[place], place, mark)
+
+    def _compare(self, file: LogFile, place: str, mark: Mark) -> None:
+        try:
+            opened = open_file(Path(file.path), os.O_RDONLY)
+        except FileNotFoundError:  # cleaned since it was listed
+            return
+        source = Source(Path(file.path), opened, [])
+        try:
+            if mark.fits(source.status) and mark.copied_to == source.size:
+                return
+            ranges = [(0, mark.copied_to)]
+            if mark.copied_to < mark.size and mark.inode == source.status.st_ino:
+                ranges = [(0, COMPARED), (mark.copied_to - COMPARED, mark.copied_to)]
+            for begin, end in ranges:
+                at = self._copier.differs(source, place, max(0, begin), min(end, mark.copied_to))
+                if at is not None:
+                    raise OtherStoreError(
+                        f"{source.path} and {place} of the backup differ behind byte {at}: the store was cut back or "
+                        "exchanged since"
+                    )
+        finally:
+            opened.close()
+
+
+def place_of(file: LogFile) -> str:
+    """Where a file of the log lies in a copy."""
+    return f"{PART}/{file_name(file.file_from_offset)}"
+
+
+class LogCopy:
+    """Copies CommitLog files into a copy, the newest first; arguments as of `TreeCopy`.
+
+    The cleaner deletes the oldest files first. Where it is faster, all that is older is left out: the log begins later, without
+    a hole.
+    """
+
+    def __init__(
+        self, copier: Copier, manifest: Manifest, seen: Seen, save: Callable[[], None]
+    ) -> None:
+        self._copier = copier
+        self._manifest = manifest
+        self._seen = seen
+        self._save = save
+
+    def run(self, files: Sequence[LogFile], end_phy_offset: int, link_below: int) -> None:
+        """Copy all files up to the watermark; those that end at `link_below` or before never change again."""
+        wanted = [file for file in files if file.file_from_offset < end_phy_offset]
+        for number in range(len(wanted) - 1, -1, -1):
+            file = wanted[number]
+            try:
+                opened = open_file(Path(file.path), os.O_RDONLY)
+            except FileNotFoundError:
+                self._seen.gone += [one.name for one in wanted[: number + 1]]
+                return
+            source = Source(Path(file.path), opened, self._seen.unreadable)
+            place = place_of(file)
+            try:
+                end = min(source.size, end_phy_offset - file.file_from_offset)
+                self._file(source, place, end, may_link=file.end_offset <= link_below)
+            finally:
+                opened.close()
+            self._seen.places.add(place)
+            self._save()
+
+    def _file(self, source: Source, place: str, end: int, *, may_link: bool) -> None:
+        mark, copier = self._manifest.files.get(place), self._copier
+        if mark is None:
+            if not (may_link and copier.link(source, place)):
+                copier.copy(source, place, None if end == source.size else end)
+        elif mark.copied_to < end:
+            copier.grow(source, place, mark.copied_to, end)
+        else:
+            copier.keep(end)
+        self._manifest.files[place] = Mark.of(source.status, end)
+
+
+def log_begin(dest: Folder) -> int:
+    """Where the log of a copy begins; -1 where it has none."""
+    if not dest.is_folder(PART):
+        return -1
+    with dest.folder(PART) as folder:
+        names = folder.names()
+    return int(names[0]) if names else -1

@@ -1,0 +1,104 @@
+"""``backup.json``: what a copy holds, from which files it came, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import StoreFormatError
+
+NAME = "backup.json"
+WHOLE, UNFINISHED = "whole", "unfinished"
+FORMAT = 1
+
+
+class Mark(NamedTuple):
+    """A file of the store when it was copied; the same inode, size and mtime later say that it is the same file."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    copied_to: int
+    """Bytes of it that the copy has; behind them are zeros."""
+
+    @classmethod
+    def of(cls, status: os.stat_result, copied_to: int) -> Mark:
+        """The mark of a file."""
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, copied_to)
+
+    def fits(self, status: os.stat_result) -> bool:
+        """Whether this is the file that was copied, and nobody changed it since."""
+        return self[:3] == Mark.of(status, 0)[:3]
+
+
+@dataclass
+class Manifest:
+    """The contents of the file.
+
+    Attributes
+    ----------
+    state : str
+        `WHOLE`, or `UNFINISHED` while a run is under way and after one that did not come to its end.
+    source : str
+        The store's root.
+    root_inode : int
+        Of the store's root.
+    watermark_phy_offset : int
+        Of the last whole run; -1 before the first.
+    watermark_store_timestamp_ms : int or None
+    min_phy_offset : int
+    store_state, fsck_exit_code : str, int or None
+        As the last whole run's report has them.
+    files : dict
+        Place in the copy -> what the file was in the store.
+    """
+
+    state: str = UNFINISHED
+    source: str = ""
+    root_inode: int = 0
+    watermark_phy_offset: int = -1
+    watermark_store_timestamp_ms: int | None = None
+    min_phy_offset: int = 0
+    store_state: str = ""
+    fsck_exit_code: int | None = None
+    files: dict[str, Mark] = field(default_factory=dict)
+
+    def save(self, dest: Folder) -> None:
+        """Write it; when this returns it is on disk, and a crash on the way leaves the old one."""
+        fields = {"format": FORMAT, **asdict(replace(self, files={}))}
+        # Names that are no UTF-8 have halves of surrogate pairs in them, which JSON has escapes for.
+        body = json.dumps({**fields, "files": self.files}, indent=None)
+        dest.write(NAME, f'{{"crc32": {zlib.crc32(body.encode())}, "backup": {body}}}\n'.encode())
+
+
+def load_manifest(dest: Folder) -> Manifest | None:
+    """Read the manifest of a copy; None where there is none.
+
+    Raises
+    ------
+    StoreFormatError
+        It is no whole one.
+    """
+    if dest.status(NAME) is None:
+        return None
+    try:
+        outer = json.loads(dest.read(NAME))
+        found = outer["backup"]
+        sound = zlib.crc32(json.dumps(found).encode()) == outer["crc32"]
+        if sound and found["format"] == FORMAT:
+            return _manifest(found)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass  # as one with another CRC
+    raise StoreFormatError(
+        f"{dest.path / NAME}: no manifest of a backup that this release reads: give another destination"
+    )
+
+
+def _manifest(found: dict[str, Any]) -> Manifest:
+    fields = {name: found[name] for name in Manifest.__dataclass_fields__ if name != "files"}
+    marks = {str(place): Mark(*map(int, mark)) for place, mark in found["files"].items()}
+    return Manifest(**fields, files=marks)

@@ -1,0 +1,51 @@
+"""Store and copy held apart: neither lies in the other, whatever names lead there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rmqcore.disk.paths import StorePaths
+
+
+def check_apart(paths: StorePaths, dest: Path) -> None:
+    """Check that a copy would not lie in its store, nor the store in its copy.
+
+    What counts is which directories these are: links, ``..`` and bind mounts lead to the same one.
+
+    Raises
+    ------
+    ValueError
+        It would.
+    """
+    parts = (paths.root, *paths.commitlogs, paths.consumequeue, paths.index)
+    of_dest = _above(dest)
+    for part in parts:
+        own = _identity(part)
+        if own is not None and own in of_dest.values():
+            raise ValueError(
+                f"{dest} lies in {part}, which is the store's: give a destination outside of the store"
+            )
+        if of_dest.get(_real(dest)) in _above(part).values():
+            raise ValueError(
+                f"{part} of the store lies in {dest}: give a destination that does not hold the store"
+            )
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _above(path: Path) -> dict[Path, tuple[int, int]]:
+    """A directory and those above it, as many as are there, with what each is."""
+    real = _real(path)
+    found = {one: _identity(one) for one in (real, *real.parents)}
+    return {one: identity for one, identity in found.items() if identity is not None}
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,88 @@
+"""What a backup did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqcore.report import Report
+
+CLEAN, CRASHED = "clean", "as after a crash"
+
+
+@dataclass
+class Way:
+    """Files that got into the copy in one way.
+
+    Attributes
+    ----------
+    files : int
+    bytes : int
+        Of the files, or of the parts of them, that were dealt with: their lengths, whatever the disk holds of them.
+    """
+
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, count: int) -> None:
+        """Count a file of so many bytes."""
+        self.files += 1
+        self.bytes += count
+
+
+@dataclass(frozen=True)
+class BackupReport(Report):
+    """What a backup did, and what it found.
+
+    Attributes
+    ----------
+    path, dest : str
+        The store and its copy.
+    watermark_phy_offset : int
+        The copy has every record of the log before this CommitLog offset.
+    watermark_store_timestamp_ms : int or None
+        Store time of the last of them; None where this run met no new one.
+    min_phy_offset : int
+        Where the copy's log begins.
+    linked, cloned, copied, unchanged : Way
+        Files that have a second name now, share their blocks, were written, and were there already. A file that grew counts as
+        copied with the bytes that are new.
+    deleted : int
+        Files deleted from the copy, because the store does not have them any more.
+    deleted_meanwhile : list of str
+        Files that the store's cleaner was faster with. Nothing older is in the copy either.
+    torn : list of str
+        Configuration files that are not whole in the store.
+    skipped : list of str
+        Links, FIFOs and devices in the store: they are not copied.
+    unreadable : list of str
+        Places that the disk did not give: they are zeros in the copy.
+    state : str
+        ``clean``, or ``as after a crash``: an open will recover the copy.
+    state_reason : str
+        Why the copy is as after a crash.
+    fsck : dict or None
+        What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has the same
+        bytes where the copy's log is damaged. None where it was not checked.
+    seconds : float
+    """
+
+    path: str
+    dest: str
+    watermark_phy_offset: int
+    watermark_store_timestamp_ms: int | None
+    min_phy_offset: int
+    linked: Way
+    cloned: Way
+    copied: Way
+    unchanged: Way
+    deleted: int
+    deleted_meanwhile: list[str]
+    torn: list[str]
+    skipped: list[str]
+    unreadable: list[str]
+    state: str
+    state_reason: str
+    fsck: dict[str, Any] | None
+    seconds: float
+    exit_code: int = field(default=0)

@@ -1,0 +1,102 @@
+"""What the disk of a copy can do and has room for: asked before anything is copied."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.paths import StorePaths, file_name
+from rmqcore.maintenance.backup.copier import FICLONE, FULL, WORKING
+from rmqcore.maintenance.backup.manifest import Manifest
+from rmqcore.maintenance.backup.tree import QUEUES, directories, open_part
+from rmqcore.offline.log.log_files import LogFile
+
+MARGIN = 1 << 20
+"""Bytes beside those of the files: the manifest, directories, the engine's own files."""
+
+
+def shares_blocks(files: Sequence[LogFile], dest: Folder) -> bool:
+    """Whether a file of the log can share its blocks with one in the copy: the file system is asked."""
+    if not files:
+        return False
+    with suppress(OSError):
+        source = open_file(Path(files[0].path), os.O_RDONLY)
+        target = dest.open_file(WORKING, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+        finally:
+            source.close()
+            target.close()
+            dest.delete(WORKING)
+        return True
+    return False
+
+
+def check_room(
+    paths: StorePaths, files: Sequence[LogFile], dest: Folder, manifest: Manifest, link_below: int
+) -> None:
+    """Check that there is room for what the copy lacks.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    files : sequence of LogFile
+    dest : Folder
+    manifest : Manifest
+    link_below : int
+        Log files that end here or before take no room.
+
+    Raises
+    ------
+    OSError
+        ENOSPC.
+    """
+    needed = MARGIN
+    for file in files:
+        mark = manifest.files.get(f"commitlog/{file_name(file.file_from_offset)}")
+        if file.end_offset > link_below or mark is not None:
+            with suppress(FileNotFoundError):
+                occupied = os.lstat(file.path).st_blocks * 512
+                needed += max(0, occupied - (0 if mark is None else mark.copied_to))
+    for part in (*(paths.root / name for name in QUEUES), paths.index):
+        folder = open_part(paths, part)
+        if folder is not None:
+            with folder:
+                needed += _occupied(folder, part.name, dest, manifest)
+    found = os.statvfs(dest.path)
+    free = found.f_bavail * found.f_frsize
+    if needed > free:
+        why = f"{needed} bytes are needed and {free} are free; nothing was copied"
+        raise OSError(errno.ENOSPC, why, os.fspath(dest.path))
+
+
+def _occupied(folder: Folder, place: str, dest: Folder, manifest: Manifest) -> int:
+    total = 0
+    for found in directories(folder, place, []):
+        for name in found.files:
+            inside = f"{found.place}/{name}"
+            if inside not in manifest.files and dest.status(inside) is None:
+                status = found.folder.status(name)
+                total += 0 if status is None else status.st_blocks * 512
+    return total
+
+
+@contextmanager
+def explain_full_disk(dest: Path) -> Iterator[None]:
+    """Let the error of a disk that became full say what is free and what the copy is now."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL or "needed" in str(error.strerror):
+            raise
+        found = os.statvfs(dest)
+        free = found.f_bavail * found.f_frsize
+        how = "the backup is unfinished: make room and run it again"
+        why = f"{os.strerror(error.errno or 0)}; {free} bytes are free, and {how}"
+        raise OSError(error.errno, why, os.fspath(error.filename or dest)) from error

@@ -1,0 +1,59 @@
+"""A copy is brought to an end by the engine: what the store had not yet dispatched at the watermark, the copy dispatches itself.
+
+Queues and index were copied before the log, so they never lead it; they lag behind it by what was written meanwhile, and their
+newest entries may be torn. That is a store after a crash, and recovery is what makes it whole. It may write only into files that
+the copy has for itself: where it would cut the log, which in a copy means that the store's log is damaged, it does not run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.preview import preview_recovery
+from rmqcore.engine.recovery.thoroughness import RecoverMode
+from rmqcore.errors import StoreError
+from rmqcore.offline.log.walk import Progress
+from rmqcore.opening import open as open_store
+
+
+def settle(
+    dest: Path, config: MessageStoreConfig, end_phy_offset: int, progress: Progress | None = None
+) -> str:
+    """Recover a copy and close it cleanly; answer why it was left as after a crash, empty where it was not.
+
+    Parameters
+    ----------
+    dest : Path
+    config : MessageStoreConfig
+        With the sizes of the files.
+    end_phy_offset : int
+        The watermark.
+    progress : callable, optional
+    """
+    settings = config.changed(
+        store_path_root_dir=None,
+        store_path_commit_log=None,
+        read_only_commit_log_store_paths=None,
+        clean_file_forcibly_enable=False,
+    )
+    paths = StorePaths(dest)
+    try:
+        plan, _ = preview_recovery(paths, settings, RecoverMode(progress=progress))
+    except (StoreError, ValueError) as error:
+        return f"no open takes the store: {error}"
+    if plan.end_phy_offset != end_phy_offset or plan.cut_bytes:
+        ends = f"an open would end it at {plan.end_phy_offset}, and the copy has it up to {end_phy_offset}"
+        return f"the store's log is damaged: {ends}"
+    try:
+        store = open_store(dest, settings, create=False, services=False, progress=progress)
+    except (StoreError, ValueError) as error:
+        return f"no open takes the store: {error}"
+    with store:
+        while store.dispatch_once():
+            pass
+        # Nothing of the log: at the beginning of time no file is old. But queue and index files of which no message is left, for
+        # the store's cleaner may have been between the two.
+        store.clean_once(now_ms=0, disk_ratio=0.0)
+    return ""
