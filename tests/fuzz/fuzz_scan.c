@@ -171,7 +171,7 @@ static void check_strings(const rmq_strings *s, size_t count, int text) {
     }
 }
 
-static void check_batch(const rmq_batch *batch, uint32_t wanted, const rmq_topics *topics) {
+static void check_batch(const rmq_batch *batch, uint32_t wanted, const rmq_topics *topics, const rmq_topics *tags) {
     const size_t rows = (size_t)batch->rows;
     for (int id = 0; id < RMQ_COL_COUNT; id++) {
         if (!(wanted >> id & 1) || rows == 0) continue;
@@ -190,6 +190,10 @@ static void check_batch(const rmq_batch *batch, uint32_t wanted, const rmq_topic
         if (id == RMQ_COL_TOPIC_ID) {
             for (size_t i = 0; i < rows; i++)
                 CHECK(c->values.i32[i] >= 0 && c->values.i32[i] < rmq_topics_count(topics));
+        }
+        if (id == RMQ_COL_TAG_ID) {
+            for (size_t i = 0; i < rows; i++)
+                CHECK(c->values.i32[i] >= -1 && c->values.i32[i] < rmq_topics_count(tags));
         }
         if (id == RMQ_COL_PHY_OFFSET) {
             for (size_t i = 0; i < rows; i++) (void)c->values.i64[i];
@@ -218,11 +222,12 @@ static outcome in_columns(const rmq_filter *filter, uint32_t wanted, const rmq_w
     static const int64_t delays[] = {1000, 5000, 10000};
     rmq_scan *scan = calloc(1, sizeof *scan);
     rmq_pool *pool = rmq_pool_new(wanted, rows);
-    rmq_topics *topics = rmq_topics_new();
-    CHECK(scan && pool && topics);
+    rmq_topics *topics = rmq_topics_new(), *tags = rmq_topics_new();
+    CHECK(scan && pool && topics && tags);
     scan->filter = filter;
     scan->levels = (rmq_delay_levels){delays, 3};
     scan->topics = topics;
+    scan->tags = tags;
     scan->wanted = wanted;
     scan->batch_rows = rows;
     scan->batch_bytes = 1 << 20;
@@ -239,7 +244,7 @@ static outcome in_columns(const rmq_filter *filter, uint32_t wanted, const rmq_w
         const size_t before = o.pos;
         o.code = rmq_scan_columns(scan, batch, &w, &o.pos, &r);
         CHECK(o.pos >= before && o.pos <= w.len);
-        check_batch(batch, wanted, topics);
+        check_batch(batch, wanted, topics, tags);
         o.rows += batch->rows;
         for (int64_t i = 0; i < batch->rows; i++) {
             o.sizes = o.sizes * 31 + (uint32_t)batch->columns[RMQ_COL_MSG_SIZE].values.i32[i];
@@ -258,6 +263,7 @@ static outcome in_columns(const rmq_filter *filter, uint32_t wanted, const rmq_w
     free(exact);
     rmq_pool_close(pool);
     rmq_topics_free(topics);
+    rmq_topics_free(tags);
     free(scan);
     return o;
 }

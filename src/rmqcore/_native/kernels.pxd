@@ -180,7 +180,7 @@ cdef extern from "scan/filter.h" nogil:
 
 cdef extern from "scan/batch.h" nogil:
     enum:
-        RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES
+        RMQ_COL_PUBLIC, RMQ_COL_COUNT, RMQ_COL_TOPIC_ID, RMQ_COL_KEY_HASHES, RMQ_COL_TAG_ID
         RMQ_COL_PHY_OFFSET, RMQ_COL_MSG_SIZE, RMQ_COL_QUEUE_ID, RMQ_COL_QUEUE_OFFSET, RMQ_COL_SYS_FLAG
         RMQ_COL_STORE_TIMESTAMP_MS, RMQ_COL_TAGS_CODE, RMQ_COL_PROPERTIES
         RMQ_KIND_I32, RMQ_KIND_I64, RMQ_KIND_HASHES
@@ -226,6 +226,7 @@ cdef extern from "scan/columns.h" nogil:
         const rmq_filter *filter
         rmq_delay_levels levels
         rmq_topics *topics
+        rmq_topics *tags
         uint32_t wanted
         int64_t batch_rows
         size_t batch_bytes

@@ -1,10 +1,11 @@
-"""A scan whose numbers of topics are bounded: batches end earlier, and numbers begin anew with the next one.
+"""A scan whose numbers of topics and tags are bounded: batches end earlier, and numbers begin anew with the next one.
 
 Each topic ever seen was kept for as long as a scan lived, 32 KiB of name with them in the newer format.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -99,3 +100,67 @@ def test_a_queue_table_follows(tmp_path: Path) -> None:
     assert table.file_counts == (5, 5)
     assert table.has("t1", 0)
     assert not any(table.has(*place) for place in (("t1", 1), ("t9", 0), ("a/b", 0)))
+
+
+# ---- tags -------------------------------------------------------------------------------------------
+
+
+def log_of_tags(tags: Sequence[bytes | None]) -> bytes:
+    data = bytearray()
+    for number, tag in enumerate(tags):
+        properties = b"KEYS\x01k\x02" + (b"" if tag is None else b"TAGS\x01" + tag + b"\x02")
+        record = oracle.Record(b"T", b"", properties, queue_offset=number, phy_offset=len(data))
+        data += oracle.encode_record(record)
+    return bytes(data)
+
+
+COUNTED = [
+    "phy_offset",
+    "msg_size",
+    "born_timestamp_ms",
+    "store_timestamp_ms",
+    "topic_id",
+    "tag_id",
+]
+
+
+@pytest.mark.parametrize("columns", [["tag_id"], ["tag_id", "tags"], COUNTED])
+def test_tags_have_numbers_of_their_own(columns: list[str]) -> None:
+    """Hashes of tags are no numbers for them: Aa and BB have the same."""
+    tags = [b"Aa", None, b"BB", b"Aa", b"", b"\xff\xfe", b"\xff\xfd", b"BB"]
+    scan = ColumnScan(columns)
+    data = log_of_tags(tags)
+    scan.feed(data, len(data), 0, 0, len(data) + 1)
+    ids = np.frombuffer(scan.take().buffer("tag_id"), np.int32).tolist()
+    names = scan.tags()
+    assert [number == -1 for number in ids] == [tag in (None, b"") for tag in tags]
+    assert [names[number] for number in ids if number >= 0] == [
+        tag.decode("utf-8", "replace") for tag in tags if tag
+    ]
+    assert ids[0] == ids[3] != ids[2] == ids[7]
+    assert scan.tags(2) == names[2:]
+
+
+@pytest.mark.parametrize("columns", [["tag_id"], ["topic_id", "tag_id"]])
+def test_numbers_of_tags_begin_anew(columns: list[str]) -> None:
+    tags = [b"%d" % number for number in range(100)]
+    data = log_of_tags(tags)
+    places = [len(log_of_tags(tags[:number])) for number in range(len(tags) + 1)]
+    scan = ColumnScan(columns, topic_room=300)
+    found: list[str] = []
+    for begin, end in pairwise(places):
+        if scan.feed(data, end, begin, 0, len(data) + 1).code == FULL:
+            names = scan.tags()
+            found += [names[i] for i in np.frombuffer(scan.take().buffer("tag_id"), np.int32)]
+            assert scan.feed(data, end, begin, 0, len(data) + 1).code == END
+    names = scan.tags()
+    found += [names[i] for i in np.frombuffer(scan.take().buffer("tag_id"), np.int32)]
+    assert found == [tag.decode() for tag in tags]
+    assert scan.numbering > 5
+
+
+def test_tags_without_their_column() -> None:
+    with pytest.raises(ValueError, match="only with the column tag_id"):
+        ColumnScan(["topic_id", "tags"]).tags()
+    with pytest.raises(ValueError, match="only with the column topic_id"):
+        ColumnScan(["tag_id"]).topics()

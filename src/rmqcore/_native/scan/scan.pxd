@@ -19,6 +19,7 @@ cdef class ColumnScan(_Scan):
     cdef rmq_pool *pool
     cdef rmq_batch *batch
     cdef rmq_topics *topic_table  # numbers of the column topic_id
+    cdef rmq_topics *tag_table  # of tag_id
     cdef size_t topic_room
     cdef readonly int64_t numbering
     cdef bint ended  # by `end_batch`

@@ -7,7 +7,7 @@ and nothing is copied into a Python object but what is asked for.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject
-from libc.stdint cimport INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 from rmqcore._native.scan.batch cimport ColumnList, new_batch
 from rmqcore._native.format.codec cimport DelayLevels, new_view, text_of
@@ -43,13 +43,13 @@ cdef class ColumnScan(_Scan):
     Parameters
     ----------
     topic_room : int, optional
-        Bytes of memory for the numbers of topics: a batch ends where they take more, and the next one numbers its topics anew.
-        Without, numbers stay what they are, and memory grows with each topic.
+        Bytes of memory for the numbers of topics, and as many for those of tags: a batch ends where they take more, and the next
+        one numbers its topics and tags anew. Without, numbers stay what they are, and memory grows with each topic and tag.
 
     Attributes
     ----------
     numbering : int
-        How often topics were numbered anew.
+        How often topics and tags were numbered anew.
 
     Notes
     -----
@@ -71,11 +71,14 @@ cdef class ColumnScan(_Scan):
         self.pool = rmq_pool_new(self.columns.mask, batch_rows)
         if self.pool == NULL:
             raise MemoryError
-        if self.columns.mask >> RMQ_COL_TOPIC_ID:
-            self.topic_table = rmq_topics_new()
+        if self.columns.mask & (<uint32_t> 1 << RMQ_COL_TOPIC_ID | <uint32_t> 1 << RMQ_COL_KEY_HASHES):
+            self.topic_table = self.scan.topics = rmq_topics_new()
             if self.topic_table == NULL:
                 raise MemoryError
-            self.scan.topics = self.topic_table
+        if self.columns.mask & <uint32_t> 1 << RMQ_COL_TAG_ID:
+            self.tag_table = self.scan.tags = rmq_topics_new()
+            if self.tag_table == NULL:
+                raise MemoryError
 
     def __dealloc__(self):
         if self.batch != NULL:
@@ -83,6 +86,7 @@ cdef class ColumnScan(_Scan):
         if self.pool != NULL:
             rmq_pool_close(self.pool)
         rmq_topics_free(self.topic_table)
+        rmq_topics_free(self.tag_table)
 
     def feed(self, buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset, *,
              bint check_place=True, bint check_crc=True, int64_t trusted=-1, Skips skips=None):
@@ -140,10 +144,14 @@ cdef class ColumnScan(_Scan):
     cdef bint is_over(self) noexcept:
         """Whether the batch ends before a row more; where it has no rows, topics are forgotten instead."""
         cdef bint too_many = self.topic_table != NULL and rmq_topics_bytes(self.topic_table) >= self.topic_room
+        too_many |= self.tag_table != NULL and rmq_topics_bytes(self.tag_table) >= self.topic_room
         if self.batch.rows:
             return self.ended or too_many
         if too_many:
-            rmq_topics_clear(self.topic_table)
+            if self.topic_table != NULL:
+                rmq_topics_clear(self.topic_table)
+            if self.tag_table != NULL:
+                rmq_topics_clear(self.tag_table)
             self.numbering += 1
         self.ended = False
         return False
@@ -172,12 +180,22 @@ cdef class ColumnScan(_Scan):
         """Names of the topics by topic_id, from `first` on, as far as seen."""
         if self.topic_table == NULL:
             raise ValueError("topics are numbered only with the column topic_id or key_hashes")
-        cdef const rmq_topic *topic
-        names = []
-        for i in range(max(first, 0), rmq_topics_count(self.topic_table)):
-            topic = rmq_topics_get(self.topic_table, i)
-            names.append(text_of(topic.name.p, topic.name.len))
-        return names
+        return _names(self.topic_table, first)
+
+    def tags(self, int32_t first=0):
+        """Tags by tag_id, from `first` on, as far as seen; two of them are equal where both are no UTF-8."""
+        if self.tag_table == NULL:
+            raise ValueError("tags are numbered only with the column tag_id")
+        return _names(self.tag_table, first)
+
+
+cdef list _names(const rmq_topics *table, int32_t first):
+    cdef const rmq_topic *topic
+    names = []
+    for i in range(max(first, 0), rmq_topics_count(table)):
+        topic = rmq_topics_get(table, i)
+        names.append(text_of(topic.name.p, topic.name.len))
+    return names
 
 
 cdef class ViewScan(_Scan):

@@ -29,6 +29,7 @@ const rmq_column_type rmq_column_types[RMQ_COL_COUNT] = {
     [RMQ_COL_RAW] = {"raw", RMQ_KIND_BYTES, 0},
     [RMQ_COL_TOPIC_ID] = {"topic_id", RMQ_KIND_I32, 0},
     [RMQ_COL_KEY_HASHES] = {"key_hashes", RMQ_KIND_HASHES, 0},
+    [RMQ_COL_TAG_ID] = {"tag_id", RMQ_KIND_I32, 0},
 };
 
 struct rmq_pool {

@@ -37,6 +37,7 @@ enum rmq_column_id {
     RMQ_COL_RAW = RMQ_COL_PUBLIC, /* the whole record */
     RMQ_COL_TOPIC_ID,             /* number of the topic in rmq_topics */
     RMQ_COL_KEY_HASHES,           /* hashes of the index keys, in the order Java indexes them */
+    RMQ_COL_TAG_ID,               /* number of TAGS in an rmq_topics of its own, -1 without */
     RMQ_COL_COUNT
 };
 

@@ -8,7 +8,7 @@
 
 #define PROPERTY_COLUMNS                                                                       \
     (BIT(RMQ_COL_PROPERTIES) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_KEYS) | BIT(RMQ_COL_UNIQ_KEY) | \
-     BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_KEY_HASHES))
+     BIT(RMQ_COL_TAGS_CODE) | BIT(RMQ_COL_KEY_HASHES) | BIT(RMQ_COL_TAG_ID))
 /* What is asked for most: all columns, and all plain numbers with the tags code. */
 #define ALL_COLUMNS (BIT(RMQ_COL_PUBLIC) - 1)
 #define NUMBERS                                                                                        \
@@ -23,6 +23,10 @@
 #define QUEUES_AND_INDEX (QUEUES | BIT(RMQ_COL_KEY_HASHES))
 /* What a record stores, without what can be derived from it: numbers, topic, tags and body. */
 #define STORED ((NUMBERS & ~BIT(RMQ_COL_TAGS_CODE)) | BIT(RMQ_COL_TOPIC) | BIT(RMQ_COL_TAGS) | BIT(RMQ_COL_BODY))
+/* What is counted by topic. */
+#define COUNTED                                                                         \
+    (BIT(RMQ_COL_PHY_OFFSET) | BIT(RMQ_COL_MSG_SIZE) | BIT(RMQ_COL_BORN_TIMESTAMP_MS) | \
+     BIT(RMQ_COL_STORE_TIMESTAMP_MS) | BIT(RMQ_COL_TOPIC_ID) | BIT(RMQ_COL_TAG_ID))
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
@@ -230,9 +234,10 @@ static void put_key_hashes(rmq_column *c, int64_t row, const rmq_record *rec, co
 #define PUT_I64(id, value) \
     if (WANTED(id)) columns[id].values.i64[row] = (value)
 
-INLINE void append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column *columns, int64_t row,
-                              const rmq_record *rec, int32_t topic_id, const rmq_known_props *filtered,
-                              const uint8_t *readable) {
+/* 0, or -1 without memory. */
+INLINE int append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column *columns, int64_t row,
+                             const rmq_record *rec, int32_t topic_id, const rmq_known_props *filtered,
+                             const uint8_t *readable) {
     rmq_known_props own;
     const rmq_known_props *known = &own;
     const int ascii = rmq_is_ascii(rec->at + rec->props_pos, rec->props_len);
@@ -260,6 +265,12 @@ INLINE void append_properties(rmq_scan *scan, const uint32_t wanted, rmq_column 
     if (WANTED(RMQ_COL_KEY_HASHES)) {
         put_key_hashes(&columns[RMQ_COL_KEY_HASHES], row, rec, known, rmq_topics_get(scan->topics, topic_id)->key_seed);
     }
+    if (WANTED(RMQ_COL_TAG_ID)) {
+        int32_t tag_id = -1;
+        if (known->tags.p && (tag_id = rmq_topics_intern(scan->tags, known->tags.p, known->tags.len)) < 0) return -1;
+        columns[RMQ_COL_TAG_ID].values.i32[row] = tag_id;
+    }
+    return 0;
 }
 
 /* Adds one row. 0, or -1 without memory: then the batch is unusable. */
@@ -268,7 +279,7 @@ INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const
     const int64_t row = batch->rows;
     rmq_column *const columns = batch->columns;
     /* One test for all columns: malformed text can take three times its bytes. */
-    if (wanted & ~(NUMBERS | BIT(RMQ_COL_TOPIC_ID))) {
+    if (wanted & ~(NUMBERS | BIT(RMQ_COL_TOPIC_ID) | BIT(RMQ_COL_TAG_ID))) {
         const size_t need = rec->msg_size + 2 * ((size_t)rec->topic_len + rec->props_len) + ROW_ROOM;
         if (need > batch->room && rmq_batch_grow(batch, need + (64 << 10))) return -1;
         batch->room -= need;
@@ -306,7 +317,8 @@ INLINE int append(rmq_scan *scan, const uint32_t wanted, rmq_batch *batch, const
         (topic_id = rmq_topics_intern(scan->topics, topic.p, topic.len)) < 0)
         return -1;
     PUT_I32(RMQ_COL_TOPIC_ID, topic_id);
-    if (wanted & PROPERTY_COLUMNS) append_properties(scan, wanted, columns, row, rec, topic_id, filtered, readable);
+    if (wanted & PROPERTY_COLUMNS && append_properties(scan, wanted, columns, row, rec, topic_id, filtered, readable))
+        return -1;
     batch->rows = row + 1;
     batch->bytes += rec->msg_size;
     return 0;
@@ -378,6 +390,8 @@ int32_t rmq_scan_columns(rmq_scan *scan, rmq_batch *batch, const rmq_window *w, 
             return scan_columns(scan, QUEUES_AND_INDEX, batch, w, pos, rec);
         case STORED:
             return scan_columns(scan, STORED, batch, w, pos, rec);
+        case COUNTED:
+            return scan_columns(scan, COUNTED, batch, w, pos, rec);
         default:
             return scan_columns(scan, scan->wanted, batch, w, pos, rec);
     }

@@ -24,6 +24,7 @@ typedef struct rmq_scan {
     const rmq_filter *filter;
     rmq_delay_levels levels;
     rmq_topics *topics; /* needed for TOPIC_ID and KEY_HASHES, else NULL */
+    rmq_topics *tags;   /* needed for TAG_ID, else NULL */
     uint32_t wanted;
     int64_t batch_rows;
     size_t batch_bytes;
