@@ -33,10 +33,11 @@ from rmqcore.cli.verbs.query import query
 from rmqcore.cli.verbs.rebuild import rebuild
 from rmqcore.cli.verbs.recover import recover
 from rmqcore.cli.verbs.retention import retention
+from rmqcore.cli.verbs.stats import stats
 from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
-    info, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
+    info, stats, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
     retention, backup,
 )  # fmt: skip
 

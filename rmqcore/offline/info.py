@@ -64,7 +64,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
 
     The log's end is where a walk over its last file ends; no body is looked at for it, so that this costs less than `cat`.
     """
-    first, last, end = _log_times(files)
+    first, last, end = log_times(files)
     checkpoint, checkpoint_error = None, None
     try:
         checkpoint = read_checkpoint(paths.checkpoint)
@@ -93,10 +93,10 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
 
 def log_end(files: list[LogFile]) -> int:
     """CommitLog offset behind the last sound record."""
-    return _log_times(files)[2]
+    return log_times(files)[2]
 
 
-def _log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
+def log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
     """Store timestamps of the first and last message, and where the log ends.
 
     The newest file may be allocated and empty, so older ones are asked until one holds a message.

@@ -28,6 +28,7 @@ from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.stats import stats
 from rmqcore.testing.crash_check import TINY, drain, put
 from rmqcore.testing.harm import spoil
 from rmqcore.testing.verdict import broken, hold
@@ -82,6 +83,7 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "export": _export,
     "rebuild": _rebuild,
     "rebuild into it": lambda root, out: _rebuild(root, root / "rebuilt"),
+    "stats": lambda root, out: stats(root, by=["hour", "queue"]),
     "retention": _retention,
     "open": _open,
     "open again": _open,

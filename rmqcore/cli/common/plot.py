@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ DOTS_PER_INCH = 120
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
 """Okabe and Ito's: they differ for colour-blind readers, too."""
 OTHERS_COLOR = "#999999"
+MOST_TICKS = 6
 MAX_NAME = 40
 """Letters of a stored name that a picture shows."""
 MAX_TIME_MS = 221_845_392_000_000
@@ -148,7 +150,12 @@ def bytes_axis(axis: Axis, after: str = "") -> None:
     """Let an axis say bytes in words: ``1.5 GiB``; `after` stands behind them, such as ``/s``."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 4, 8, 10]))
+    class PowersOfTwo(MaxNLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            step = 2.0 ** max(0, math.ceil(math.log2(max(vmax - vmin, 1) / MOST_TICKS)))
+            return [step * at for at in range(math.floor(vmin / step), math.ceil(vmax / step) + 1)]
+
+    axis.set_major_locator(PowersOfTwo())
     axis.set_major_formatter(FuncFormatter(lambda value, _: human_bytes(round(value)) + after))
 
 
@@ -156,4 +163,4 @@ def count_axis(axis: Axis, after: str = "") -> None:
     """Let an axis say counts with commas between thousands."""
     from matplotlib.ticker import FuncFormatter
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}{after}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}{after}"))

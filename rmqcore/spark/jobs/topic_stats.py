@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.stats.buckets import quantile
+from rmqcore.offline.stats.rules import HOUR_MS, TOP_TAGS, between, rate_seconds
 from rmqcore.spark.jobs.job_source import JobSource
-from rmqcore.spark.jobs.latency_buckets import quantile
 from rmqcore.spark.jobs.topic_totals import (
     COLUMNS,
-    HOUR_MS,
     PARTS,
     TopicTotals,
     TotalsOfBatches,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 32_768
 BATCH_BYTES = 4 * 1024 * 1024
-TOP_TAGS = 10
 
 SCHEMA = (
     "topic string, hour timestamp, messages bigint, bytes bigint, body_bytes bigint, messages_per_second double, "
@@ -188,7 +187,7 @@ def _row(sums: dict[str, Any], latencies: pa.Table, tags: pa.Table) -> dict[str,
     low, high = sums["latency_min"], sums["latency_max"]
     tagged = tags.filter(tags.column("tag").is_valid())
     messages = sums["messages"]
-    seconds = max(1.0, (sums["last"] - sums["first"]) / 1000)
+    seconds = rate_seconds(sums["first"], sums["last"])
     return {
         "topic": sums["topic"],
         "hour": _microseconds(sums["hour"] * HOUR_MS),
@@ -204,8 +203,8 @@ def _row(sums: dict[str, Any], latencies: pa.Table, tags: pa.Table) -> dict[str,
         ],
         "latency_min_ms": low,
         "latency_mean_ms": sums["latency_sum"] / messages,
-        "latency_p50_ms": min(max(quantile(numbers, counts, 0.5), low), high),
-        "latency_p99_ms": min(max(quantile(numbers, counts, 0.99), low), high),
+        "latency_p50_ms": between(quantile(numbers, counts, 0.5), low, high),
+        "latency_p99_ms": between(quantile(numbers, counts, 0.99), low, high),
         "latency_max_ms": high,
         "first_store_timestamp": _microseconds(sums["first"]),
         "last_store_timestamp": _microseconds(sums["last"]),

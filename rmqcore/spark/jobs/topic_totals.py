@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rmqcore.spark.jobs.latency_buckets import bucket_of, latency_ms
+from rmqcore.offline.stats.buckets import bucket_of, latency_ms
+from rmqcore.offline.stats.rules import HOUR_MS, MAX_TAGS
 from rmqcore.spark.rows.row_choice import Mask
 
 if TYPE_CHECKING:
@@ -21,12 +22,8 @@ if TYPE_CHECKING:
 
     from rmqcore._native.scan.batch import Batch
 
-HOUR_MS = 3_600_000
 COLUMNS = ("topic_id", "msg_size", "born_timestamp_ms", "store_timestamp_ms", "tags", "body")
 """The columns that are read of a message."""
-
-MAX_TAGS = 10_000
-"""How many tags of a topic and hour are counted; a topic with more uses TAGS for something else, such as ids."""
 
 _KEYS = ["topic", "hour"]
 _SUMS = {

@@ -16,14 +16,14 @@ from support.stores.built_store import BuiltStore
 
 import rmqcore
 from rmqcore.message import MessageView
-from rmqcore.spark.jobs.job_source import JobSource
-from rmqcore.spark.jobs.latency_buckets import (
+from rmqcore.offline.stats.buckets import (
     MAX_MS,
     bounds_of,
     bucket_of,
     latency_ms,
     quantile,
 )
+from rmqcore.spark.jobs.job_source import JobSource
 
 pa = pytest.importorskip("pyarrow")
 

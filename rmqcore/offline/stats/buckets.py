@@ -1,6 +1,6 @@
-"""A histogram of milliseconds with fixed buckets, so that histograms of parts add up to that of the whole.
+"""A histogram of milliseconds or bytes with fixed buckets, so that histograms of parts add up to that of the whole.
 
-Each value up to 63 ms has a bucket of its own; above, each power of two has 32 equal buckets. A bucket stands for its middle,
+Each value up to 63 has a bucket of its own; above, each power of two has 32 equal buckets. A bucket stands for its middle,
 which is at most 1/64 (1.6 %) off. Negative values, of clocks that differ, have the same buckets mirrored.
 """
 
@@ -64,6 +64,12 @@ def quantile(numbers: Sequence[int], counts: Sequence[int], share: float) -> flo
         0.5 for the median.
     """
     cumulated = np.cumsum(np.asarray(counts, np.int64))
-    rank = max(1, int(np.ceil(share * int(cumulated[-1]))))
+    rank = rank_of(share, cumulated[-1:])[0]
     low, high = bounds_of(numbers[int(np.searchsorted(cumulated, rank))])
     return (low + high) / 2
+
+
+def rank_of(share: float, counts: Ints) -> Ints:
+    """Give the place in order, from 1 on, of the value that a share of so many values does not exceed."""
+    ranks: Ints = np.maximum(1, np.ceil(share * counts)).astype(np.int64)
+    return ranks

@@ -1,0 +1,99 @@
+"""``rmqcore stats``: what a store holds, by topic, hour and queue, and how far consumers are behind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note, report_damage
+from rmqcore.cli.common.output import (
+    ReportFormat,
+    print_json_lists,
+    report_format,
+    terminal_console,
+)
+from rmqcore.cli.common.plot import PlotFile, check_plot
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.reports.stats_picture import draw_stats
+from rmqcore.cli.reports.stats_tables import print_stats
+from rmqcore.offline.stats import stats as count_store
+from rmqcore.report import plain_value
+
+
+class By(StrEnum):
+    """Values of ``--by``."""
+
+    hour = "hour"
+    queue = "queue"
+
+
+Rows = Annotated[
+    int,
+    typer.Option(
+        "-n", "--rows", metavar="N", parser=arguments.count_option, help="Show N rows of a table."
+    ),
+]
+
+
+def stats(
+    store: arguments.Store,
+    by: Annotated[
+        list[By] | None,
+        typer.Option("--by", help="Tell topics apart by this, too; may be given twice."),
+    ] = None,
+    topics: arguments.Topics = None,
+    queues: arguments.Queues = None,
+    tags: arguments.Tags = None,
+    keys: arguments.Keys = None,
+    since: arguments.Since = None,
+    until: arguments.Until = None,
+    from_phy: arguments.FromPhy = None,
+    to_phy: arguments.ToPhy = None,
+    rows: Rows = 20,
+    plot: PlotFile = None,
+    commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
+    asked_format: arguments.ShortFormat = None,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Count messages by topic: bytes, rates, tags, sizes, latencies; tell how far consumer groups are behind.
+
+    The log is read once, at the speed of a scan. A timeline is shown, and the ten largest and newest messages. Damage is skipped
+    and listed on stderr; the exit code is 2 then. Piped, it is one line of JSON with all rows.
+
+    Example:
+      rmqcore stats /data/store
+      rmqcore stats /data/store --by hour --topic Orders
+      rmqcore stats /data/store --json --plot stats.png
+    """
+    kind = report_format(asked_format, json)
+    check_plot(plot)
+    wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
+    with progress_bar("stats", no_progress=no_progress) as progress:
+        report = count_store(
+            store,
+            by=[name.value for name in by or ()],
+            **wanted.keywords(),
+            commitlog=commitlog,
+            follow_links=follow_links,
+            progress=progress,
+        )
+    if kind == ReportFormat.table:
+        print_stats(terminal_console(), report, rows)
+    else:
+        lists = ("groups", "consumers", "largest", "newest", "timeline", "damage")
+        head = {name: value for name, value in vars(report).items() if name not in lists}
+        print_json_lists(
+            {name: plain_value(value) for name, value in head.items()},
+            {name: map(plain_value, getattr(report, name)) for name in lists},
+        )
+    if plot is not None:
+        draw_stats(plot, report)
+    for problem in report.problems:
+        note(f"consumer offsets: {problem}")
+    report_damage(report.damage)
+    return report.exit_code

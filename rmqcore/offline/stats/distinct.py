@@ -1,0 +1,40 @@
+"""The distinct values of an array, and which of them each place has: without sorting where the values lie close together."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+CLOSE = 4
+"""Values in a range of so many times their number are told apart by a table."""
+
+
+def distinct(values: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """Give the distinct values in ascending order, and for each place the number of its value among them.
+
+    `values` has at least one.
+    """
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.array([low], np.int64), np.zeros(len(values), np.int64)
+    span = high - low + 1
+    if span > CLOSE * len(values) + 1024:
+        found, places = np.unique(values.astype(np.int64), return_inverse=True)
+        return found, places.reshape(-1).astype(np.int64, copy=False)
+    from_low = values.astype(np.int64) - low
+    seen = np.zeros(span, np.bool_)
+    seen[from_low] = True
+    number = np.cumsum(seen) - 1
+    return np.flatnonzero(seen) + low, number[from_low]
+
+
+def distinct_pairs(
+    first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]
+) -> tuple[Ints, Ints, Ints]:
+    """Give the distinct pairs of two arrays as two arrays, and for each place the number of its pair among them."""
+    firsts, of_first = distinct(first)
+    seconds, of_second = distinct(second)
+    pairs, places = distinct(of_first * len(seconds) + of_second)
+    return firsts[pairs // len(seconds)], seconds[pairs % len(seconds)], places
