@@ -1,7 +1,7 @@
 """Apache RocketMQ's storage engine for Python.
 
 ``rmqcore.open(path)`` opens a store for writing, ``rmqcore.read(path)`` reads any store directory, `rmqcore.codec` is the record
-codec alone.
+codec alone. What the command line does to a whole store is a function of its path here too, and answers with a report.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from rmqcore.message import Message, MessageView
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
     from rmqcore.engine.store.store import MessageStore
+    from rmqcore.maintenance.rebuild.rebuild import rebuild
+    from rmqcore.offline.export.export import export
+    from rmqcore.offline.fsck.fsck import fsck
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.opening import open  # noqa: A004
     from rmqcore.unused_settings import UnusedSettingWarning
@@ -26,8 +29,11 @@ __all__ = [
     "StoreReader",
     "UnusedSettingWarning",
     "codec",
+    "export",
+    "fsck",
     "open",
     "read",
+    "rebuild",
 ]
 __version__ = "0.1.0"
 
@@ -37,8 +43,11 @@ _LATER = {
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
     "UnusedSettingWarning": "rmqcore.unused_settings",
+    "export": "rmqcore.offline.export.export",
+    "fsck": "rmqcore.offline.fsck.fsck",
     "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",
+    "rebuild": "rmqcore.maintenance.rebuild.rebuild",
 }
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan.batch import Batch
@@ -19,7 +18,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.files import make_folder
 from rmqcore.disk.inside.folder import Folder, open_target, remove_made
-from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.swap import PARTS
 from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
@@ -35,6 +34,7 @@ from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress, Sink
+from rmqcore.offline.reader import LogDirectories, store_paths
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20
@@ -43,12 +43,14 @@ WORKING = ".building"
 
 
 def rebuild(
-    paths: StorePaths,
-    out: Path,
+    store: StorePaths | str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
     queues: bool = True,
     index: bool = True,
     config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> RebuildReport:
@@ -56,12 +58,17 @@ def rebuild(
 
     Parameters
     ----------
-    paths : StorePaths
-    out : Path
+    store : path-like or StorePaths
+        The store's root, or where its files are.
+    out : path-like
     queues, index : bool
         What to build.
     config : MessageStoreConfig, optional
         Delay levels, and sizes of files of which the store has none.
+    commitlog : str, path-like or sequence of path-like, optional
+        Where the CommitLog is, as for `StoreReader`; not beside a StorePaths.
+    follow_links : bool
+        As of `StoreReader`.
     overwrite : bool
         Replace what an earlier rebuild left in `out`.
     progress : callable, optional
@@ -77,6 +84,12 @@ def rebuild(
         A file cannot be read or written. What was built so far is removed.
     """
     began = time.perf_counter()
+    if isinstance(store, StorePaths):
+        paths = store
+    else:
+        root = absolute_path(store, "store")
+        paths = store_paths(root, config, commitlog, follow_links=follow_links)
+    out = absolute_path(out, "out")
     settings = found_config(paths, config)
     made = not os.path.lexists(out)
     target = open_target(out, paths.root, make=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.report import Report
 
 FOLDER = "rebuilt"
 """The folder in a store that is used when no other is named; brokers do not look at it."""
@@ -13,7 +13,7 @@ ENDED = "torn_tail"
 
 
 @dataclass(frozen=True)
-class RebuildReport:
+class RebuildReport(Report):
     """What was built.
 
     Attributes
@@ -54,7 +54,3 @@ class RebuildReport:
     def exit_code(self) -> int:
         """2 when the log is damaged, else 0; a torn tail is what any unclean exit leaves."""
         return 2 if any(found.kind != ENDED for found in self.damage) else 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The attributes as plain JSON values."""
-        return asdict(self)

@@ -26,12 +26,13 @@ from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, Progress
 from rmqcore.offline.reader import StoreReader
+from rmqcore.report import Report
 
 ExportFormat = Literal["parquet", "csv", "jsonl"]
 
 
 @dataclass(frozen=True)
-class ExportReport:
+class ExportReport(Report):
     """What an export wrote, and what it could not.
 
     Attributes
@@ -84,7 +85,7 @@ class ExportReport:
 
 
 def export(
-    reader: StoreReader,
+    store: StoreReader | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     file_format: ExportFormat = "parquet",
@@ -112,7 +113,8 @@ def export(
 
     Parameters
     ----------
-    reader : StoreReader
+    store : path-like or StoreReader
+        The store's root, or its reader.
     out : path-like
         A new or empty folder, or with `overwrite` the folder of an earlier export.
     file_format : {"parquet", "csv", "jsonl"}
@@ -139,6 +141,7 @@ def export(
     ModuleNotFoundError
         Parquet without pyarrow.
     """
+    reader = store if isinstance(store, StoreReader) else StoreReader(store)
     wanted = Conditions.of(
         topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
     )

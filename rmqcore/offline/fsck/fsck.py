@@ -33,6 +33,7 @@ from rmqcore.offline.fsck.queue_state import Lost
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
+from rmqcore.report import Report
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
@@ -42,7 +43,7 @@ EXIT_FINE, EXIT_DAMAGED = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
-class FsckReport:
+class FsckReport(Report):
     """What `fsck` found.
 
     Attributes
