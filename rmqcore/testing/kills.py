@@ -34,9 +34,10 @@ def store_settings(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def child_of(call: str) -> subprocess.Popen[bytes]:
-    """Start a program that calls a function of `killed_writer`."""
-    program = f"from rmqcore.testing import killed_writer; {call}"
+def child_of(call: str, module: str = "rmqcore.testing.killed_writer") -> subprocess.Popen[bytes]:
+    """Start a program that calls a function of a module."""
+    package, _, name = module.rpartition(".")
+    program = f"from {package} import {name}; {call}"
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", program],

@@ -25,7 +25,7 @@ from typing import Any
 from rmqcore.errors import StoreError
 from rmqcore.testing import fault_shim
 from rmqcore.testing.damaged_stores import damage_rounds
-from rmqcore.testing.disks import real_cuts
+from rmqcore.testing.disks import real_cuts, small_disk
 from rmqcore.testing.disks.disk_facts import DiskFacts, disk_facts
 from rmqcore.testing.fault_shim import run_child
 from rmqcore.testing.kills import kill_rounds
@@ -35,6 +35,7 @@ from rmqcore.testing.verdict import PromiseBrokenError
 
 EXIT_FINE, EXIT_BROKEN, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 64, 130
 REAL_CUTS_A_ROUND = 10
+SMALL_DISK_HOURS = 6.0
 KILLS_A_ROUND, CUTS_A_ROUND, STORES_A_ROUND, CALLS_STRIDE = 5, 60, 25, 40
 ERRORS = ("EIO", "ENOSPC", "ENOMEM", "EMFILE", "EINTR")
 CHILD_S = 1800.0
@@ -73,6 +74,11 @@ def run_damage(folder: Path, rng: random.Random) -> Counter[str]:
 def run_real_cuts(folder: Path, rng: random.Random) -> Counter[str]:
     """One writer on ext4 and one on XFS, whose disks are cut."""
     return real_cuts.cut_rounds(folder, rng, REAL_CUTS_A_ROUND)
+
+
+def run_small_disk(folder: Path, rng: random.Random) -> Counter[str]:
+    """A store on a disk that is always nearly full."""
+    return small_disk.lives(folder, rng, hours=SMALL_DISK_HOURS, how=rng.choice(small_disk.HOWS))
 
 
 def run_strangers(folder: Path, rng: random.Random) -> Counter[str]:
@@ -138,6 +144,7 @@ def all_parts() -> list[Part]:
         Part("damage", run_damage),
         Part("strangers", run_strangers),
         Part("real-cuts", run_real_cuts, real_cuts.why_not, unasked=False),
+        Part("small-disk", run_small_disk, real_cuts.why_not, unasked=False),
     ]
 
 
@@ -213,7 +220,7 @@ def arguments() -> argparse.ArgumentParser:
         "--part",
         action="append",
         choices=[part.name for part in all_parts()],
-        help="only this part; may be repeated (real-cuts runs only so: root, it mounts file systems)",
+        help="only this part; may be repeated (real-cuts and small-disk run only so: root, they mount file systems)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     return parser

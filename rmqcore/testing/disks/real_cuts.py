@@ -49,7 +49,7 @@ def _refused() -> str | None:
     """What a mount of a small image says; None once it is mounted: root in a container may not, with all the tools there."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            _make(Path(folder, "image"), "ext4", 4)
+            make_image(Path(folder, "image"), "ext4", 4)
             with mounted(Path(folder, "image"), Path(folder, "place"), "ext4"):
                 return None
         except OSError as error:
@@ -62,7 +62,8 @@ def _run(*command: str | Path) -> None:
         raise OSError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr}")
 
 
-def _make(path: Path, file_system: str, megabytes: int) -> None:
+def make_image(path: Path, file_system: str, megabytes: int) -> None:
+    """Make a disk image of so many megabytes with an empty file system."""
     with path.open("xb") as file:
         file.truncate(megabytes << 20)
     quiet = ["-q", "-F"] if file_system == "ext4" else ["-q", "-m", "reflink=1"]
@@ -94,10 +95,10 @@ def cut_rounds(base: Path, rng: random.Random, cuts: int) -> Counter[str]:
     """Cut the power of one writer so many times, half of the time on ext4 and half on XFS; answer how often on which."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
-        _make(base / "host.img", "xfs", HOST_MB)
+        make_image(base / "host.img", "xfs", HOST_MB)
         host = stack.enter_context(mounted(base / "host.img", base / "host", "xfs"))
         for file_system in FILE_SYSTEMS:
-            _make(host / file_system, file_system, DISK_MB)
+            make_image(host / file_system, file_system, DISK_MB)
             with mounted(host / file_system, base / "disk", file_system) as disk:
                 config = {**TINY, **store_settings(rng), "flush_disk_type": "SYNC_FLUSH"}
                 half = cuts // 2 + (cuts % 2 and file_system == "ext4")
