@@ -149,6 +149,10 @@ class JavaStore:
         answer: dict[str, Any] = self._call("clean", hour=hour, manual=manual)
         return answer
 
+    def clean_expired_consume_queues(self) -> None:
+        """Delete the queues without a message, as an admin asks for it."""
+        self._call("cleanExpiredConsumerQueue")
+
     def set_now(self, now_ms: int) -> None:
         """Set its clock; 0 lets it run."""
         self._call("setNow", nowMs=now_ms)

@@ -15,8 +15,8 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.inside.files import remove_empty, unlink
-from rmqcore.disk.paths import StorePaths, file_name
+from rmqcore.disk.durable import sync_directory
+from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_ends import (
     end_of_message,
     newest_entry,
@@ -32,7 +32,7 @@ from rmqcore.disk.queue_files import (
     queue_directories,
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
-from rmqcore.engine.queues.expired import delete_expired_files
+from rmqcore.engine.queues.expired import delete_all_files, delete_expired_files
 from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
 from rmqcore.engine.queues.stale_bytes import StaleBytes
@@ -286,13 +286,9 @@ class ConsumeQueues:
             self._loaded = []
             self._stale.forget()
             for queue in self._all():
-                directory = self._directory(queue)
-                for start in reversed(queue.file_starts()):
-                    unlink(directory / file_name(start))
+                delete_all_files(queue, self._directory(queue))
                 queue.set_files(-1, -1, 0, -1)
                 queue.set_min(0)
-                if directory.is_dir() and not any(directory.iterdir()):
-                    remove_empty(directory)
 
     def correct_min_offsets(self, min_phy_offset: int) -> None:
         """Bring the min offsets up to the first entries whose messages are still in the log, which begins there."""
@@ -425,6 +421,13 @@ class ConsumeQueues:
             deleted = delete_expired_files(queue, directory, self._file_size, min_phy_offset)
         correct_min_offset(queue, min_phy_offset)
         return deleted
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Delete a queue; with its next entry it is there again. On disk when this returns, in part when it raises."""
+        with self._flush_lock, self._writing():
+            delete_all_files(queue, self._directory(queue))
+            self._table.leave_empty(queue)
+            sync_directory(self._directory(queue).parent)
 
     def close(self) -> None:
         """Close all files. Nothing is flushed."""

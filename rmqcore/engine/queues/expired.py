@@ -1,4 +1,4 @@
-"""Queue files whose messages the CommitLog does not hold any more."""
+"""Queue files, and whole queues, whose messages the CommitLog does not hold any more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore.disk.durable import delete_file
+from rmqcore.disk.inside.files import remove_empty, unlink
 from rmqcore.disk.paths import file_name
 
 
@@ -40,3 +41,11 @@ def delete_expired_files(
         path = directory / file_name(start)
         deleted[path] = delete_file(path)
     return deleted
+
+
+def delete_all_files(queue: ConsumeQueue, directory: Path) -> None:
+    """Delete a queue's files, the newest first, and its directory, if nothing else lies in it. No sync is made."""
+    for start in reversed(queue.file_starts()):
+        unlink(directory / file_name(start))
+    if directory.is_dir() and not any(directory.iterdir()):
+        remove_empty(directory)

@@ -151,6 +151,23 @@ class SteppedStore:
         """
         return self._clean.once(now_ms, disk_ratio, pause)
 
+    def clean_expired_consume_queues(self) -> list[tuple[str, int]]:
+        """Delete the queues whose messages have all left the log, as mqadmin cleanExpiredCQ does; answer topics and queue ids.
+
+        Nothing does that by itself: such a queue may be that of a deleted topic, or of one that gets a message a month. The next
+        message of a deleted queue gets queue offset 0. Topics that RocketMQ itself uses are left alone.
+
+        Raises
+        ------
+        StoreFailedError
+            A file cannot be deleted, now or earlier.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#cleanExpiredConsumerQueue, ConsumeQueueStore#cleanExpired.
+        """
+        return self._clean.expired_queues()
+
     def execute_delete_files_manually(self) -> None:
         """Let the next 20 rounds of cleaning delete expired files whatever the hour is, as mqadmin deleteExpiredCommitLog does.
 

@@ -16,6 +16,7 @@ from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.system_topics import is_system_topic
 
 
 class StoreClean:
@@ -61,6 +62,36 @@ class StoreClean:
             return self._lock.run(partial(self._once, now_ms, disk_ratio, pause or _sleep))
         except OSError as error:
             self._state.fail_by(error)
+
+    def expired_queues(self) -> list[tuple[str, int]]:
+        """Delete queues without a message; answer their places."""
+        self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+        try:
+            return self._lock.run(self._dispatch.pause_for, self._expired_queues)
+        except OSError as error:
+            self._state.fail_by(error)
+
+    def _expired_queues(self) -> list[tuple[str, int]]:
+        self._state.raise_unless_writable()
+        log, queues = self._parts.log, self._parts.queues
+        self._parts.locks.check_log()
+        deleted = []
+        for topic, queue_id in queues.queues():
+            queue = queues.find(topic, queue_id)
+            if queue is None or is_system_topic(topic):
+                continue
+            end = queue.max_offset
+            # A queue whose next message is in the log, and not yet in the queue, is in use.
+            unused = 0 <= queue.max_phy_offset < log.min_offset
+            if unused and log.next_queue_offset(topic, queue_id) == end:
+                try:
+                    queues.delete(queue)
+                except BaseException as error:
+                    self._state.fail(error)  # files are missing; the next open sees which
+                    raise
+                log.appender.restart_queue(topic, queue_id, end)
+                deleted.append((topic, queue_id))
+        return deleted
 
     def _once(self, now_ms: int | None, disk_ratio: float | None, pause: Pause) -> CleanReport:
         self._state.raise_unless_writable()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
@@ -10,6 +12,8 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.follower import Follower
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+
+T = TypeVar("T")
 
 
 class StoreDispatch:
@@ -67,6 +71,10 @@ class StoreDispatch:
     def _check(self) -> None:
         self._state.raise_unless_writable()
         self._locks.check_root()  # before queue and index files are made by their names: another store may lie there
+
+    def pause_for(self, work: Callable[[], T]) -> T:
+        """Do something while nothing is dispatched."""
+        return self._lock.run(work)
 
     def finish(self) -> None:
         """Dispatch the whole rest of the log, which is on disk."""

@@ -105,9 +105,9 @@ class Watch:
             self.deleted += 1
             if age_s < self._reserved_s:
                 self.early += 1
-                if max(self.percents[-50:]) <= FORCED:
+                if max(self.percents[-50:]) < FORCED:  # it is above that for less than a look
                     self.problem = (
-                        f"{name} went {age_s:.0f} s old, and the disk was not above {FORCED} %"
+                        f"{name} went {age_s:.0f} s old, and the disk was not used by {FORCED} %"
                     )
         gone = [
             name for name in names if self._ages and name < min(self._ages) and name not in whole

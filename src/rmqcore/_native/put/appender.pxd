@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from rmqcore._native.kernels cimport rmq_fill, rmq_log, rmq_put
 from rmqcore._native.put.mapped_file cimport MappedFile
@@ -33,6 +33,7 @@ cdef class Appender:
     cdef int ring(self) except -1
     cdef int appended(self) except -1
     cdef int lock(self) except -1
+    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except -1
     cdef PutChunk take_chunk(self)
     cdef int give_chunk(self, PutChunk chunk) except -1
     cdef PutResult put_chunk(self, PutChunk chunk)

@@ -26,6 +26,8 @@ cdef enum:
     # Bytes of records that are appended with the GIL, as a single put is: some ten microseconds, less than it costs to get the
     # GIL back from another thread.
     BRIEF = 128 * 1024
+    ANY = -1  # whatever the counter is; and a value that it never has
+    NO_COUNTER = -2
     COUNTERS_MOVED = 100  # beside the codes RMQ_A_...: another put took the offsets that were expected of light queues
 
 choose_crc32()
@@ -173,31 +175,33 @@ cdef class Appender:
         self.refused = refuse
         self.forbidden = True
 
-    def next_queue_offset(self, str topic not None, int32_t queue_id):
-        """The queue offset that the next message of a queue gets."""
+    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except -1:
+        """Give the queue offset that the next message of a queue gets; where it is `expected` (ANY: whatever it is) set it."""
         cdef bytes name = topic.encode()
         cdef int64_t *counter
-        cdef int64_t value = 0
+        cdef int64_t found = 0
         self.lock()
         counter = rmq_log_queue_offset(self.log, name, len(name), queue_id)
         if counter != NULL:
-            value = counter[0]
+            found = counter[0]
+            if expected == ANY or found == expected:
+                counter[0] = value
         rmq_log_unlock(self.log)
         if counter == NULL:
             raise MemoryError
-        return value
+        return found
+
+    def next_queue_offset(self, str topic not None, int32_t queue_id):
+        """The queue offset that the next message of a queue gets."""
+        return self.exchange(topic, queue_id, NO_COUNTER, 0)
 
     def set_next_queue_offset(self, str topic not None, int32_t queue_id, int64_t value):
         """Set the queue offset that the next message of a queue gets; recovery calls this."""
-        cdef bytes name = topic.encode()
-        cdef int64_t *counter
-        self.lock()
-        counter = rmq_log_queue_offset(self.log, name, len(name), queue_id)
-        if counter != NULL:
-            counter[0] = value
-        rmq_log_unlock(self.log)
-        if counter == NULL:
-            raise MemoryError
+        self.exchange(topic, queue_id, ANY, value)
+
+    def restart_queue(self, str topic not None, int32_t queue_id, int64_t expected):
+        """Let the next message of a queue get 0 where it would get `expected`; answer whether it does."""
+        return self.exchange(topic, queue_id, expected, 0) == expected
 
     def arm_append(self, hook):
         """Call `hook()` once, after the next append."""

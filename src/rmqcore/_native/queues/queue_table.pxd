@@ -14,6 +14,7 @@ cdef class QueueTable:
     cdef readonly int64_t file_size
     cdef dict topic_numbers
     cdef list names  # of the topics by number
+    cdef set emptied  # places whose files were deleted; they may have got new ones since
     cdef object scan  # the scan whose topic ids `topic_of` translates, as it numbers them now
     cdef int64_t numbering
     cdef int32_t *topic_of

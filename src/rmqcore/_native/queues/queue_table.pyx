@@ -93,6 +93,7 @@ cdef class QueueTable:
         self.file_size = file_size
         self.topic_numbers = {}
         self.names = []
+        self.emptied = set()
         encoded = os.fsencode(root)
         cdef const char *path = encoded
         self.table = rmq_cq_table_new(path, file_size, open_files)
@@ -153,6 +154,12 @@ cdef class QueueTable:
         found = self.topic_numbers.get(topic)
         return found is not None and found >= 0 and rmq_cq_find(self.table, found, queue_id) != NULL
 
+    def leave_empty(self, ConsumeQueue queue not None):
+        """Say that a queue has no files any more; it is not among `places` until it gets an entry."""
+        self.emptied.add((queue.topic, queue.queue_id))
+        queue.set_files(-1, -1, 0, -1)
+        queue.set_min(0)
+
     def places(self):
         """Topics and queue ids, in the order in which they were added."""
         cdef rmq_cq *queue
@@ -160,7 +167,9 @@ cdef class QueueTable:
         found = []
         for number in range(rmq_cq_count(self.table)):
             queue = rmq_cq_at(self.table, number)
-            found.append((self.names[queue.topic], queue.queue_id))
+            place = self.names[queue.topic], queue.queue_id
+            if place not in self.emptied or rmq_cq_first_file(queue) >= 0:
+                found.append(place)
         return found
 
     cdef int32_t topic_number(self, str topic) except -2:

@@ -68,6 +68,7 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "prepare_space": lambda store: store.prepare_space(),
     "scrub_once": lambda store: store.scrub_once(),
     "clean_once": lambda store: store.clean_once(),
+    "clean_expired_consume_queues": lambda store: store.clean_expired_consume_queues(),
     "execute_delete_files_manually": lambda store: store.execute_delete_files_manually(),
     "wait_dispatched": lambda store: store.wait_dispatched(),
     "stats": lambda store: store.stats(),

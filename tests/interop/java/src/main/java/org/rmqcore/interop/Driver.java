@@ -125,6 +125,9 @@ public final class Driver {
                 return store.flush();
             case "clean":
                 return Cleaning.round(store, request.getBooleanValue("hour"), request.getBooleanValue("manual"));
+            case "cleanExpiredConsumerQueue":
+                store.cleanExpiredConsumerQueue();
+                return null;
             case "close":
                 store.close();
                 stores.remove(request.getInteger("store"));
