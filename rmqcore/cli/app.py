@@ -24,6 +24,7 @@ from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.spark.app import spark_app
 from rmqcore.cli.verbs.backup import backup
 from rmqcore.cli.verbs.cat import cat
+from rmqcore.cli.verbs.doctor import doctor
 from rmqcore.cli.verbs.export import export
 from rmqcore.cli.verbs.fsck import fsck
 from rmqcore.cli.verbs.get import get
@@ -38,7 +39,7 @@ from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, stats, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
-    retention, backup,
+    retention, doctor, backup,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

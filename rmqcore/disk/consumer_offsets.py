@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,26 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.config_files import read_config_file, shown_value
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 from rmqcore.errors import StoreError
 
 FILE = "config/consumerOffset.json"
 BACKUP = FILE + ".bak"
 BETWEEN_TOPIC_AND_GROUP = "@"
-MOST_BYTES = 64 << 20
-MOST_VALUES = 4_000_000
-"""Bounds of a file that is read; with a group on each of 100,000 topics of 16 queues it has 25 MB and 1.7 million values."""
 MOST_PROBLEMS = 100
-MOST_SHOWN = 200
-"""Letters of a name or value from the file that a problem repeats."""
 
 ROCKSDB = ("config/metadata", "config/consumerOffsets", "config/rdb")
 """Where a broker keeps its offsets instead that was told to keep them in RocksDB."""
 
-# A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without quotes.
-# Strings without an end and numbers without a colon match as well, so that nothing is looked at twice.
-_KEYS = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?\d++)(\s*+:)?', re.DOTALL)
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
@@ -87,10 +78,9 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
     _tell_rocksdb(paths, problems)
     for place in (FILE, BACKUP):
         try:
-            text = _read(paths, place)
-            if text is None:
+            saved = read_config_file(paths, place)
+            if saved is None:
                 continue
-            saved = _parse(text)
         except (StoreError, OSError, ValueError) as error:
             what = str(error)
             problems.add(what if os.fspath(paths.root) in what else f"{paths.root / place}: {what}")
@@ -114,53 +104,6 @@ def _tell_rocksdb(paths: StorePaths, problems: _Problems) -> None:
             )
 
 
-def _read(paths: StorePaths, place: str) -> str | None:
-    """The text of a file; None where it is not there."""
-    try:
-        with Folder(paths.root) as root:
-            file = root.open_file(place, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        data = _read_most(file.fileno())
-    finally:
-        file.close()
-    return data.decode("utf-8-sig", errors="replace")
-
-
-def _read_most(fd: int) -> bytes:
-    data = bytearray()
-    while part := os.pread(fd, 1 << 20, len(data)):
-        data += part
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES} bytes, which no broker writes")
-    return bytes(data)
-
-
-def _parse(text: str) -> dict[str, Any]:
-    """The object that the text is; keys without quotes are read."""
-    if not text.strip():
-        raise ValueError("it is empty")
-    if text.count(",") > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES} values, which no broker writes")
-    try:
-        saved = json.loads(_KEYS.sub(_quoted, text), parse_int=_integer)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON, perhaps torn: {error}") from None
-    if not isinstance(saved, dict):
-        raise ValueError(f"it holds {_shown(saved)}, expected an object")  # noqa: TRY004  (no argument has a wrong type)
-    return saved
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return found[0] if found[2] is None else f'"{found[1]}"{found[2]}'
-
-
-def _integer(digits: str) -> int | str:
-    """A number; one with more digits than a long has stays text, and int() is not asked for it."""
-    return int(digits) if len(digits) <= 20 else digits
-
-
 def _version(saved: Mapping[str, Any]) -> DataVersion | None:
     version = saved.get("dataVersion")
     if not isinstance(version, dict):
@@ -175,14 +118,14 @@ def _groups(
     table = saved.get("offsetTable", {})
     groups: dict[str, dict[tuple[str, int], int]] = {}
     if not isinstance(table, dict):
-        tell(f"offsetTable is {_shown(table)}, expected an object")
+        tell(f"offsetTable is {shown_value(table)}, expected an object")
         return groups
     for key, offsets in table.items():
         topic, between, group = key.partition(BETWEEN_TOPIC_AND_GROUP)
         if not (topic and between and group) or BETWEEN_TOPIC_AND_GROUP in group:
-            tell(f"{_shown(key)} is not a topic and a group with one @ between them")
+            tell(f"{shown_value(key)} is not a topic and a group with one @ between them")
         elif not isinstance(offsets, dict):
-            tell(f"{_shown(key)} has {_shown(offsets)}, expected offsets by queue id")
+            tell(f"{shown_value(key)} has {shown_value(offsets)}, expected offsets by queue id")
         else:
             _add_queues(groups, topic, group, offsets, tell)
     return groups
@@ -197,11 +140,11 @@ def _add_queues(
 ) -> None:
     for name, value in offsets.items():
         queue_id, queue_offset = _long(name), _long(value)
-        where = f"topic {_shown(topic)}, group {_shown(group)}"
+        where = f"topic {shown_value(topic)}, group {shown_value(group)}"
         if queue_id is None or not 0 <= queue_id <= MAX_QUEUE_ID:
-            tell(f"{where}: {_shown(name)} is no queue id")
+            tell(f"{where}: {shown_value(name)} is no queue id")
         elif queue_offset is None or queue_offset < 0:
-            tell(f"{where}, queue {queue_id}: {_shown(value)} is no queue offset")
+            tell(f"{where}, queue {queue_id}: {shown_value(value)} is no queue offset")
         else:
             groups.setdefault(group, {})[topic, queue_id] = queue_offset
 
@@ -213,14 +156,6 @@ def _long(value: object) -> int | None:
     if type(value) is not int or not -MAX_OFFSET <= value <= MAX_OFFSET:
         return None
     return value
-
-
-def _shown(value: object) -> str:
-    """A value of the file for a problem, in ASCII and not longer than a line or two."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = ascii(value[: MOST_SHOWN + 1] if isinstance(value, str) else value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 class _Problems:

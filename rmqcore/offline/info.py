@@ -75,9 +75,9 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         path=str(paths.root),
         mapped_file_size=mapped_file_size(files),
         log_file_count=len(files),
-        commitlog_bytes=sum(map(_disk_bytes, paths.commitlogs)),
-        consumequeue_bytes=_disk_bytes(paths.consumequeue),
-        index_bytes=_disk_bytes(paths.index),
+        commitlog_bytes=sum(map(disk_bytes, paths.commitlogs)),
+        consumequeue_bytes=disk_bytes(paths.consumequeue),
+        index_bytes=disk_bytes(paths.index),
         min_phy_offset=files[0].file_from_offset if files else 0,
         max_phy_offset=end,
         first_store_timestamp_ms=first,
@@ -138,7 +138,7 @@ def _count_queues(consumequeue: Path) -> tuple[int, int]:
     return topics, queues
 
 
-def _disk_bytes(directory: str | Path, depth: int = 0) -> int:
+def disk_bytes(directory: str | Path, depth: int = 0) -> int:
     """Allocated bytes of all files below a directory."""
     total = 0
     try:
@@ -151,5 +151,5 @@ def _disk_bytes(directory: str | Path, depth: int = 0) -> int:
                 with suppress(FileNotFoundError):  # cleaned meanwhile
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
             elif depth < MOST_DEEP and not entry.is_symlink():
-                total += _disk_bytes(entry.path, depth + 1)
+                total += disk_bytes(entry.path, depth + 1)
     return total

@@ -22,6 +22,7 @@ from pathlib import Path
 import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.maintenance.retention.retention import retention
 from rmqcore.message import Message
@@ -85,6 +86,7 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "rebuild into it": lambda root, out: _rebuild(root, root / "rebuilt"),
     "stats": lambda root, out: stats(root, by=["hour", "queue"]),
     "retention": _retention,
+    "doctor": lambda root, out: doctor(root, thorough=True),
     "open": _open,
     "open again": _open,
     "recover": lambda root, out: rmqcore.open(root, services=False, recover="deep", **TINY).close(),

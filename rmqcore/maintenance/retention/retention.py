@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from rmqcore.disk.paths import StorePaths
 from rmqcore.maintenance.retention.forecast import DAY_MS, Present, forecast
 from rmqcore.maintenance.retention.growing_disks import disk_facts, growing_disks
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
@@ -17,6 +18,7 @@ from rmqcore.maintenance.retention.report import DiskFacts, RetentionReport
 from rmqcore.maintenance.retention.rule_settings import changed_rules, odd_rules
 from rmqcore.maintenance.retention.unread import positions
 from rmqcore.maintenance.retention.write_rate import write_rate
+from rmqcore.offline.info import disk_bytes
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, StoreReader
 
@@ -80,19 +82,40 @@ def retention(
     if bytes_per_second is not None and not 0 <= bytes_per_second < 1 << 50:
         raise ValueError(f"bytes_per_second: expected 0 or more, got {bytes_per_second}")
     reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    paths = reader.paths
-    offsets = read_consumer_offsets(paths)  # before the log, which may grow meanwhile
-    info = reader.info()
+    offsets = read_consumer_offsets(reader.paths)  # before the log, which may grow meanwhile
     log = read_log(reader.log_files(), progress)
-    beside = (info.consumequeue_bytes + info.index_bytes) / max(log.disk_bytes, 1)
+    return forecast_of(
+        reader.paths,
+        log,
+        offsets,
+        settings,
+        time.time_ns() // 1_000_000 if now_ms is None else now_ms,
+        changed=changed,
+        horizon_days=horizon_days,
+        bytes_per_second=bytes_per_second,
+    )
+
+
+def forecast_of(
+    paths: StorePaths,
+    log: LogFacts,
+    offsets: ConsumerOffsets,
+    settings: MessageStoreConfig,
+    now_ms: int,
+    *,
+    changed: MessageStoreConfig | None = None,
+    horizon_days: float = HORIZON_DAYS,
+    bytes_per_second: float | None = None,
+) -> RetentionReport:
+    """Make the report of a log that was read: see `retention`."""
+    beside = (disk_bytes(paths.consumequeue) + disk_bytes(paths.index)) / max(log.disk_bytes, 1)
     rate = write_rate(log, beside, bytes_per_second)
     found = list(positions(paths, offsets, log.begins_at, log.end_phy_offset))
-    present = Present(paths, log, rate, found, now, now + int(horizon_days * DAY_MS))
+    present = Present(paths, log, rate, found, now_ms, now_ms + int(horizon_days * DAY_MS))
     disks = disk_facts(growing_disks(paths, settings, beside))
     return RetentionReport(
-        path=str(reader.path),
-        now_ms=now,
+        path=str(paths.root),
+        now_ms=now_ms,
         horizon_ms=present.horizon_ms,
         min_phy_offset=log.begins_at,
         max_phy_offset=log.end_phy_offset,
@@ -101,7 +124,7 @@ def retention(
         disks=disks,
         present=forecast(present, settings),
         what_if=None if changed is None else forecast(present, changed),
-        notes=tuple(_notes(log, now, disks, offsets, settings, changed)),
+        notes=tuple(_notes(log, now_ms, disks, offsets, settings, changed)),
     )
 
 

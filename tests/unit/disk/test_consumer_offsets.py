@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore.disk import consumer_offsets
+from rmqcore.disk import config_files
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, DataVersion, read_consumer_offsets
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 
@@ -161,7 +161,7 @@ def test_no_text_takes_long(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_offsets, "MOST_BYTES", 100)
+    monkeypatch.setattr(config_files, "MOST_BYTES", 100)
     write(tmp_path, FASTJSON)
     assert "more than 100 bytes" in read(tmp_path).problems[0]
 

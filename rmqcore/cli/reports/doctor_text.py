@@ -1,0 +1,76 @@
+"""Diagnoses as text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.text import Text
+
+from rmqcore.cli.common.output import terminal_console
+from rmqcore.cli.common.shown import printable
+from rmqcore.maintenance.doctor.report import (
+    ERROR,
+    INFO,
+    SEVERITIES,
+    WARNING,
+    Diagnosis,
+    DoctorReport,
+)
+
+SHOWN_EVIDENCE = 5
+"""How much evidence of a diagnosis a terminal shows; the JSON has 20."""
+STYLES = {ERROR: "bold red", WARNING: "yellow", INFO: "cyan"}
+MOST_WIDTH = 100
+
+
+def print_diagnoses(report: DoctorReport) -> None:
+    """Print a report for people."""
+    console = terminal_console()
+    width = min(console.width, MOST_WIDTH)
+    console.print(Text.assemble(("store ", "bold"), printable(report.path)), soft_wrap=True)
+    for diagnosis in report.diagnoses:
+        head = Text.assemble(
+            "\n", (diagnosis.severity, STYLES[diagnosis.severity]), " ", (diagnosis.name, "bold")
+        )
+        console.print(head)
+        for line in _lines(diagnosis, width):
+            console.print(line, soft_wrap=True)
+    console.print(_verdict(report))
+
+
+def _lines(diagnosis: Diagnosis, width: int) -> list[Text]:
+    lines = [Text(line) for line in _wrapped(diagnosis.cause, "  ", width)]
+    shown = diagnosis.evidence[:SHOWN_EVIDENCE]
+    for seen in shown:
+        lines += [Text(line) for line in _wrapped(f"- {printable(str(seen))}", "  ", width, "    ")]
+    more = diagnosis.evidence_count - len(shown)
+    if more:
+        lines.append(Text(f"  - and {more:,} more, see --json"))
+    lines += [Text(line) for line in _wrapped(f"next: {diagnosis.next_step}", "  ", width)]
+    lines.append(Text.assemble("  $ ", (printable(diagnosis.command), "bold")))
+    return lines
+
+
+def _wrapped(text: str, indent: str, width: int, then: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=then or indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _verdict(report: DoctorReport) -> Text:
+    counts = report.counts
+    found = ", ".join(f"{counts[name]} {name}" for name in SEVERITIES if name in counts)
+    word = ("healthy", "bold green")
+    if report.exit_code:
+        word = ("sick", "bold red")
+    elif WARNING in counts:
+        word = ("needs a look", "bold yellow")
+    looked = "everything was compared" if report.thorough else "--thorough compares everything"
+    return Text.assemble(
+        "\n", word, f": {found or 'nothing found'} in {report.seconds:.1f} s; {looked}"
+    )

@@ -1,0 +1,56 @@
+"""``rmqcore doctor``: what is wrong with a store, why, and what to type."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.output import ReportFormat, print_json, report_format
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.store_settings import read_config
+from rmqcore.cli.reports.doctor_text import print_diagnoses
+from rmqcore.maintenance.doctor.doctor import doctor as examine
+
+
+def doctor(
+    store: arguments.Store,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Also compare everything with everything, as fsck does."),
+    ] = False,
+    config: arguments.BrokerConf = None,
+    commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
+    asked_format: arguments.ShortFormat = None,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Name what is wrong with a store, the cause, its evidence, and the safe next step with its command.
+
+    It only reads, and takes seconds: names, sizes, both ends of files, checkpoint, configuration, disk.
+    The commands that it names change nothing, or keep what they replace.
+
+    Exit code 0: healthy, perhaps with warnings. 2: messages are lost or cannot be fetched, or a broker
+    does not start or take messages.
+
+    Example:
+      rmqcore doctor /data/store
+      rmqcore doctor /data/store --thorough
+    """
+    kind = report_format(asked_format, json)
+    with progress_bar("doctor", no_progress=no_progress) as progress:
+        report = examine(
+            store,
+            thorough=thorough,
+            config=None if config is None else read_config(config),
+            commitlog=commitlog,
+            follow_links=follow_links,
+            progress=progress,
+        )
+    if kind == ReportFormat.table:
+        print_diagnoses(report)
+    else:
+        print_json(report.as_dict(), one_line=kind is not None)
+    return report.exit_code

@@ -1,0 +1,106 @@
+"""The JSON files in ``config/``, as a broker writes them: read whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreError
+
+MOST_BYTES = 64 << 20
+MOST_VALUES = 4_000_000
+"""Bounds of a file that is read; with a group on each of 100,000 topics of 16 queues it has 25 MB and 1.7 million values."""
+MOST_SHOWN = 200
+"""Letters of a name or value from the file that a problem repeats."""
+
+# A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without quotes.
+# Strings without an end and numbers without a colon match as well, so that nothing is looked at twice.
+_KEYS = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?\d++)(\s*+:)?', re.DOTALL)
+
+
+def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
+    """Read a file; None where it is not there.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    place : str
+        Relative to the root: ``config/topics.json``.
+
+    Raises
+    ------
+    ValueError
+        It is empty, torn or no JSON object.
+    StoreFormatError, LinkError, OSError
+        It is no file, or cannot be read.
+    """
+    text = _read(paths, place)
+    return None if text is None else _parse(text)
+
+
+def what_is_wrong(paths: StorePaths, place: str) -> str | None:
+    """Say why a file cannot be read; None where it can, or is not there."""
+    try:
+        read_config_file(paths, place)
+    except (StoreError, OSError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _read(paths: StorePaths, place: str) -> str | None:
+    """The text of a file; None where it is not there."""
+    try:
+        with Folder(paths.root) as root:
+            file = root.open_file(place, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        data = _read_most(file.fileno())
+    finally:
+        file.close()
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def _read_most(fd: int) -> bytes:
+    data = bytearray()
+    while part := os.pread(fd, 1 << 20, len(data)):
+        data += part
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes, which no broker writes")
+    return bytes(data)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The object that the text is; keys without quotes are read."""
+    if not text.strip():
+        raise ValueError("it is empty")
+    if text.count(",") > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES} values, which no broker writes")
+    try:
+        saved = json.loads(_KEYS.sub(_quoted, text), parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON, perhaps torn: {error}") from None
+    if not isinstance(saved, dict):
+        raise ValueError(f"it holds {shown_value(saved)}, expected an object")  # noqa: TRY004  (no argument has a wrong type)
+    return saved
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return found[0] if found[2] is None else f'"{found[1]}"{found[2]}'
+
+
+def _integer(digits: str) -> int | str:
+    """A number; one with more digits than a long has stays text, and int() is not asked for it."""
+    return int(digits) if len(digits) <= 20 else digits
+
+
+def shown_value(value: object) -> str:
+    """A value of the file for a problem, in ASCII and not longer than a line or two."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = ascii(value[: MOST_SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

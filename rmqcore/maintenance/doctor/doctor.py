@@ -1,0 +1,152 @@
+"""`doctor`: what is wrong with a store, why, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqcore.disk.paths import PATH_SPLITTER, absolute_path
+from rmqcore.errors import StoreError
+from rmqcore.maintenance.doctor.config_checks import check_config_files, check_sizes
+from rmqcore.maintenance.doctor.disk_checks import check_disk, check_time_to_come
+from rmqcore.maintenance.doctor.index_checks import check_index
+from rmqcore.maintenance.doctor.log_checks import (
+    check_exit,
+    check_newest_file,
+    check_the_checkpoint,
+    check_times,
+)
+from rmqcore.maintenance.doctor.machine_checks import check_number_of_files, check_owners
+from rmqcore.maintenance.doctor.name_checks import (
+    check_holes,
+    check_names,
+    check_parts,
+    check_places,
+)
+from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
+from rmqcore.maintenance.doctor.queue_checks import check_groups, check_queue_ends
+from rmqcore.maintenance.doctor.report import (
+    ERROR,
+    SEVERITIES,
+    WARNING,
+    Diagnosis,
+    DoctorReport,
+    Evidence,
+)
+from rmqcore.offline.fsck import fsck
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.reader import LogDirectories, store_paths
+
+if TYPE_CHECKING:
+    from rmqcore.config import MessageStoreConfig
+
+Check = Callable[[Patient], Iterator[Diagnosis]]
+CHECKS: tuple[Check, ...] = (
+    check_exit, check_names, check_holes, check_parts, check_places, check_newest_file, check_times, check_the_checkpoint,
+    check_queue_ends, check_groups, check_index, check_config_files, check_sizes, check_disk, check_time_to_come, check_owners,
+    check_number_of_files,
+)  # fmt: skip
+
+
+def doctor(
+    path: str | os.PathLike[str],
+    *,
+    thorough: bool = False,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
+    now_ms: int | None = None,
+    progress: Progress | None = None,
+) -> DoctorReport:
+    """Name what is wrong with a store, the cause, and the safe next step with a command.
+
+    It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint and
+    configuration are looked at, which takes seconds; `thorough` compares everything with everything, as `fsck` does.
+
+    Parameters
+    ----------
+    path : path-like
+        The store's root.
+    thorough : bool
+    config : MessageStoreConfig, optional
+        Of the broker: its sizes are compared with the files, its rules of cleaning with the disk; its paths say where the
+        CommitLog is.
+    commitlog : str, path-like or sequence of path-like, optional
+        Where the CommitLog is; see `StoreReader`.
+    follow_links : bool
+        As of `StoreReader`; any other link is a diagnosis.
+    now_ms : int, optional
+        What the clock says; milliseconds since the epoch.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+
+    Raises
+    ------
+    NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
+        See `fsck`.
+    """
+    began = time.monotonic()
+    root = absolute_path(path, "path")
+    paths = store_paths(root, config, commitlog, follow_links=follow_links, leave_out_links=True)
+    options = "" if commitlog is None else f" --commitlog {shlex.quote(_directories(commitlog))}"
+    options += " --follow-links" if follow_links else ""
+    patient = Patient(paths, config, now_ms, progress, options)
+    found: list[Diagnosis] = []
+    for check in CHECKS:
+        found += _safely(patient, check)
+    if thorough:
+        found += _compared(patient, root, config, commitlog, follow_links=follow_links)
+    found = _merged(found)
+    found.sort(key=lambda diagnosis: SEVERITIES.index(diagnosis.severity))
+    return DoctorReport(str(root), tuple(found), thorough, time.monotonic() - began)
+
+
+def _directories(commitlog: LogDirectories) -> str:
+    """The text of storePathCommitLog."""
+    if isinstance(commitlog, str | os.PathLike):
+        return os.fspath(commitlog)
+    return PATH_SPLITTER.join(os.fspath(directory) for directory in commitlog)
+
+
+def _safely(patient: Patient, check: Check) -> Iterator[Diagnosis]:
+    """Make a check; what it cannot look at is a diagnosis, and no end of the others."""
+    try:
+        yield from check(patient)
+    except (StoreError, OSError, ValueError) as error:
+        yield patient.diagnosis("not_looked_at", [Evidence(check.__name__, str(error))])
+
+
+def _compared(
+    patient: Patient,
+    root: os.PathLike[str],
+    config: MessageStoreConfig | None,
+    commitlog: LogDirectories | None,
+    *,
+    follow_links: bool,
+) -> Iterator[Diagnosis]:
+    report = fsck(
+        root, config=config, commitlog=commitlog, follow_links=follow_links, max_findings=MOST_EVIDENCE,
+        progress=patient.progress,
+    )  # fmt: skip
+    for severity, name in ((ERROR, "fsck_errors"), (WARNING, "fsck_warnings")):
+        findings = [finding for finding in report.findings if finding.severity == severity]
+        if findings:
+            yield patient.diagnosis(name, map(evidence_of, findings))
+
+
+def _merged(found: list[Diagnosis]) -> list[Diagnosis]:
+    """One diagnosis of each name: its evidence from all checks that made it."""
+    by_name: dict[str, Diagnosis] = {}
+    for one in found:
+        other = by_name.get(one.name)
+        if other is None:
+            by_name[one.name] = one
+            continue
+        both = (*other.evidence, *one.evidence)
+        count = other.evidence_count + one.evidence_count
+        by_name[one.name] = replace(other, evidence=both[:MOST_EVIDENCE], evidence_count=count)
+    return list(by_name.values())

@@ -1,0 +1,36 @@
+"""The index against the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqcore.maintenance.doctor.patient import Patient
+from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.offline.index.index_files import list_index_files
+
+
+def check_index(patient: Patient) -> Iterator[Diagnosis]:
+    """Headers that do not fit the log, and files of which nothing is left."""
+    files = [file for file in list_index_files(patient.paths) if file.link_of is None]
+    end = patient.log.end_phy_offset
+    wrong = [
+        Evidence(
+            f"index/{file.name}", f"its messages lie from {file.begin_phy_offset} to {file.end_phy_offset}", f"up to {end}",
+            file.begin_phy_offset,
+        )
+        for file in files
+        if file.entry_count and not 0 <= file.begin_phy_offset <= file.end_phy_offset <= end
+    ]  # fmt: skip
+    if wrong and patient.files:
+        yield patient.diagnosis("index_files", wrong)
+    gone = [
+        Evidence(
+            f"index/{file.name}",
+            f"its newest message was at {file.end_phy_offset}",
+            f"{patient.log_min} or later",
+        )
+        for file in files
+        if 0 < file.end_phy_offset < patient.log_min
+    ]
+    if len(gone) > 1:  # one may be there until the next round
+        yield patient.diagnosis("index_grows", gone)

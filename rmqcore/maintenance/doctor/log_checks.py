@@ -1,0 +1,146 @@
+"""What the log itself shows: its newest file, its times, and how it was closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.recovery.start_file import choose_start
+from rmqcore.maintenance.doctor.patient import Patient, evidence_of
+from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.offline.fsck.file_names import check_checkpoint
+from rmqcore.offline.fsck.findings import Findings
+from rmqcore.offline.log.damage import DamageList
+from rmqcore.offline.log.long_record import LongRecords
+from rmqcore.offline.log.walk import LogWalk
+
+STEP_MS = 1000
+"""A clock that NTP keeps moves by less."""
+FUTURE_MS = 3_600_000
+READ_BYTES_PER_SECOND = 1 << 30
+"""What a start reads in a second at least, of a disk that gives as much."""
+
+
+def check_newest_file(patient: Patient) -> Iterator[Diagnosis]:
+    """Damage in the newest file that holds anything, and what lies behind its last record."""
+    if not patient.log.files:
+        return
+    newest = patient.log.files[-1].file
+    damage = DamageList()
+    walk = LogWalk(
+        [newest], ColumnScan(("phy_offset",)), damage, shape=patient.log.shape, long_records=LongRecords(),
+    )  # fmt: skip
+    for _ in walk.run():
+        pass
+    found = {
+        name: [
+            Evidence(
+                one.path,
+                f"{one.byte_count} bytes: {one.field} is {one.found}",
+                one.expected,
+                one.start_phy_offset,
+            )
+            for one in damage
+            if (one.kind == "torn_tail") == (name == "torn_tail") and one.kind != "short_file"
+        ]
+        for name in ("damaged_log", "torn_tail")
+    }
+    for name, evidence in found.items():
+        if evidence:
+            yield patient.diagnosis(name, evidence)
+
+
+def check_times(patient: Patient) -> Iterator[Diagnosis]:
+    """Store times that step back from file to file, or lie in the future."""
+    odd = []
+    known = [facts for facts in patient.log.files if facts.first is not None]
+    for one, other in pairwise(known):
+        assert one.first is not None
+        assert other.first is not None
+        before, after = one.first.first_ms, other.first.first_ms
+        if after < before - STEP_MS:
+            odd.append(
+                Evidence(
+                    other.file.name,
+                    f"stored at {after}",
+                    f"{before} or later",
+                    other.first.phy_offset,
+                )
+            )
+    for facts in known[-1:]:
+        assert facts.last is not None
+        latest = facts.last.last_ms
+        if latest > patient.now_ms + FUTURE_MS:
+            odd.append(
+                Evidence(
+                    facts.file.name,
+                    f"stored at {latest}",
+                    f"{patient.now_ms} or before",
+                    facts.last.phy_offset,
+                )
+            )
+    if odd:
+        yield patient.diagnosis("clock_step", odd, phy_offset=odd[0].phy_offset)
+
+
+def check_exit(patient: Patient) -> Iterator[Diagnosis]:
+    """How it was closed, and who has it."""
+    if patient.holder is not None:
+        who = (
+            f"process {patient.holder}"
+            if patient.holder
+            else "a process that the system does not name"
+        )
+        yield patient.diagnosis("in_use", [Evidence("lock", f"held by {who}", "free")])
+    elif patient.unclean:
+        yield patient.diagnosis(
+            "unclean_exit", [Evidence("abort", "there", "no such file"), *_start(patient)]
+        )
+
+
+def _start(patient: Patient) -> Iterator[Evidence]:
+    """With which file a start begins, and how long it reads."""
+    settings = found_config(patient.paths, patient.settings)
+    log = CommitLog(patient.paths, settings, on_failure=lambda _: None)
+    log.load()
+    try:
+        files = log.files.files
+        if not files:
+            return
+        checkpoint = patient.checkpoint_findings[0] or StoreCheckpoint()
+        start = choose_start(files, log.file_size, checkpoint, -1, settings, clean_exit=False)
+        begin = files[start.number]
+        size = max(0, patient.log.end_phy_offset - begin.file_from_offset)
+        compared = min(settings.recover_check_bytes, patient.log.disk_bytes)
+        seconds = max(1, round((size + compared) / READ_BYTES_PER_SECOND))
+        what = (
+            f"a start reads {size} bytes from here on ({start.reason}), and compares {compared} with the queues: about "
+            f"{seconds} s where the disk gives 1 GiB a second"
+        )
+        yield Evidence(patient.shown(begin.path), what, None, begin.file_from_offset)
+    finally:
+        log.release()
+
+
+def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
+    """What the checkpoint says, against what the log has."""
+    checkpoint, found = patient.checkpoint_findings
+    if checkpoint is None and not found:
+        return  # something else lies in its place: told with the other kinds of files
+    findings = Findings(10)
+    newest_ms = max((facts.last.last_ms for facts in patient.log.files if facts.last), default=0)
+    if checkpoint is not None and patient.has_messages:
+        check_checkpoint(checkpoint, newest_ms, patient.log.end_phy_offset, findings)
+    wrong = [*found, *findings.items]
+    missing = [finding for finding in wrong if finding.found == "missing"]
+    if missing and patient.has_messages:
+        yield patient.diagnosis(
+            "no_checkpoint", map(evidence_of, missing), severity=missing[0].severity
+        )
+    ahead = [finding for finding in wrong if finding.found != "missing"]
+    if ahead:
+        yield patient.diagnosis("checkpoint", map(evidence_of, ahead), severity=ahead[0].severity)

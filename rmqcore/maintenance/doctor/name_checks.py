@@ -1,0 +1,104 @@
+"""Names, sizes and kinds of files: what fsck says of them without reading any."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
+from rmqcore.disk.read_range import read_range
+from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
+from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.offline.fsck.file_kinds import note_odd_parts
+from rmqcore.offline.fsck.file_names import check_index_files, check_log_files, in_rocksdb
+from rmqcore.offline.fsck.findings import ERROR, INFO, Findings
+from rmqcore.offline.fsck.queue_names import QueueNames
+from rmqcore.offline.log.log_files import mapped_file_size
+from rmqcore.offline.log.walk import gap_between
+
+LOG_KINDS = {
+    "file_size": "log_file_size",
+    "file_name": "log_file_name",
+    "missing_file": "log_missing",
+    "file_kind": "odd_files",
+}
+QUEUE_KINDS = {"file_kind": "odd_files"}
+INDEX_KINDS = {"file_kind": "odd_files"}
+
+
+def check_names(patient: Patient) -> Iterator[Diagnosis]:
+    """Names and sizes of all files."""
+    found: dict[str, list[Evidence]] = defaultdict(list)
+    log, queues, index, parts = (Findings(MOST_EVIDENCE) for _ in range(4))
+    odd = note_odd_parts(patient.paths, parts)
+    check_log_files(patient.paths, patient.files, log)
+    if patient.paths.consumequeue not in odd:
+        QueueNames(patient.paths, queues).check()
+    if patient.paths.index not in odd:
+        check_index_files(patient.paths, index)
+    for findings, kinds, other in (
+        (parts, LOG_KINDS, "odd_files"),
+        (log, LOG_KINDS, "log_file_name"),
+        (queues, QUEUE_KINDS, "queue_files"),
+        (index, INDEX_KINDS, "index_files"),
+    ):
+        for finding in findings.items:
+            if finding.severity != INFO and (finding.severity == ERROR or findings is index):
+                found[kinds.get(finding.kind, other)].append(evidence_of(finding))
+    for name, evidence in found.items():
+        yield patient.diagnosis(name, evidence)
+
+
+def check_holes(patient: Patient) -> Iterator[Diagnosis]:
+    """Files of the log that are missing between others, or lack their ends."""
+    size = mapped_file_size(patient.files)
+    found: dict[str, list[Evidence]] = defaultdict(list)
+    for one, other in pairwise(patient.files):
+        for gap in gap_between(one, other, size):
+            short = gap.kind == "short_file"
+            what = f"{gap.byte_count} bytes are missing {'at its end' if short else 'before it'}"
+            name = "log_file_size" if short else "log_hole"
+            found[name].append(Evidence(gap.path, what, gap.expected, gap.start_phy_offset))
+    for name, evidence in found.items():
+        yield patient.diagnosis(name, evidence)
+
+
+def check_places(patient: Patient) -> Iterator[Diagnosis]:
+    """Files whose first record says that it lies elsewhere."""
+    moved = []
+    for facts in patient.log.files:
+        start = facts.file.file_from_offset
+        if facts.first is not None and facts.first.phy_offset == start:
+            continue
+        head = read_range(facts.file.location, 0, REC_PHYSICALOFFSET + 8)
+        magic = int.from_bytes(head[REC_MAGIC : REC_MAGIC + 4], "big", signed=True)
+        says = int.from_bytes(head[REC_PHYSICALOFFSET:], "big", signed=True)
+        if magic in (MAGIC_V1, MAGIC_V2) and says != start:
+            moved.append(Evidence(facts.file.name, f"its first record says {says}", start, start))
+    if moved:
+        yield patient.diagnosis("moved_log", moved)
+
+
+def check_parts(patient: Patient) -> Iterator[Diagnosis]:
+    """Queues, index and log that are not there at all."""
+    paths = patient.paths
+    if in_rocksdb(paths):
+        yield patient.diagnosis(
+            "rocksdb_queues", [Evidence("consumequeue_rocksdb", "there", "consumequeue")]
+        )
+    elif patient.has_messages and not patient.queues:
+        yield patient.diagnosis("queues_missing", [Evidence("consumequeue", "no queue", "queues")])
+    if not patient.files and any(queue.files for queue in patient.queues):
+        yield patient.diagnosis(
+            "log_missing", [Evidence(patient.shown(paths.commitlog), "no file of the log", "files")]
+        )
+    if patient.has_messages and not (paths.index.is_dir() and any(paths.index.iterdir())):
+        yield patient.diagnosis("index_missing", [Evidence("index", "no file", "files")])
+    if paths.cut.is_dir() and not paths.cut.is_symlink():
+        kept = sorted(path for path in paths.cut.rglob("*") if path.is_file())
+        if kept:
+            evidence = [
+                Evidence(patient.shown(path), f"{path.lstat().st_size} bytes") for path in kept
+            ]
+            yield patient.diagnosis("cut_away", evidence)

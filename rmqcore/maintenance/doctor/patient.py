@@ -1,0 +1,154 @@
+"""A store as the checks see it: each fact is gathered once, when the first check asks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.abort import AbortFile
+from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from rmqcore.disk.locks.lock import lock_holder
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreError
+from rmqcore.maintenance.doctor.kinds import KINDS
+from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
+from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
+from rmqcore.offline.fsck.file_names import load_checkpoint
+from rmqcore.offline.fsck.findings import Finding, Findings
+from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.offline.queues.queues import each_queue
+
+MOST_EVIDENCE = 20
+MOST_QUEUES = 20_000
+"""So many queues are looked at; fsck looks at all."""
+
+
+class Patient:
+    """The facts of a store, and diagnoses of it.
+
+    Parameters
+    ----------
+    paths : StorePaths
+        Links are left out.
+    config : MessageStoreConfig or None
+        Where a broker.conf was given.
+    now_ms : int, optional
+    progress : callable, optional
+    options : str
+        Of the command line, which a command for this store needs.
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        config: MessageStoreConfig | None,
+        now_ms: int | None = None,
+        progress: Progress | None = None,
+        options: str = "",
+    ) -> None:
+        self.paths = paths
+        self.config = config
+        self.settings = config or MessageStoreConfig()
+        self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self.progress = progress
+        self._options = options
+
+    def diagnosis(
+        self,
+        name: str,
+        evidence: Iterable[Evidence],
+        *,
+        severity: str | None = None,
+        **words: object,
+    ) -> Diagnosis:
+        """Make a diagnosis; `words` are what its command names."""
+        kind = KINDS[name]
+        seen = list(evidence)
+        root = os.fspath(self.paths.root)
+        places = {
+            "store": root,
+            "store_salvaged": f"{root}.salvaged",
+            "store_rebuilt": f"{root}.rebuilt",
+            "commitlog": self.paths.commitlog,
+            "cut": self.paths.cut,
+            **words,
+        }
+        quoted = {key: shlex.quote(str(word)) for key, word in places.items()}
+        command = kind.command.format(**quoted)
+        if command.startswith("rmqcore "):
+            command += self._options
+        return Diagnosis(
+            name, severity or kind.severity, kind.cause, tuple(seen[:MOST_EVIDENCE]), len(seen), kind.next_step, command,
+            kind.pains,
+        )  # fmt: skip
+
+    def shown(self, path: str | os.PathLike[str]) -> str:
+        """A path as evidence names it: relative to the store where it lies in it."""
+        place = Path(path)
+        root = self.paths.root
+        return os.fspath(place.relative_to(root) if place.is_relative_to(root) else place)
+
+    # ---- facts --------------------------------------------------------------------------------------
+
+    @cached_property
+    def holder(self) -> int | None:
+        """The process that has the store open; 0 for one that the system does not name."""
+        try:
+            return lock_holder(self.paths.lock)
+        except StoreError:  # no file: told with what else lies in the wrong place
+            return None
+
+    @cached_property
+    def unclean(self) -> bool:
+        """Whether the abort file is there."""
+        return AbortFile(self.paths.abort).exists
+
+    @cached_property
+    def files(self) -> list[LogFile]:
+        """Files of the log."""
+        return list_log_files(self.paths)
+
+    @cached_property
+    def log(self) -> LogFacts:
+        """Times of the files, and where the log ends."""
+        return read_log(self.files, self.progress)
+
+    @cached_property
+    def log_min(self) -> int:
+        """CommitLog offset of the first byte."""
+        return self.files[0].file_from_offset if self.files else 0
+
+    @cached_property
+    def has_messages(self) -> bool:
+        """Whether the log has any record."""
+        return any(facts.first is not None for facts in self.log.files)
+
+    @cached_property
+    def queues(self) -> list[QueueFiles]:
+        """The first of the queues."""
+        return list(islice(each_queue(self.paths), MOST_QUEUES))
+
+    @cached_property
+    def checkpoint_findings(self) -> tuple[StoreCheckpoint | None, list[Finding]]:
+        """The checkpoint, and what fsck finds about the file."""
+        findings = Findings(MOST_EVIDENCE)
+        return load_checkpoint(self.paths, findings), findings.items
+
+    @cached_property
+    def offsets(self) -> ConsumerOffsets:
+        """Of consumer groups."""
+        return read_consumer_offsets(self.paths)
+
+
+def evidence_of(finding: Finding) -> Evidence:
+    """A finding of fsck as evidence."""
+    return Evidence(finding.path, finding.message, None, finding.phy_offset)

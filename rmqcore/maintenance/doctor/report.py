@@ -1,0 +1,106 @@
+"""What a doctor answers: diagnoses, each with its evidence and a command."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore.report import Report
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SEVERITIES = (ERROR, WARNING, INFO)
+EXIT_FINE, EXIT_SICK = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen, and where.
+
+    Attributes
+    ----------
+    path : str
+        The file or directory; relative to the store where it lies in it.
+    found, expected : object
+        Plain JSON values.
+    phy_offset : int or None
+        CommitLog offset in bytes, when it is about a place in the log.
+    """
+
+    path: str
+    found: object
+    expected: object = None
+    phy_offset: int | None = None
+
+    def __str__(self) -> str:
+        place = self.path if self.phy_offset is None else f"{self.path}@{self.phy_offset}"
+        wanted = "" if self.expected is None else f", expected {self.expected}"
+        return f"{place}: {self.found}{wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Something that is wrong, or will be.
+
+    Attributes
+    ----------
+    name : str
+        One of `rmqcore.maintenance.doctor.kinds.KINDS`.
+    severity : str
+        ``"error"``: messages are lost or cannot be fetched, or a broker does not start or take messages. ``"warning"``: it will
+        come to that, or a start repairs it. ``"info"``: worth knowing.
+    cause : str
+    evidence : tuple of Evidence
+        The first ones, 20 at most.
+    evidence_count : int
+        How many there are.
+    next_step : str
+        What to do that cannot make it worse.
+    command : str
+        What to type first; it changes nothing in the store, or keeps what it replaces.
+    pains : tuple of int
+        Numbers of what users suffer from, see docs/doctor.md.
+    """
+
+    name: str
+    severity: str
+    cause: str
+    evidence: tuple[Evidence, ...]
+    evidence_count: int
+    next_step: str
+    command: str
+    pains: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DoctorReport(Report):
+    """What was found.
+
+    Attributes
+    ----------
+    path : str
+    diagnoses : tuple of Diagnosis
+        Errors first.
+    thorough : bool
+        Everything was compared with everything (`fsck`).
+    seconds : float
+    """
+
+    path: str
+    diagnoses: tuple[Diagnosis, ...]
+    thorough: bool
+    seconds: float
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many diagnoses have each severity."""
+        return dict(Counter(found.severity for found in self.diagnoses))
+
+    @property
+    def exit_code(self) -> int:
+        """2 with a diagnosis of severity error, else 0."""
+        return EXIT_SICK if ERROR in self.counts else EXIT_FINE
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as a JSON object."""
+        return {"exit_code": self.exit_code, "counts": self.counts, **super().as_dict()}

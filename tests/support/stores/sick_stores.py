@@ -1,0 +1,311 @@
+"""For each diagnosis of `rmqcore doctor` a store that has it: a sound one, and what happened to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.stores.many_files import fill, settings
+
+import rmqcore
+from rmqcore import Message, MessageStoreConfig
+from rmqcore.disk.checkpoint import StoreCheckpoint
+from rmqcore.disk.used_space import DiskSpace
+from rmqcore.engine.clean import disks
+from rmqcore.maintenance.doctor import machine_checks
+from rmqcore.maintenance.retention import growing_disks
+
+FILE_SIZE = 64 << 10
+FILES = 5
+STORE_TIMESTAMP = 56
+"""Of a record whose hosts are IPv4."""
+DAY_MS = 86_400_000
+SIZES = MessageStoreConfig(
+    mapped_file_size_commit_log=FILE_SIZE,
+    mapped_file_size_consume_queue=400,
+    max_hash_slot_num=16,
+    max_index_num=40,
+)
+
+
+@dataclass
+class Sick:
+    """A store that was sound, and how `doctor` is to be asked."""
+
+    root: Path
+    monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any] = field(default_factory=dict)
+    held: list[rmqcore.MessageStore] = field(default_factory=list)
+
+    def log(self, number: int) -> Path:
+        return self.root / "commitlog" / f"{number * FILE_SIZE:020}"
+
+    def write(self, path: Path, at: int, data: bytes) -> None:
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(data)
+
+    def newest(self) -> rmqcore.MessageView:
+        return list(rmqcore.read(self.root).messages())[-1]
+
+    def offsets(self, table: dict[str, dict[str, int]]) -> None:
+        (self.root / "config").mkdir()
+        path = self.root / "config" / "consumerOffset.json"
+        path.write_text(json.dumps({"offsetTable": table}))
+
+    def disk(self, percent: int) -> None:
+        self.monkeypatch.setattr(disks, "used_percent", lambda _: percent)
+
+
+def sound_store(root: Path, **more: Any) -> None:
+    """Two topics in five files of the log, with many files of queues and index; cleanly closed."""
+    with rmqcore.open(root, **{**settings(FILE_SIZE), **more}) as store:
+        fill(store, FILES)
+
+
+# ---- the log ----------------------------------------------------------------------------------------
+
+
+def damaged_log(sick: Sick) -> None:
+    sick.write(sick.log(FILES - 1), 200, b"x" * 8)
+
+
+def torn_tail(sick: Sick) -> None:
+    newest = sick.newest()
+    end = newest.phy_offset + newest.msg_size - (FILES - 1) * FILE_SIZE
+    sick.write(sick.log(FILES - 1), end, b"half a record")
+
+
+def log_file_size(sick: Sick) -> None:
+    os.truncate(sick.log(1), FILE_SIZE - 100)
+
+
+def half_made_last_file(sick: Sick) -> None:
+    """As a full disk left it in 2021: RocketMQ refused to start."""
+    sick.log(FILES).write_bytes(bytes(1000))
+
+
+def log_file_name(sick: Sick) -> None:
+    (sick.root / "commitlog" / "notes~").write_text("x")
+
+
+def log_hole(sick: Sick) -> None:
+    sick.log(1).unlink()
+
+
+def log_missing(sick: Sick) -> None:
+    for path in (sick.root / "commitlog").iterdir():
+        path.unlink()
+
+
+def moved_log(sick: Sick) -> None:
+    for number in range(1, FILES):
+        sick.log(number).unlink()
+    sick.log(0).rename(sick.log(7))
+
+
+def clock_step(sick: Sick) -> None:
+    file = sick.log(3)
+    stored = struct.unpack(">q", file.read_bytes()[STORE_TIMESTAMP : STORE_TIMESTAMP + 8])[0]
+    sick.write(file, STORE_TIMESTAMP, struct.pack(">q", stored - DAY_MS))
+
+
+def cut_away(sick: Sick) -> None:
+    (sick.root / "cut").mkdir()
+    (sick.root / "cut" / "00000000000000000042").write_bytes(b"what was cut")
+
+
+# ---- how it was closed ------------------------------------------------------------------------------
+
+
+def unclean_exit(sick: Sick) -> None:
+    (sick.root / "abort").write_text("4711")
+
+
+def in_use(sick: Sick) -> None:
+    sick.held.append(rmqcore.open(sick.root, **settings(FILE_SIZE)))
+
+
+def checkpoint(sick: Sick) -> None:
+    ahead = StoreCheckpoint(physic_msg_timestamp_ms=1 << 60)
+    (sick.root / "checkpoint").write_bytes(ahead.encode())
+
+
+def no_checkpoint(sick: Sick) -> None:
+    (sick.root / "checkpoint").unlink()
+    unclean_exit(sick)
+
+
+# ---- queues and index -------------------------------------------------------------------------------
+
+
+def queues_missing(sick: Sick) -> None:
+    shutil.rmtree(sick.root / "consumequeue")
+
+
+def queues_behind(sick: Sick) -> None:
+    """The log of a process that was killed while its dispatch was behind."""
+    live = sick.root.with_name("live")
+    with rmqcore.open(live, services=False, mapped_file_size_commit_log=4 << 20) as store:
+        store.put(Message("T0", b"x"))
+        store.dispatch_once()
+        for _ in range(9):
+            store.put(Message("T0", bytes(2 << 20))).raise_for_status()
+        store.flush()
+        shutil.rmtree(sick.root)
+        shutil.copytree(live, sick.root)
+
+
+def queue_beyond_log(sick: Sick) -> None:
+    newest = sick.newest()
+    sick.write(sick.log(FILES - 1), newest.phy_offset % FILE_SIZE, bytes(newest.msg_size))
+
+
+def queue_min_below_log(sick: Sick) -> None:
+    """Somebody deleted old files by hand: the first files of the queues speak of nothing that is there."""
+    for number in range(2):
+        sick.log(number).unlink()
+
+
+def queue_files(sick: Sick) -> None:
+    os.truncate(sick.root / "consumequeue" / "T0" / "0" / f"{400:020}", 390)
+
+
+def group_beyond_queue(sick: Sick) -> None:
+    sick.offsets({"T0@billing": {"0": 1_000_000}})
+
+
+def many_queues(sick: Sick) -> None:
+    limit = sick.root.with_name("max_map_count")
+    limit.write_text("10\n")
+    sick.monkeypatch.setattr(machine_checks, "MAP_COUNT", limit)
+
+
+def rocksdb_queues(sick: Sick) -> None:
+    queues_missing(sick)
+    (sick.root / "consumequeue_rocksdb").mkdir()
+
+
+def index_files(sick: Sick) -> None:
+    os.truncate(sorted((sick.root / "index").iterdir())[1], 100)
+
+
+def index_missing(sick: Sick) -> None:
+    shutil.rmtree(sick.root / "index")
+
+
+def index_grows(sick: Sick) -> None:
+    for number in range(4):
+        sick.log(number).unlink()
+
+
+# ---- configuration ----------------------------------------------------------------------------------
+
+
+def torn_config(sick: Sick) -> None:
+    (sick.root / "config").mkdir()
+    (sick.root / "config" / "topics.json").write_text('{"dataVersion":{"coun')
+
+
+def torn_config_with_backup(sick: Sick) -> None:
+    torn_config(sick)
+    (sick.root / "config" / "topics.json.bak").write_text(
+        '{"dataVersion":{},"topicConfigTable":{}}'
+    )
+
+
+def config_sizes(sick: Sick) -> None:
+    sick.options["config"] = SIZES.changed(mapped_file_size_commit_log=1 << 30)
+
+
+# ---- disk and groups --------------------------------------------------------------------------------
+
+
+def disk_full(sick: Sick) -> None:
+    sick.disk(95)
+
+
+def disk_nearly_full(sick: Sick) -> None:
+    sick.disk(80)
+
+
+def disk_fills(sick: Sick) -> None:
+    """A log of a day, on a disk with room for three more, and messages that are kept for a month."""
+    stored = sick.newest().store_timestamp_ms
+    sick.write(sick.log(0), STORE_TIMESTAMP, struct.pack(">q", stored - DAY_MS))
+    sick.monkeypatch.setattr(
+        growing_disks, "disk_space", lambda _: DiskSpace(FILES << 16, FILES << 18)
+    )
+    sick.options["config"] = SIZES.changed(file_reserved_time=720, clean_file_forcibly_enable=False)
+    sick.options["now_ms"] = stored
+
+
+def unread_lost(sick: Sick) -> None:
+    shutil.rmtree(sick.root)
+    sound_store(sick.root, mapped_file_size_consume_queue=20_000)
+    sick.log(0).unlink()
+    sick.offsets({"T0@slow": {"0": 3}, "T1@quick": {"0": 60}})
+
+
+def unread_goes(sick: Sick) -> None:
+    sick.offsets({"T0@slow": {"0": 3}})
+    sick.options["now_ms"] = int(sick.log(0).stat().st_mtime * 1000) + 73 * 3_600_000
+
+
+def files_stay(sick: Sick) -> None:
+    when = sick.log(0).stat().st_mtime + 10 * 86_400
+    os.utime(sick.log(0), (when, when))
+
+
+def owners(sick: Sick) -> None:
+    path = min((sick.root / "index").iterdir())
+    if os.geteuid() == 0:
+        os.chown(path, 4711, -1)
+    else:
+        path.chmod(0o400)
+
+
+def odd_files(sick: Sick) -> None:
+    (sick.root / "index" / "20260101000000000").symlink_to(sick.root.with_name("elsewhere"))
+
+
+def not_looked_at(sick: Sick) -> None:
+    """Half of the log was moved to another disk, and one file is on both."""
+    other = sick.root.with_name("disk2")
+    other.mkdir()
+    shutil.copy(sick.log(1), other)
+    sick.options["commitlog"] = f"{sick.root / 'commitlog'},{other}"
+
+
+# ---- thorough ---------------------------------------------------------------------------------------
+
+
+def fsck_errors(sick: Sick) -> None:
+    sick.write(sick.root / "consumequeue" / "T0" / "0" / f"{0:020}", 40, bytes(20))
+    sick.options["thorough"] = True
+
+
+def fsck_warnings(sick: Sick) -> None:
+    index_files(sick)
+    sick.options["thorough"] = True
+
+
+HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
+    harm.__name__: (harm,)
+    for harm in (
+        damaged_log, torn_tail, log_file_name, log_hole, log_missing, moved_log, clock_step, cut_away, unclean_exit, in_use,
+        checkpoint, no_checkpoint, queues_missing, queues_behind, queue_beyond_log, queue_min_below_log, queue_files,
+        group_beyond_queue, many_queues, rocksdb_queues, index_files, index_missing, index_grows, torn_config,
+        torn_config_with_backup, config_sizes, disk_full, disk_nearly_full, disk_fills, unread_lost, unread_goes, files_stay,
+        owners, odd_files, not_looked_at, fsck_errors, fsck_warnings,
+    )
+}  # fmt: skip
+HARMS["log_file_size"] = (log_file_size, half_made_last_file)
+"""What brings each diagnosis, by its name."""
