@@ -22,6 +22,7 @@ from pathlib import Path
 import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.backup.backup import backup
 from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.maintenance.retention.retention import retention
@@ -67,6 +68,11 @@ def _retention(root: Path, out: Path) -> None:
     retention(root, what_if={"fileReservedTime": "1"})
 
 
+def _backup(root: Path, out: Path) -> None:
+    backup(root, out)
+    backup(root, out)
+
+
 def _open(root: Path, out: Path) -> None:
     del out
     with rmqcore.open(root, services=False, **TINY) as store:
@@ -86,6 +92,7 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "rebuild into it": lambda root, out: _rebuild(root, root / "rebuilt"),
     "stats": lambda root, out: stats(root, by=["hour", "queue"]),
     "retention": _retention,
+    "backup": _backup,
     "doctor": lambda root, out: doctor(root, thorough=True),
     "open": _open,
     "open again": _open,

@@ -238,7 +238,7 @@ def _is_json(name: str) -> bool:
 
 def _whole_json(source: Source) -> bool:
     """Whether a configuration file is JSON to its end; an empty one is what a broker has made and not yet written."""
-    if source.size > 1 << 28:
+    if source.size > 1 << 24:
         return True  # of this length nobody's word is checked
     data = bytearray(source.size)
     with memoryview(data) as view:
