@@ -39,7 +39,7 @@ from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, stats, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
-    retention, doctor, backup,
+    retention, doctor, backup, diff,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

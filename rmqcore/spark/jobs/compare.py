@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqcore.offline.log.log_files import LogFile, LogShape
-from rmqcore.spark.jobs.compare_bytes import differing_pieces, differing_units, joined
-from rmqcore.spark.jobs.compare_plan import Side, bytes_tasks, minus, open_ended, units_tasks
-from rmqcore.spark.jobs.compare_units import FileUnits
+from rmqcore.offline.diff.difference import Difference, differences, lacking
+from rmqcore.offline.diff.pieces import differing_pieces, differing_units
+from rmqcore.offline.diff.plan import Side, bytes_tasks, open_ended, units_tasks
+from rmqcore.offline.diff.units import content_end
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.storage.locations import StoreLocation
@@ -19,32 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "start_phy_offset bigint, end_phy_offset bigint, kind string, left_path string, right_path string"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A range in which two stores differ.
-
-    Attributes
-    ----------
-    start_phy_offset, end_phy_offset : int
-        CommitLog offsets, the end exclusive.
-    kind : str
-        ``missing_left``, ``missing_right``: that side has no bytes there. ``different``: both sides have sound records, but not
-        the same. ``damaged_left``, ``damaged_right``, ``damaged_both``: the bytes differ, and that side has no sound records.
-    left_path, right_path : str or None
-        The file with the start of the range, on the sides that have it.
-    """
-
-    start_phy_offset: int
-    end_phy_offset: int
-    kind: str
-    left_path: str | None
-    right_path: str | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The attributes by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)
@@ -141,14 +115,11 @@ def run_compare(
     found = [
         found_range for part in run_tasks(spark, differing_units, doubtful) for found_range in part
     ]
-    ranges = [side.ranges() for side in sides]
-    found += [(*lacking, "missing_right") for lacking in minus(*ranges)]
-    found += [(*lacking, "missing_left") for lacking in minus(*reversed(ranges))]
     return CompareReport(
         left=stores[0].root,
         right=stores[1].root,
         compared_bytes=sum(task.end - task.start for task in tasks),
-        differences=[_difference(found_range, sides) for found_range in joined(found)],
+        differences=differences([*found, *lacking(sides)], sides),
         seconds=time.monotonic() - began,
     )
 
@@ -171,17 +142,3 @@ def _sides(spark: SparkSession, stores: list[StoreLocation]) -> tuple[Side, Side
         for of_store, of_walked in zip(files, walked, strict=True)
     )
     return left, right
-
-
-def content_end(tail: tuple[LogFile, LogShape]) -> int:
-    """Give the CommitLog offset at which the contents of a file end."""
-    return FileUnits.of(*tail).end_phy_offset
-
-
-def _difference(found: tuple[int, int, str], sides: tuple[Side, Side]) -> Difference:
-    start, end, kind = found
-    paths = [
-        None if kind == lacks else side.file_at(start).name
-        for side, lacks in zip(sides, ("missing_left", "missing_right"), strict=True)
-    ]
-    return Difference(start, end, kind, paths[0], paths[1])

@@ -88,6 +88,11 @@ class FileUnits:
         return before > 0 and int(reach[before - 1]) > start
 
 
+def content_end(tail: tuple[LogFile, LogShape]) -> int:
+    """Give the CommitLog offset at which the contents of a file end."""
+    return FileUnits.of(*tail).end_phy_offset
+
+
 class Cells:
     """The smallest ranges that are whole records, or damage, on both sides.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from rmqcore.offline.diff.pieces import BytesTask, Range, UnitsTask
 from rmqcore.offline.log.log_files import LogFile, LogShape
-from rmqcore.spark.jobs.compare_bytes import BytesTask, Range, UnitsTask
 
 
 @dataclass(frozen=True)

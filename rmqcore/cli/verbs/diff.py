@@ -1,0 +1,167 @@
+"""``rmqcore diff``: where two stores differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.output import human_bytes, print_json, terminal_console, wants_json
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.times import format_time
+from rmqcore.offline.diff import DiffReport
+from rmqcore.offline.diff import diff as compare
+from rmqcore.offline.diff.report import FirstRecord, LogDifference, QueueDifference
+
+SHOWN = 30
+WORDS = {
+    "only_a": "only in A",
+    "only_b": "only in B",
+    "different": "different",
+    "damaged_a": "damaged in A",
+    "damaged_b": "damaged in B",
+    "damaged_both": "damaged in both",
+}
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A store.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another store.", show_default=False)],
+    no_queues: Annotated[
+        bool, typer.Option("--no-queues", help="Compare the CommitLogs alone.")
+    ] = False,
+    commitlog: arguments.CommitLog = None,
+    commitlog_b: Annotated[
+        str | None,
+        typer.Option(
+            "--commitlog-b",
+            metavar="DIR[,DIR...]",
+            help="The CommitLog's directories of B.",
+            show_default="B/commitlog",
+        ),
+    ] = None,
+    follow_links: arguments.FollowLinks = False,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Compare two stores, such as a master's and its slave's: logs byte by byte, queues by entry.
+
+    Names the ranges of CommitLog offsets that only one store has, or in which they differ, with the
+    records there, and the queues of which one store has more messages than the other.
+
+    Exit code 2: they differ.
+
+    Example:
+      rmqcore diff /data/store /data/slave
+      rmqcore diff /data/store /data/slave --no-queues
+    """
+    with progress_bar("diff", no_progress=no_progress) as progress:
+        report = compare(
+            a,
+            b,
+            commitlog=commitlog,
+            commitlog_b=commitlog_b,
+            follow_links=follow_links,
+            queues=not no_queues,
+            progress=progress,
+        )
+    if wants_json(json):
+        print_json(report.as_dict())
+    else:
+        _print_tables(report, with_queues=not no_queues)
+    return report.exit_code
+
+
+def _print_tables(report: DiffReport, *, with_queues: bool) -> None:
+    console = terminal_console()
+    rate = human_bytes(round(report.compared_bytes / max(report.seconds, 1e-9)))
+    rows = {
+        "A": f"{printable(report.a)}, log {report.min_phy_offset_a} to {report.max_phy_offset_a}",
+        "B": f"{printable(report.b)}, log {report.min_phy_offset_b} to {report.max_phy_offset_b}",
+        "compared": f"{human_bytes(report.compared_bytes)} that both have, {rate}/s",
+        "log": f"{report.difference_count:,} ranges differ, {human_bytes(report.differing_bytes)}"
+        if report.difference_count
+        else "no difference",
+    }
+    if with_queues:
+        rows["queues"] = _queue_words(report)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    if report.differences:
+        console.print(_range_table(report.differences[:SHOWN]))
+        _note_more(report.difference_count, "ranges")
+    if report.queues:
+        console.print(_queue_table(report.queues[:SHOWN]))
+        _note_more(len(report.queues), "queues")
+    if report.deleted_meanwhile:
+        note(
+            f"deleted before they were compared: {', '.join(map(printable, report.deleted_meanwhile))}"
+        )
+
+
+def _queue_words(report: DiffReport) -> str:
+    compared = f"{report.compared_entries:,} entries of {report.compared_queues:,} queues compared"
+    if not report.queues:
+        return f"no difference, {compared}"
+    return f"{report.only_a:,} messages are in no queue of B, {report.only_b:,} in none of A; {compared}"
+
+
+def _range_table(differences: list[LogDifference]) -> Table:
+    table = Table(box=None, pad_edge=False, title="\nCommitLog", title_justify="left")
+    for name in ("what", "from", "to", "bytes", "begins with"):
+        table.add_column(name, overflow="fold", justify="right" if name == "bytes" else "left")
+    for one in differences:
+        size = one.end_phy_offset - one.start_phy_offset
+        table.add_row(
+            WORDS[one.kind], str(one.start_phy_offset), str(one.end_phy_offset), f"{size:,}", _records(one)
+        )  # fmt: skip
+    return table
+
+
+def _records(one: LogDifference) -> str:
+    first_a, first_b = one.first_a, one.first_b
+    if first_a == first_b or first_b is None:
+        return _record(first_a)
+    if first_a is None:
+        return _record(first_b)
+    return f"A: {_record(first_a)}\nB: {_record(first_b)}"
+
+
+def _record(first: FirstRecord | None) -> str:
+    if first is None:
+        return "-"
+    place = f"{first.topic}, queue {first.queue_id}, offset {first.queue_offset}"
+    return printable(f"{place}, {format_time(first.store_timestamp_ms, zone=False)}")
+
+
+def _queue_table(queues: list[QueueDifference]) -> Table:
+    table = Table(box=None, pad_edge=False, title="\nQueues", title_justify="left")
+    for name in ("topic", "queue", "in A", "in B", "only in A", "only in B", "differ", "first"):
+        left = name == "topic"
+        table.add_column(name, overflow="fold", justify="left" if left else "right")
+    for one in queues:
+        table.add_row(
+            printable(one.topic),
+            str(one.queue_id),
+            f"{one.min_offset_a}..{one.max_offset_a}",
+            f"{one.min_offset_b}..{one.max_offset_b}",
+            f"{one.only_a:,}",
+            f"{one.only_b:,}",
+            f"{one.differing_entries:,}",
+            "-" if one.first_differing is None else str(one.first_differing),
+        )
+    return table
+
+
+def _note_more(count: int, what: str) -> None:
+    if count > SHOWN:
+        note(f"and {count - SHOWN:,} more {what}: --json lists them")
