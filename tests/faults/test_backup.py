@@ -34,8 +34,8 @@ SMALL: dict[str, Any] = {
     "flush_interval_commit_log": 5,
     "flush_interval_consume_queue": 5,
 }
-LOG_FILES = 24
-"""The cleaner leaves about so many."""
+LOG_BYTES = 24 * SMALL["mapped_file_size_commit_log"]
+"""The cleaner leaves about so much, and the writers wait for it at twice that."""
 
 
 class Busy:
@@ -48,18 +48,20 @@ class Busy:
         self.over = threading.Event()
         self._numbers = count()
 
+    def held(self) -> int:
+        return self.store.max_phy_offset - self.store.min_phy_offset
+
     def write(self) -> None:
         while not self.over.is_set():
-            for _ in range(20):
+            for _ in range(20 if self.held() < 2 * LOG_BYTES else 0):
                 answer = put(self.store, next(self._numbers))
                 assert answer is not None
                 self.acked.append(answer)
             self.over.wait(0.005)
 
     def clean(self) -> None:
-        keep = LOG_FILES * SMALL["mapped_file_size_commit_log"]
         while not self.over.wait(0.01):
-            if self.store.max_phy_offset - self.store.min_phy_offset > keep:
+            if self.held() > LOG_BYTES:
                 self.store.clean_once(disk_ratio=0.86)
 
     def wait_for(self, messages: int) -> None:
