@@ -24,6 +24,7 @@ from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.spark.app import spark_app
 from rmqcore.cli.verbs.backup import backup
 from rmqcore.cli.verbs.cat import cat
+from rmqcore.cli.verbs.diff import diff
 from rmqcore.cli.verbs.doctor import doctor
 from rmqcore.cli.verbs.export import export
 from rmqcore.cli.verbs.fsck import fsck

@@ -36,7 +36,7 @@ class Watermark:
 
 
 def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
-    """Give the end of the last whole record.
+    """Give the end of the last whole record. A BLANK behind it is none: a recovery ends the log before that, too.
 
     Parameters
     ----------
@@ -52,12 +52,10 @@ def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
     sink = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=65536)
     tail = [file for file in files if file.file_from_offset == shape.tail_from]
     walk: LogWalk[Batch] = LogWalk(
-        tail, sink, DamageList(most=0), start=start, aligned_start=True, shape=shape, blanks=True
+        tail, sink, DamageList(most=0), start=start, aligned_start=True, shape=shape
     )
     for rows in walk.run():
-        if isinstance(rows, Blank):
-            end = rows.phy_offset + rows.msg_size
-        elif rows.num_rows:
+        if not isinstance(rows, Blank) and rows.num_rows:
             sizes = np.frombuffer(rows.buffer("msg_size"), np.int32)
             end = int(np.frombuffer(rows.buffer("phy_offset"), np.int64)[-1]) + int(sizes[-1])
             time_ms = int(np.frombuffer(rows.buffer("store_timestamp_ms"), np.int64)[-1])

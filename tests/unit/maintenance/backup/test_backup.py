@@ -122,6 +122,20 @@ def test_the_copy_stays_as_it_is_when_the_store_goes_on(live: MessageStore, tmp_
     assert tree(dest) == before
 
 
+def test_a_log_that_ends_with_a_file(tmp_path: Path) -> None:
+    """Behind the last record is the BLANK and no further file: the copy was taken for damaged, as a recovery ends before it."""
+    with open_store(tmp_path / "live") as store:
+        acked, size = fill(store, 0, 50), TINY["mapped_file_size_commit_log"]
+        while store.max_phy_offset < 2 * size:
+            acked += fill(store, len(acked), len(acked) + 1)
+        (tmp_path / "live" / "commitlog" / f"{2 * size:020}").unlink()
+        for _ in range(2):
+            report = backup(tmp_path / "live", tmp_path / "copy")
+            assert (report.exit_code, report.state) == (0, "clean")
+            assert report.watermark_phy_offset < 2 * size
+    check_directory(tmp_path / "copy", acked[:-1])
+
+
 def test_own_index_files_are_kept_while_they_are_right(live: MessageStore, tmp_path: Path) -> None:
     """Nothing new in the store: the second run need not make the newest index file again from the whole log."""
     dest = tmp_path / "copy"
