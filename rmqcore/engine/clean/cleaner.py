@@ -16,6 +16,7 @@ from rmqcore.engine.clean.rules import CleanRules, DiskUse, Trigger
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
+from rmqcore.errors import is_of_the_system
 
 Pause = Callable[[int], bool]
 """``pause(milliseconds)``: waits, and answers whether the round is to end early."""
@@ -91,7 +92,7 @@ class Cleaner:
         Raises
         ------
         OSError
-            The directories are not in their places any more, or a file of a queue or the index cannot be deleted.
+            The directories are not in their places any more.
         """
         self._deleted, self._kept, self._forced = {}, None, False
         if self._finish_leaving() and trigger.pulled:
@@ -143,7 +144,7 @@ class Cleaner:
             occupied = delete_file(path)
         except OSError as error:
             # The next round tries again, and deletes nothing behind it before: the log must not have a hole.
-            self._kept = f"{path}: {error}"
+            self._keep(error)
             return False
         self._deleted[path] = occupied
         self._leaving = None
@@ -155,13 +156,25 @@ class Cleaner:
             return
         self._check_in_place()
         self._ended = False
+        before = self._kept
         self._deleted |= self._queues.delete_expired(
-            min_phy_offset, pause=partial(self._pause_queues, pause)
+            min_phy_offset, pause=partial(self._pause_queues, pause), on_error=self._keep
         )
         if self._ended:
             return  # the next round goes on
-        self._deleted |= self._index.delete_expired(min_phy_offset)
-        self._cleaned_up_to = min_phy_offset
+        try:
+            self._deleted |= self._index.delete_expired(min_phy_offset)
+        except OSError as error:
+            self._keep(error)
+        if self._kept == before:
+            self._cleaned_up_to = min_phy_offset
+
+    def _keep(self, error: OSError) -> None:
+        """Say that a file stays: the next round tries again. But where it lies in another store by now, that is the error."""
+        if not is_of_the_system(error):
+            raise error
+        self._check_in_place()
+        self._kept = f"{error.filename}: {error.strerror}"
 
     def _pause_queues(self, pause: Pause) -> bool:
         self._ended = pause(self._queue_pause)

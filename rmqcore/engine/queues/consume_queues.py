@@ -32,7 +32,7 @@ from rmqcore.disk.queue_files import (
     queue_directories,
 )
 from rmqcore.disk.queue_shape import QueueShape, Suspect
-from rmqcore.engine.queues.expired import delete_all_files, delete_expired_files
+from rmqcore.engine.queues.expired import delete_all_files, delete_expired_files, raise_it
 from rmqcore.engine.queues.open_files import most_open_files
 from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
 from rmqcore.engine.queues.stale_bytes import StaleBytes
@@ -389,25 +389,27 @@ class ConsumeQueues:
         return self._table.flush(least_pages)
 
     def delete_expired(
-        self, min_phy_offset: int, *, pause: Callable[[], bool] = bool
+        self,
+        min_phy_offset: int,
+        *,
+        pause: Callable[[], bool] = bool,
+        on_error: Callable[[OSError], object] = raise_it,
     ) -> dict[Path, int]:
         """Delete leading files whose last entry's message is below the log's first byte, and correct the min offsets.
 
         The newest file of a queue stays. `pause` is called after each queue that lost files, without a lock; True ends the
-        work.
+        work. A file that cannot be deleted is told to `on_error`, and the next queue has its turn. Answers the bytes that each
+        deleted file occupied.
 
-        Returns
-        -------
-        dict
-            Bytes that each deleted file occupied.
-
-        Notes
-        -----
         Source: RocketMQ 5.5.0 MappedFileQueue#deleteExpiredFileByOffset, ConsumeQueue#deleteExpiredFile.
         """
         every: dict[Path, int] = {}
         for queue in self._writing().run(list, self._all()):
-            deleted = self._writing().run(self._delete_expired, queue, min_phy_offset)
+            try:
+                deleted = self._writing().run(self._delete_expired, queue, min_phy_offset)
+            except OSError as error:
+                on_error(error)
+                continue
             if deleted:
                 every |= deleted
                 if pause():

@@ -49,3 +49,8 @@ def delete_all_files(queue: ConsumeQueue, directory: Path) -> None:
         unlink(directory / file_name(start))
     if directory.is_dir() and not any(directory.iterdir()):
         remove_empty(directory)
+
+
+def raise_it(error: OSError) -> None:
+    """What is done about a file that cannot be deleted, where nobody says otherwise."""
+    raise error

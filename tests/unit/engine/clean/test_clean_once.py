@@ -299,3 +299,33 @@ def test_the_real_clock_and_disk(store: MessageStore) -> None:
     report = store.clean_once()
     assert 0 <= report.log_ratio <= 1
     assert report.log_ratio == report.queues_ratio
+
+
+@pytest.mark.parametrize("place", ["consumequeue/T0/0", "index"])
+def test_a_queue_or_index_file_that_cannot_be_deleted_keeps_nothing_else(
+    store: MessageStore, root: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file that somebody had made immutable failed the store: RocketMQ logs it and goes on."""
+    age(root, dict.fromkeys(range(6), 30.0))
+    refused = min((root / place).iterdir())
+
+    def failing(path: Path) -> int:
+        if path == refused:
+            raise OSError(errno.EPERM, "not permitted", str(path))
+        return delete_file(path)
+
+    for module in ("queues.expired", "index.index_service"):
+        monkeypatch.setattr(f"rmqcore.engine.{module}.delete_file", failing)
+    for _ in range(2):
+        report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
+        assert report.kept == f"{refused}: not permitted"
+        assert refused.exists()
+    assert store.min_phy_offset == 5 * FILE_SIZE and not store.failed
+    others = {"consumequeue/T0/0", "consumequeue/T1/0", "index"} - {place}
+    kept = {other: len(list((root / other).iterdir())) for other in sorted(others)}
+    monkeypatch.undo()
+    report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
+    assert report.kept is None
+    assert report.deleted[0] == f"{place}/{refused.name}"
+    assert {path.rpartition("/")[0] for path in report.deleted} == {place}
+    assert {other: len(list((root / other).iterdir())) for other in sorted(others)} == kept
