@@ -35,12 +35,13 @@ from rmqcore.cli.verbs.query import query
 from rmqcore.cli.verbs.rebuild import rebuild
 from rmqcore.cli.verbs.recover import recover
 from rmqcore.cli.verbs.retention import retention
+from rmqcore.cli.verbs.salvage import salvage
 from rmqcore.cli.verbs.stats import stats
 from rmqcore.cli.verbs.tail import tail
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, stats, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
-    retention, doctor, backup, diff,
+    retention, doctor, backup, diff, salvage,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

@@ -26,6 +26,7 @@ from rmqcore.maintenance.backup.backup import backup
 from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.maintenance.rebuild.rebuild import rebuild
 from rmqcore.maintenance.retention.retention import retention
+from rmqcore.maintenance.salvage.salvage import salvage
 from rmqcore.message import Message
 from rmqcore.offline.export.export import export
 from rmqcore.offline.fsck import fsck
@@ -94,6 +95,9 @@ ACTIONS: dict[str, Callable[[Path, Path], object]] = {
     "retention": _retention,
     "backup": _backup,
     "doctor": lambda root, out: doctor(root, thorough=True),
+    "salvage": salvage,
+    "salvage the log": lambda root, out: salvage(root, out, log_only=True),
+    "salvage into it": lambda root, out: salvage(root, root / "salvaged"),
     "open": _open,
     "open again": _open,
     "recover": lambda root, out: rmqcore.open(root, services=False, recover="deep", **TINY).close(),

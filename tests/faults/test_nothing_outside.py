@@ -172,6 +172,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "recover --deep --apply": ("recover", "STORE", "--deep", "--apply"),
     "rebuild": ("rebuild", "STORE"),
     "rebuild --apply": ("rebuild", "STORE", "--apply"),
+    "salvage": ("salvage", "STORE", "OUT"),
     "export": ("export", "STORE", "--out", "OUT", "--format", "jsonl"),
 }
 

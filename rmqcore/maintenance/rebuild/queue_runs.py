@@ -89,9 +89,15 @@ class QueueRuns:
         self.hold(scan, batch)
         return self.held()
 
-    def hold(self, scan: ColumnScan, batch: Batch) -> bool:
-        """Keep what `of` gives of a batch, for longer runs of several batches; answers whether `held` should be asked now."""
-        rows = np.flatnonzero(has_queue_entry(ints(batch, "sys_flag")))
+    def hold(
+        self, scan: ColumnScan, batch: Batch, without: npt.NDArray[np.bool_] | None = None
+    ) -> bool:
+        """Keep what `of` gives of a batch, for longer runs of several batches; answers whether `held` should be asked now.
+
+        The rows that are marked in `without` are left out.
+        """
+        wanted = has_queue_entry(ints(batch, "sys_flag"))
+        rows = np.flatnonzero(wanted if without is None else wanted & ~without)
         self._number_topics(scan)
         topics = self._number_of[ints(batch, "topic_id")[rows]]
         if self._batch_topics:

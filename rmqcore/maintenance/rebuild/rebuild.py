@@ -100,7 +100,14 @@ def rebuild(
         target.remove(name)
     target.make(WORKING)
     try:
-        report = _build(paths, StorePaths(out / WORKING), settings, queues, index, progress)
+        report = build_parts(
+            paths,
+            StorePaths(out / WORKING),
+            settings,
+            queues=queues,
+            index=index,
+            progress=progress,
+        )
         sync_tree(target.folder(WORKING))
         for part in report.parts:
             target.move(f"{WORKING}/{part}", part)
@@ -115,14 +122,19 @@ def rebuild(
     return replace(report, out=os.fspath(out), seconds=time.perf_counter() - began)
 
 
-def _build(
+def build_parts(
     paths: StorePaths,
     target: StorePaths,
     config: MessageStoreConfig,
-    queues: bool,
-    index: bool,
-    progress: Progress | None,
+    *,
+    queues: bool = True,
+    index: bool = True,
+    progress: Progress | None = None,
 ) -> RebuildReport:
+    """Make ``consumequeue`` and ``index`` in the root of `target`, where neither lies; nothing is synced.
+
+    The other parameters are those of `rebuild`; `config` has the sizes that the files get.
+    """
     damage = DamageList()
     builder = QueueBuilder(target.consumequeue, config.consume_queue_file_size, BatchTopics(paths))
     settings = dispatch_config(config)

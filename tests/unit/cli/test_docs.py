@@ -91,6 +91,8 @@ def test_examples_run(
         places |= {"/data/parquet": f"out{number}", "/tmp/orders": f"out{number}"}
         places |= {"/data/rebuilt": f"out{number}", "/data/backup": f"out{number}"}
         places["/data/slave"] = str(store)
+        places |= {"/data/salvaged": f"out{number}"}
+        places |= {"/backup/commitlog": str(store / "commitlog")}
         places |= {
             "7F00000100002A9F0000000000012F3C": "7F00000100002A9F000000000000032B",
             "77628": "811",

@@ -1,0 +1,70 @@
+"""Records in the places of lost bytes: whoever walks over the log passes over them, and nobody is given them.
+
+A rolled back transaction gets no queue entry and no index entry from any broker. So a record of that kind keeps the records
+behind it where they are: their physical offsets are in message ids, queue entries, the index, transactions and timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqcore._native.format.encode import encode_fields
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1, body_pos
+from rmqcore.sysflag import TRANSACTION_ROLLBACK
+
+TOPIC = b"LOST"
+"""Of these records; its first letters where no more have room."""
+LEAST = REC_MIN_SIZE_V1 + 1
+"""Bytes of the smallest one: the smallest record that a broker writes has as many."""
+MOST = 1 << 20
+"""Bytes of the largest one: Java asks for memory for a whole record when it walks over it."""
+PROP_CRC_SIZE = 20
+WITH_CRC = LEAST + PROP_CRC_SIZE
+"""From so many bytes on they have a ``__CRC32#``, as a broker with ``forceVerifyPropCRC`` asks of each record."""
+HOST = bytes([127, 0, 0, 1, 0, 0, 0, 0])
+
+
+def fillers(begin: int, end: int, store_timestamp_ms: int) -> Iterator[tuple[int, bytes]]:
+    """Give pieces of records that fill [begin, end) of one file, and where they lie; what lies between them is zeros.
+
+    Parameters
+    ----------
+    begin, end : int
+        CommitLog offsets, at least `LEAST` apart.
+    store_timestamp_ms : int
+        Of the sound record beside them, so that times in the log keep their order.
+    """
+    while begin < end:
+        size = min(MOST, end - begin)
+        if 0 < end - begin - size < WITH_CRC:
+            size -= WITH_CRC
+        yield from _filler(begin, size, store_timestamp_ms)
+        begin += size
+
+
+def _filler(phy_offset: int, size: int, store_timestamp_ms: int) -> Iterator[tuple[int, bytes]]:
+    with_crc = size >= WITH_CRC
+    room = size - REC_MIN_SIZE_V1 - (PROP_CRC_SIZE if with_crc else 0)
+    topic = TOPIC[:room]
+    body_size = room - len(topic)
+    record = encode_fields(
+        topic,
+        bytes(body_size),
+        b"",
+        born_host=HOST,
+        store_host=HOST,
+        queue_id=0,
+        flag=0,
+        sys_flag=TRANSACTION_ROLLBACK,
+        reconsume_times=0,
+        queue_offset=0,
+        phy_offset=phy_offset,
+        born_timestamp_ms=store_timestamp_ms,
+        store_timestamp_ms=store_timestamp_ms,
+        prepared_transaction_offset=0,
+        append_prop_crc=with_crc,
+    )
+    assert len(record) == size
+    body = body_pos(TRANSACTION_ROLLBACK)
+    yield phy_offset, record[:body]
+    yield phy_offset + body + body_size, record[body + body_size :]

@@ -1,0 +1,273 @@
+"""One pass over the old log: what proves itself goes to the new one, what does not is noted, and the queues' records are."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.format.codec import DelayLevels
+from rmqcore._native.scan import places
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.places import Gaps
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.queue_files import BatchTopics
+from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
+from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
+from rmqcore.maintenance.rebuild.queue_runs import QueueRuns, ints, longs
+from rmqcore.maintenance.salvage.filler import LEAST
+from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, NewLog
+from rmqcore.maintenance.salvage.queue_claims import QueueClaims
+from rmqcore.offline.log.damage import DamageList, DamageRange
+from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.watched_scan import WatchedScan
+
+BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
+TOPIC_ROOM = 8 << 20
+Bools = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass
+class Copied:
+    """What came of the pass.
+
+    Attributes
+    ----------
+    messages, message_bytes : int
+        Records that are in the new log.
+    newest_ms : int
+        The greatest store time among them.
+    last_phy_offset, end_phy_offset : int
+        CommitLog offsets of the last of them, and behind it.
+    """
+
+    messages: int = 0
+    message_bytes: int = 0
+    newest_ms: int = 0
+    last_phy_offset: int = 0
+    end_phy_offset: int = 0
+
+
+class LogCopy:
+    """Copies the log.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        Of the old log, by offset.
+    target : NewLog
+    config : MessageStoreConfig
+        Delay levels, file size, what is dispatched, and whether each record must have a ``__CRC32#``.
+    batch_topics : BatchTopics
+        Topics whose records have no place in ordinary queues.
+    claims : QueueClaims
+    damage : DamageList
+        Gets what is lost.
+    """
+
+    def __init__(
+        self,
+        files: list[LogFile],
+        target: NewLog,
+        config: MessageStoreConfig,
+        batch_topics: BatchTopics,
+        claims: QueueClaims,
+        damage: DamageList,
+    ) -> None:
+        levels = DelayLevels(config.delay_levels_ms)
+        self._files = _without_overlaps(files)
+        self._target = target
+        self._file_size = config.mapped_file_size_commit_log
+        self._asks_for_prop_crc = config.force_verify_prop_crc
+        self._multi = MultiDispatch(config, levels)
+        self._runs = QueueRuns(batch_topics)
+        self._claims = claims
+        self._damage = damage
+        self._failing: dict[int, tuple[object, object]] = {}
+        self._columns = ColumnScan(
+            QUEUE_COLUMNS,
+            delay_levels=levels,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+            topic_room=TOPIC_ROOM,
+        )
+        self._end = 0
+        self._source: Descriptor | None = None
+        self._source_number = -1
+        self.copied = Copied()
+
+    def run(self, progress: Progress | None) -> Copied:
+        """Copy everything.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read or written.
+        StoreError
+            A file was cut meanwhile.
+        """
+        walk: LogWalk[Batch] = LogWalk(
+            self._files,
+            WatchedScan(self._columns, self._watch),
+            self._damage,
+            verify_crc=True,
+            long_records=LongRecords(),
+            progress=progress,
+        )
+        try:
+            for batch in walk.run():
+                assert not isinstance(batch, Blank)
+                if len(batch):
+                    self._take(batch)
+            self._hand_on()
+        finally:
+            if self._source is not None:
+                self._source.close()
+        return self.copied
+
+    # ---- what is not copied although it is a record -------------------------------------------------
+
+    def _watch(self, buf: Any, begin: int, end: int, phy_offset: int, gaps: Gaps | None) -> None:
+        if not 0 < end - begin <= MOST_WHOLE:  # the body of a longer record is not all here
+            return
+        asked = self._asks_for_prop_crc
+        failures = places.prop_crc_failures(buf, begin, end, 0, required=asked, gaps=gaps)[1]
+        if failures:
+            found = places.prop_crc_failures(buf, begin, end, failures, required=asked, gaps=gaps)[
+                2
+            ]
+            self._failing.update((phy_offset + at, (expected, own)) for at, expected, own in found)
+        enough = False
+        for entry in self._multi.entries(buf, begin, end, 0, gaps=gaps):
+            enough = self._runs.put_entry(*entry)
+        if enough:
+            self._columns.end_batch()
+
+    def _left_out(self, phy_offsets: Longs, sizes: Longs) -> Bools:
+        """Mark the records that a new log cannot have, and note them as lost."""
+        out = np.zeros(len(phy_offsets), np.bool_)
+        if self._failing:
+            out |= np.isin(phy_offsets, np.fromiter(self._failing, np.int64))
+            for at in np.flatnonzero(out).tolist():
+                phy_offset = int(phy_offsets[at])
+                self._lose(
+                    phy_offset, int(sizes[at]), "prop_crc", "__CRC32#", *self._failing[phy_offset]
+                )
+            self._failing.clear()
+        ends = phy_offsets + sizes
+        before = np.maximum.accumulate(np.concatenate(([self._end], ends[:-1])))
+        misplaced = (phy_offsets < before) | (
+            phy_offsets % self._file_size + sizes > self._file_size - BLANK_SIZE
+        )
+        for at in np.flatnonzero(misplaced & ~out).tolist():
+            self._lose(
+                int(phy_offsets[at]), int(sizes[at]), "record", "place",
+                f"inside a file of {self._file_size} bytes", "across its end, or in another file's bytes",
+            )  # fmt: skip
+        out |= misplaced
+        self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
+        return out
+
+    def _drop_behind_tiny_gaps(self, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
+        """No record fills fewer than 92 bytes: the one behind such a gap cannot stay where it is. No broker leaves such a gap."""
+        kept = np.flatnonzero(~out)
+        starts = phy_offsets[kept]
+        file_starts = starts - starts % self._file_size
+        ends = np.concatenate(([self._end], (starts + sizes[kept])[:-1]))
+        gaps = starts - np.maximum(ends, file_starts)
+        tiny = kept[(gaps > 0) & (gaps < LEAST)]
+        for at in tiny.tolist():
+            self._lose(
+                int(phy_offsets[at]),
+                int(sizes[at]),
+                "record",
+                "gap before it",
+                f"none, or {LEAST} bytes",
+                "less",
+            )
+            out[at] = True
+        if len(tiny):
+            self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
+
+    def _lose(
+        self, phy_offset: int, size: int, kind: str, field: str, expected: object, found: object
+    ) -> None:
+        name = self._files[self._number_of(phy_offset)].name
+        self._damage.append(
+            DamageRange(phy_offset, phy_offset + size, kind, name, field, expected, found)
+        )
+
+    # ---- what is copied -----------------------------------------------------------------------------
+
+    def _take(self, batch: Batch) -> None:
+        phy_offsets = longs(batch, "phy_offset")
+        sizes = ints(batch, "msg_size").astype(np.int64)
+        times = longs(batch, "store_timestamp_ms")
+        out = self._left_out(phy_offsets, sizes)
+        if self._runs.hold(self._columns, batch, out if out.any() else None):
+            self._hand_on()
+        kept = np.flatnonzero(~out)
+        if not len(kept):
+            return
+        starts = phy_offsets[kept]
+        ends = starts + sizes[kept]
+        firsts = np.concatenate(([0], np.flatnonzero(starts[1:] != ends[:-1]) + 1))
+        lasts = np.concatenate((firsts[1:], [len(kept)])) - 1
+        first_times = times[kept[firsts]]
+        for begin, end, timestamp_ms in zip(
+            starts[firsts].tolist(), ends[lasts].tolist(), first_times.tolist(), strict=True
+        ):
+            self._copy(begin, end, timestamp_ms)
+        self._end = int(ends[-1])
+        done = self.copied
+        self.copied = replace(
+            done,
+            messages=done.messages + len(kept),
+            message_bytes=done.message_bytes + int(sizes[kept].sum()),
+            newest_ms=max(done.newest_ms, int(times[kept].max())),
+            last_phy_offset=int(starts[-1]),
+            end_phy_offset=self._end,
+        )
+
+    def _copy(self, begin: int, end: int, timestamp_ms: int) -> None:
+        number = self._number_of(begin)
+        if number != self._source_number or self._source is None:
+            if self._source is not None:
+                self._source.close()
+            self._source = open_file(str(self._files[number].path), os.O_RDONLY)
+            self._source_number = number
+        start = self._files[number].file_from_offset
+        self._target.copy(self._source, start, begin, end, timestamp_ms)
+
+    def _number_of(self, phy_offset: int) -> int:
+        """Which file of the old log a record lies in."""
+        return bisect_right(self._files, phy_offset, key=lambda file: file.file_from_offset) - 1
+
+    def _hand_on(self) -> None:
+        for place, offsets, entries in self._runs.held():
+            self._claims.add(place, offsets, entries)
+
+
+def _without_overlaps(files: list[LogFile]) -> list[LogFile]:
+    """The files, each with the bytes before the next one: a byte of the log lies in one file."""
+    bounds = [*(file.file_from_offset for file in files[1:]), None]
+    return [
+        file if end is None else replace(file, size=min(file.size, end - file.file_from_offset))
+        for file, end in zip(files, bounds, strict=True)
+    ]
+
+
+def lost_ranges(damage: DamageList) -> Iterator[tuple[int, int]]:
+    """The damage as ranges of CommitLog offsets, by offset."""
+    yield from sorted((found.start_phy_offset, found.end_phy_offset) for found in damage)

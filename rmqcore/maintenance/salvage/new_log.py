@@ -1,0 +1,157 @@
+"""The new log: files of the store's size, filled from the first byte to the last record without a gap."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Iterator
+
+from rmqcore._native.format.layout import MAGIC_BLANK
+from rmqcore._native.threads.descriptor import Descriptor
+from rmqcore.disk.data_extents import data_ranges
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.inside.opened import naming, write_all
+from rmqcore.disk.paths import file_name
+from rmqcore.errors import StoreError, is_of_the_system
+from rmqcore.maintenance.salvage.filler import fillers
+
+BLANK_SIZE = 8
+"""Bytes that a record leaves free at least: the BLANK that ends each file."""
+PIECE, PAGE = 1 << 20, 4096
+AT_ONCE = 64 << 20
+"""Bytes that one call copies: a signal handler runs between two of them."""
+_CANNOT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
+
+
+class NewLog:
+    """The files of the new log, one of which is open.
+
+    Parameters
+    ----------
+    folder : Folder
+        Becomes the ``commitlog`` folder.
+    file_size : int
+
+    Attributes
+    ----------
+    end : int
+        CommitLog offset behind the last record; -1 before the first one.
+    filled_bytes : int
+        Bytes of records that stand for lost ones.
+    """
+
+    def __init__(self, folder: Folder, file_size: int) -> None:
+        self.end = -1
+        self.filled_bytes = 0
+        self._folder = folder
+        self._file_size = file_size
+        self._start = -1
+        self._file: Descriptor | None = None
+        self._kernel_copies = hasattr(os, "copy_file_range")
+
+    def copy(
+        self, source: Descriptor, source_from_offset: int, begin: int, end: int, timestamp_ms: int
+    ) -> None:
+        """Take sound records from a file of the old log, after whatever has to stand for what lies before them.
+
+        Parameters
+        ----------
+        source : Descriptor
+        source_from_offset : int
+            CommitLog offset of its first byte.
+        begin, end : int
+            Where the records lie, all in one file.
+        timestamp_ms : int
+            Store time of the first one.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or bytes cannot be read.
+        StoreError
+            The old file was cut since the records were read.
+        """
+        self._fill_to(begin, timestamp_ms)
+        target = self._open(begin).fileno()
+        shift = begin - begin % self._file_size - source_from_offset
+        for first, last in _parts(
+            source.fileno(), begin - source_from_offset, end - source_from_offset
+        ):
+            self._copy(source.fileno(), target, first, last, first - shift)
+        self.end = end
+
+    def close(self) -> None:
+        """Close the open file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # ---- what lies between records ------------------------------------------------------------------
+
+    def _fill_to(self, begin: int, timestamp_ms: int) -> None:
+        if self.end < 0:
+            self.end = begin - begin % self._file_size
+        while self.end // self._file_size < begin // self._file_size:
+            room = self._file_size - self.end % self._file_size
+            self._write(self.end, struct.pack(">ii", room, MAGIC_BLANK))
+            self.end += room
+        if self.end < begin:
+            for phy_offset, data in fillers(self.end, begin, timestamp_ms):
+                self._write(phy_offset, data)
+            self.filled_bytes += begin - self.end
+
+    def _write(self, phy_offset: int, data: bytes) -> None:
+        file = self._open(phy_offset)
+        with naming(self._path):
+            write_all(file.fileno(), data, phy_offset % self._file_size)
+
+    def _open(self, phy_offset: int) -> Descriptor:
+        """The file of a CommitLog offset; a new one has its whole length, and no block yet."""
+        start = phy_offset - phy_offset % self._file_size
+        if self._file is None or start != self._start:
+            self.close()
+            self._start = start
+            name = file_name(start)
+            self._file = self._folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            with naming(self._path):
+                os.ftruncate(self._file.fileno(), self._file_size)
+        return self._file
+
+    @property
+    def _path(self) -> str:
+        return os.fspath(self._folder.path / file_name(self._start))
+
+    # ---- bytes --------------------------------------------------------------------------------------
+
+    def _copy(self, source: int, target: int, first: int, last: int, pos: int) -> None:
+        with naming(self._path):
+            while first < last:
+                done = self._copy_some(source, target, first, last, pos)
+                if done == 0:
+                    raise StoreError(
+                        f"a file of the log was cut while it was read: run the salvage again ({file_name(self._start)})"
+                    )
+                first, pos = first + done, pos + done
+
+    def _copy_some(self, source: int, target: int, first: int, last: int, pos: int) -> int:
+        piece = min(PIECE, last - first)
+        if first % PAGE and last - first >= PIECE:
+            piece = min(piece, PAGE - first % PAGE)  # blocks that are shared begin where one does
+        elif self._kernel_copies and last - first >= PIECE:
+            try:
+                return os.copy_file_range(source, target, min(AT_ONCE, last - first), first, pos)
+            except OSError as error:
+                if not is_of_the_system(error) or error.errno not in _CANNOT:
+                    raise
+                self._kernel_copies = False
+        data = os.pread(source, piece, first)
+        write_all(target, data, pos)
+        return len(data)
+
+
+def _parts(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """What of a range is no hole; a short range is not worth the question."""
+    if end - begin < PIECE:
+        return iter([(begin, end)])
+    return data_ranges(fd, begin, end)

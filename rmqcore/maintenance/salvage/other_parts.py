@@ -1,0 +1,141 @@
+"""What a store has beside log, queues and index, copied as it is: a broker goes on with its topics, groups and timers."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rmqcore.disk.data_extents import data_ranges
+from rmqcore.disk.inside.folder import MOST_DEEP, Folder
+from rmqcore.disk.inside.opened import naming, write_all
+from rmqcore.errors import StoreError
+
+KEPT = (
+    "batchconsumequeue", "compaction", "config", "epochFileCheckpoint", "rocksdbstore", "timerlog", "timerwheel",
+)  # fmt: skip
+"""Names in the root: what refers to the log does so by physical offsets, which stay."""
+MADE = ("checkpoint", "commitlog", "consumequeue", "index")
+OF_A_RUN = ("abort", "abort.bak", "lock")
+PIECE = 1 << 20
+MOST_JSON = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """A file of ``config/`` that a broker cannot read.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the store.
+    problem : str
+        What is wrong, and whether its ``.bak`` is sound.
+    """
+
+    path: str
+    problem: str
+
+
+class OtherParts:
+    """Copies the parts of a store that are kept as they are.
+
+    Parameters
+    ----------
+    source, target : Folder
+        Root of the store, and the folder that gets the parts.
+
+    Attributes
+    ----------
+    copied, left_behind : list of str
+        Names in the root.
+    problems : list of ConfigProblem
+    """
+
+    def __init__(self, source: Folder, target: Folder) -> None:
+        self.copied: list[str] = []
+        self.left_behind: list[str] = []
+        self.problems: list[ConfigProblem] = []
+        self._source, self._target = source, target
+
+    def copy(self) -> None:
+        """Copy them.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read or written.
+        StoreError
+            Folders lie too deep in each other.
+        """
+        for name in self._source.names():
+            if name in KEPT and self._copy(self._source, self._target, name, 0):
+                self.copied.append(name)
+            elif name not in (*MADE, *OF_A_RUN):
+                self.left_behind.append(name)
+        if "config" in self.copied:
+            self.problems += _torn(self._target.folder("config"))
+
+    def _copy(self, source: Folder, target: Folder, name: str, depth: int) -> bool:
+        """Copy a file, or a folder with all below it; answer whether it is one of these: a link or a FIFO is not copied."""
+        if depth > MOST_DEEP:
+            raise StoreError(
+                f"{source.path / name}: more than {MOST_DEEP} directories lie in each other"
+            )
+        status = source.status(name)
+        if status is None:
+            return False  # deleted meanwhile
+        if stat.S_ISDIR(status.st_mode):
+            target.make(name)
+            with source.folder(name) as inside, target.folder(name) as made:
+                for entry in inside.names():
+                    self._copy(inside, made, entry, depth + 1)
+            return True
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        _copy_file(source, target, name)
+        return True
+
+
+def _copy_file(source: Folder, target: Folder, name: str) -> None:
+    opened = source.open_file(name, os.O_RDONLY)
+    made = target.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        fd, size = opened.fileno(), os.fstat(opened.fileno()).st_size
+        with naming(target.path / name):
+            os.ftruncate(made.fileno(), size)
+            for first, last in data_ranges(fd, 0, size):
+                for at in range(first, last, PIECE):
+                    write_all(made.fileno(), os.pread(fd, min(PIECE, last - at), at), at)
+    finally:
+        made.close()
+        opened.close()
+
+
+# ---- JSON -------------------------------------------------------------------------------------------
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def _torn(config: Folder) -> Iterator[ConfigProblem]:
+    for name in config.names():
+        if not name.endswith(".json") or _is_whole(config, name):
+            continue
+        if config.status(f"{name}.bak") is not None and _is_whole(config, f"{name}.bak"):
+            after = f"a broker reads {name}.bak instead, which is older"
+        else:
+            after = "there is no sound .bak of it, so a broker begins without it"
+        yield ConfigProblem(f"config/{name}", f"is torn or empty: {after}")
+
+
+def _is_whole(config: Folder, name: str) -> bool:
+    """Whether a file is one JSON object as far as its brackets tell: Java writes numbers as keys, which no JSON has."""
+    status = config.status(name)
+    if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MOST_JSON:
+        return False
+    text = _STRING.sub(b"", config.read(name)).strip()
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        return False
+    return text.count(b"{") == text.count(b"}") and text.count(b"[") == text.count(b"]")

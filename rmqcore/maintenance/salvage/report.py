@@ -1,0 +1,74 @@
+"""What a salvage saved, and what is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqcore.maintenance.salvage.other_parts import ConfigProblem
+from rmqcore.maintenance.salvage.queue_claims import SetAside
+from rmqcore.maintenance.salvage.queue_loss import MissingMessages
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.report import Report
+
+
+@dataclass(frozen=True)
+class SalvageReport(Report):
+    """What a salvage saved, and what is lost.
+
+    Attributes
+    ----------
+    path, out : str
+        The damaged store, and the new one.
+    messages, message_bytes : int
+        Records in the new log, each at the physical offset where it lay.
+    lost : list of DamageRange
+        Ranges of physical offsets that hold no sound record, with what was wrong; the first 100,000 one by one.
+    lost_bytes : int
+        Bytes in them.
+    torn_tail_bytes : int
+        Bytes behind the last record that are half a record: an unclean exit leaves them, and they are no loss.
+    missing : list of MissingMessages
+        Queue offsets whose messages are not in the log; the first 100,000 ranges.
+    missing_messages : int
+        How many messages these are, with those of further ranges.
+    missing_complete : bool
+        Whether all queues could be looked at.
+    set_aside : list of SetAside
+        Records that no queue takes: they are in the new log, and can be looked up by id and key.
+    set_aside_messages : int
+    queues, queue_entries, index_files, index_entries : int
+        What was made anew.
+    copied : tuple of str
+        Names in the store's root that were copied as they are.
+    left_behind : tuple of str
+        Names in the store's root of which the new store has nothing.
+    config_problems : list of ConfigProblem
+        Files of ``config/`` that are torn.
+    seconds : float
+    """
+
+    path: str
+    out: str
+    messages: int
+    message_bytes: int
+    lost: list[DamageRange]
+    lost_bytes: int
+    torn_tail_bytes: int
+    missing: list[MissingMessages]
+    missing_messages: int
+    missing_complete: bool
+    set_aside: list[SetAside]
+    set_aside_messages: int
+    queues: int
+    queue_entries: int
+    index_files: int
+    index_entries: int
+    copied: tuple[str, ...]
+    left_behind: tuple[str, ...]
+    config_problems: list[ConfigProblem]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """2 when something is lost, else 0."""
+        return 2 if self.lost or self.missing or self.set_aside or self.config_problems else 0

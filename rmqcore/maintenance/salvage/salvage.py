@@ -1,0 +1,306 @@
+"""A new store of every record of a damaged one that proves itself; the old one is only read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.inside.folder import Folder, open_target, remove_made
+from rmqcore.disk.paths import StorePaths, absolute_path
+from rmqcore.disk.queue_files import BatchTopics
+from rmqcore.engine.index.index_file import read_header
+from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
+from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
+from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
+from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
+from rmqcore.maintenance.salvage.new_log import NewLog
+from rmqcore.maintenance.salvage.other_parts import OtherParts
+from rmqcore.maintenance.salvage.queue_claims import QueueClaims
+from rmqcore.maintenance.salvage.queue_loss import (
+    MOST_LISTED,
+    LostLog,
+    MissingMessages,
+    missing_messages,
+    old_entry,
+)
+from rmqcore.maintenance.salvage.report import SalvageReport
+from rmqcore.maintenance.salvage.room import check_room, full_disk_error
+from rmqcore.maintenance.salvage.set_aside import set_aside
+from rmqcore.offline.log.damage import DamageList
+from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.reader import holds_store, store_paths
+
+if TYPE_CHECKING:
+    from rmqcore.offline.log.walk import Progress
+    from rmqcore.offline.reader import LogDirectories
+
+
+def salvage(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    log_only: bool = False,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    follow_links: bool = False,
+    progress: Progress | None = None,
+) -> SalvageReport:
+    """Make a new, sound store of every record of a damaged one that proves itself.
+
+    Each record keeps its physical offset and its queue offset, so message ids, consumer offsets, transactions and timers stay
+    right. Records that no sink takes stand where bytes are lost. The old store is only read; it may be in use. Nothing appears in
+    `out` before all is written and synced.
+
+    Parameters
+    ----------
+    path : path-like
+        The store's root, or the directory of its CommitLog.
+    out : path-like
+        A new or empty folder, outside of the store.
+    log_only : bool
+        Look at the CommitLog alone, also where the store has more.
+    config : MessageStoreConfig, optional
+        Delay levels, paths, and sizes of files of which the store has none.
+    commitlog : str, path-like or sequence of path-like, optional
+        Where the CommitLog is; see `rmqcore.read`.
+    follow_links : bool
+        As of `rmqcore.read`.
+    progress : callable, optional
+        Called with (bytes done, bytes in all).
+
+    Raises
+    ------
+    NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
+        As of `rmqcore.read`.
+    StoreFormatError
+        There is no file of a CommitLog.
+    TargetNotEmptyError
+        `out` holds something.
+    ValueError
+        `out` lies in the store.
+    OSError
+        A file cannot be read or written. What was made is removed.
+    """
+    began = time.perf_counter()
+    paths = _paths(path, config, commitlog, follow_links=follow_links, log_only=log_only)
+    target_path = absolute_path(out, "out")
+    _check_outside(target_path, paths)
+    files = list_log_files(paths)
+    if not files:
+        raise StoreFormatError(
+            f"{paths.commitlog} has no file of a CommitLog: nothing can be saved"
+        )
+    settings = _settings(paths, config, files)
+    made = not os.path.lexists(target_path)
+    target = open_target(target_path, paths.root, make=True)
+    if set(target.names()) - {WORKING}:
+        raise TargetNotEmptyError(f"{target_path} is not empty")
+    work = _Salvage(paths, files, settings, target_path / WORKING, progress)
+    moved: list[str] = []
+    try:
+        target.remove(WORKING)  # what a killed attempt left
+        target.make(WORKING)
+        with target.folder(WORKING) as working:
+            needed = check_room(working, files, paths)
+            with full_disk_error(target_path, needed):
+                work.run(working, with_parts=not _is_log_only(paths))
+                sync_tree(working)
+            for name in reversed(working.names()):  # commitlog last: without it, it is no store
+                target.move(f"{WORKING}/{name}", name)
+                moved.append(name)
+        target.remove_empty(WORKING)
+        target.sync()
+    except BaseException:
+        with suppress(OSError, StoreError):  # the error that led here is the one to tell
+            for name in (*moved, WORKING):
+                target.remove(name)
+            if made:
+                remove_made(target_path)
+        raise
+    return work.report(os.fspath(target_path), time.perf_counter() - began)
+
+
+def _paths(
+    path: str | os.PathLike[str],
+    config: MessageStoreConfig | None,
+    commitlog: LogDirectories | None,
+    *,
+    follow_links: bool,
+    log_only: bool,
+) -> StorePaths:
+    root = absolute_path(path, "path")
+    paths = store_paths(root, config, commitlog, follow_links=follow_links)
+    alone = paths.root != root and not holds_store(set(os.listdir(paths.root)) - {"commitlog"})
+    if log_only or alone:  # a root in which nothing else is looked for
+        paths = StorePaths(paths.commitlog, commitlog=paths.commitlogs)
+    paths.leave_out_links = True
+    return paths
+
+
+def _is_log_only(paths: StorePaths) -> bool:
+    return paths.root == paths.commitlog
+
+
+def _check_outside(out: Path, paths: StorePaths) -> None:
+    """The old store stays as it is, also where its folder is named otherwise."""
+    real = Path(os.path.realpath(out))
+    for folder in (paths.root, *paths.commitlogs):
+        if real.is_relative_to(os.path.realpath(folder)):
+            raise ValueError(f"{out} lies in the store, in {folder}: give a folder outside of it")
+
+
+def _settings(
+    paths: StorePaths, config: MessageStoreConfig | None, files: list[LogFile]
+) -> MessageStoreConfig:
+    """The sizes of the new store's files; of a log of one file, which may be a part of one, a given configuration knows it."""
+    settings = found_config(paths, config)
+    if config is not None and len(files) == 1:
+        size = max(config.mapped_file_size_commit_log, settings.mapped_file_size_commit_log)
+        settings = settings.changed(mapped_file_size_commit_log=size)
+    return dispatch_config(settings)
+
+
+class _Salvage:
+    """One run of `salvage`."""
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        files: list[LogFile],
+        config: MessageStoreConfig,
+        working: Path,
+        progress: Progress | None,
+    ) -> None:
+        self._paths = paths
+        self._files = files
+        self._config = config
+        self._new = StorePaths(working)
+        self._progress = progress
+        self._bytes = sum(file.size for file in files)
+        self._damage = DamageList()
+        self._claims = QueueClaims()
+        self._copied = Copied()
+        self._parts: OtherParts | None = None
+        self._missing: list[MissingMessages] = []
+        self._missing_messages = 0
+
+    def run(self, working: Folder, *, with_parts: bool) -> None:
+        """Make the new store in a folder; nothing is synced."""
+        if with_parts:
+            with Folder(self._paths.root) as root:
+                self._parts = OtherParts(root, working)
+                self._parts.copy()
+        working.make("commitlog")
+        with working.folder("commitlog") as folder:
+            self._copy_log(folder)
+        self._aside = self._claims.settle(
+            self._config.consume_queue_file_size,
+            lambda place, queue_offset: old_entry(self._paths, place, queue_offset),
+        )
+        self._aside_messages = set_aside(list_log_files(self._new), self._aside)
+        self._built = self._build()
+        self._drop_expired()
+        self._find_missing()
+        self._write_checkpoint()
+        if self._progress is not None:
+            self._progress(2 * self._bytes, 2 * self._bytes)
+
+    def _copy_log(self, folder: Folder) -> None:
+        log = NewLog(folder, self._config.mapped_file_size_commit_log)
+        topics = BatchTopics(self._paths)
+        copy = LogCopy(self._files, log, self._config, topics, self._claims, self._damage)
+        try:
+            self._copied = copy.run(self._part_of_progress(0))
+        finally:
+            log.close()
+
+    def _build(self) -> RebuildReport:
+        """Queues and index, which reads the new log whole: what was copied is what proved itself before."""
+        built = build_parts(self._new, self._new, self._config, progress=self._part_of_progress(1))
+        if built.damage:
+            found = built.damage[0]
+            raise StoreError(
+                f"{self._paths.commitlog}: the log changed while it was read, at {found.start_phy_offset}: run the salvage again"
+            )
+        return built
+
+    def _part_of_progress(self, part: int) -> Callable[[int, int], object] | None:
+        report, size = self._progress, self._bytes
+        if report is None:
+            return None
+        return lambda done, total: report(part * size + done * size // max(total, 1), 2 * size)
+
+    def _drop_expired(self) -> None:
+        """What the store in use has cleaned meanwhile is not lost."""
+        begin = min((file.file_from_offset for file in list_log_files(self._paths)), default=0)
+        if begin > self._files[0].file_from_offset:
+            self._damage[:] = [one for one in self._damage if one.end_phy_offset > begin]
+
+    def _find_missing(self) -> None:
+        lost = LostLog(
+            self._files[0].file_from_offset,
+            self._copied.end_phy_offset,
+            list(lost_ranges(self._damage)),
+            self._config.mapped_file_size_commit_log,
+        )
+        for one in missing_messages(self._paths, self._claims, lost):
+            self._missing_messages += one.count
+            if len(self._missing) < MOST_LISTED:
+                self._missing.append(one)
+
+    def _write_checkpoint(self) -> None:
+        """All of the store is on disk when it appears."""
+        newest = self._copied.newest_ms
+        checkpoint = CheckpointFile(self._new.checkpoint)
+        checkpoint.update(
+            physic_msg_timestamp_ms=newest,
+            logics_msg_timestamp_ms=newest,
+            index_msg_timestamp_ms=self._index_time(),
+            confirm_phy_offset=self._copied.last_phy_offset,
+            logics_physical_offset=self._copied.last_phy_offset,
+        )
+        checkpoint.flush()
+
+    def _index_time(self) -> int:
+        """The end of the newest index file that is full."""
+        times = [0]
+        for path in self._new.index.iterdir():
+            header = read_header(path)
+            if header.index_count >= self._config.max_index_num:
+                times.append(header.end_timestamp_ms)
+        return max(times)
+
+    def report(self, out: str, seconds: float) -> SalvageReport:
+        """What came of it."""
+        built, parts = self._built, self._parts
+        lost = [found for found in self._damage if found.kind != ENDED]
+        return SalvageReport(
+            path=os.fspath(self._paths.root),
+            out=out,
+            messages=self._copied.messages,
+            message_bytes=self._copied.message_bytes,
+            lost=sorted(lost, key=lambda found: found.start_phy_offset),
+            lost_bytes=sum(found.byte_count for found in lost),
+            torn_tail_bytes=sum(one.byte_count for one in self._damage if one.kind == ENDED),
+            missing=self._missing,
+            missing_messages=self._missing_messages,
+            missing_complete=self._claims.complete,
+            set_aside=self._aside,
+            set_aside_messages=self._aside_messages,
+            queues=built.queues,
+            queue_entries=built.queue_entries,
+            index_files=built.index_files,
+            index_entries=built.index_entries,
+            copied=tuple(parts.copied) if parts else (),
+            left_behind=tuple(parts.left_behind) if parts else (),
+            config_problems=parts.problems if parts else [],
+            seconds=seconds,
+        )
