@@ -14,7 +14,11 @@ from rmqcore.message import Message, MessageView
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
     from rmqcore.engine.store.store import MessageStore
+    from rmqcore.maintenance.backup.backup import backup
+    from rmqcore.maintenance.doctor.doctor import doctor
     from rmqcore.maintenance.rebuild.rebuild import rebuild
+    from rmqcore.maintenance.retention.retention import retention
+    from rmqcore.offline.diff.diff import diff
     from rmqcore.offline.export.export import export
     from rmqcore.offline.fsck.fsck import fsck
     from rmqcore.offline.reader import StoreReader, read
@@ -28,12 +32,16 @@ __all__ = [
     "MessageView",
     "StoreReader",
     "UnusedSettingWarning",
+    "backup",
     "codec",
+    "diff",
+    "doctor",
     "export",
     "fsck",
     "open",
     "read",
     "rebuild",
+    "retention",
 ]
 __version__ = "0.1.0"
 
@@ -43,11 +51,15 @@ _LATER = {
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
     "UnusedSettingWarning": "rmqcore.unused_settings",
+    "backup": "rmqcore.maintenance.backup.backup",
+    "diff": "rmqcore.offline.diff.diff",
+    "doctor": "rmqcore.maintenance.doctor.doctor",
     "export": "rmqcore.offline.export.export",
     "fsck": "rmqcore.offline.fsck.fsck",
     "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",
     "rebuild": "rmqcore.maintenance.rebuild.rebuild",
+    "retention": "rmqcore.maintenance.retention.retention",
 }
 
 
