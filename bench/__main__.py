@@ -26,6 +26,7 @@ BENCHES = {
     "space": ("space_benches", "space", False),
     "disk": ("disk_benches", "disk", False),
     "processes": ("process_benches", "commands", True),
+    "backup": ("backup_benches", "backups", False),
     "hostile": ("hostile_benches", "hostile", False),
     "spark": ("spark_benches", "spark", True),
 }

@@ -129,7 +129,7 @@ def _run(
         with StoreLocks(own):
             copy = StoreCopy(paths, dest, manifest, options)
             copied = copy.run()
-        reason = "" if copied.clean else _settle(own, settings, copied, options.progress)
+        reason = "" if copied.clean else _settle(own, settings, options.progress)
         found = _checked(paths, own, config, options) if options.check else None
         report = _report(paths, own, copy, copied, reason, found, time.monotonic() - began)
         manifest.state = WHOLE
@@ -144,12 +144,10 @@ def _run(
     return report
 
 
-def _settle(
-    own: StorePaths, settings: MessageStoreConfig, copied: Copied, progress: Progress | None
-) -> str:
+def _settle(own: StorePaths, settings: MessageStoreConfig, progress: Progress | None) -> str:
     if (own.root / "consumequeue_rocksdb").is_dir():
         return IN_ROCKSDB
-    return settle(own.root, settings, copied.watermark.phy_offset, progress)
+    return settle(own.root, settings, progress)
 
 
 def _checked(

@@ -18,9 +18,7 @@ from rmqcore.offline.log.walk import Progress
 from rmqcore.opening import open as open_store
 
 
-def settle(
-    dest: Path, config: MessageStoreConfig, end_phy_offset: int, progress: Progress | None = None
-) -> str:
+def settle(dest: Path, config: MessageStoreConfig, progress: Progress | None = None) -> str:
     """Recover a copy and close it cleanly; answer why it was left as after a crash, empty where it was not.
 
     Parameters
@@ -28,8 +26,6 @@ def settle(
     dest : Path
     config : MessageStoreConfig
         With the sizes of the files.
-    end_phy_offset : int
-        The watermark.
     progress : callable, optional
     """
     settings = config.changed(
@@ -43,9 +39,9 @@ def settle(
         plan, _ = preview_recovery(paths, settings, RecoverMode(progress=progress))
     except (StoreError, ValueError) as error:
         return f"no open takes the store: {error}"
-    if plan.end_phy_offset != end_phy_offset or plan.cut_bytes:
-        ends = f"an open would end it at {plan.end_phy_offset}, and the copy has it up to {end_phy_offset}"
-        return f"the store's log is damaged: {ends}"
+    if plan.cut_bytes:
+        cut = f"{plan.cut_bytes} bytes behind {plan.end_phy_offset}"
+        return f"the store's log is damaged: an open would cut {cut}, so the copy was not opened"
     try:
         store = open_store(dest, settings, create=False, services=False, progress=progress)
     except (StoreError, ValueError) as error:

@@ -136,6 +136,20 @@ def test_a_log_that_ends_with_a_file(tmp_path: Path) -> None:
     check_directory(tmp_path / "copy", acked[:-1])
 
 
+def test_a_record_that_is_just_being_written_at_the_start_of_a_file(tmp_path: Path) -> None:
+    """Its length is there, its MAGIC is not: the log ends with the file before."""
+    size = TINY["mapped_file_size_commit_log"]
+    with open_store(tmp_path / "live") as store:
+        acked = fill(store, 0, 50)
+        while store.max_phy_offset < 2 * size:
+            acked += fill(store, len(acked), len(acked) + 1)
+        path = tmp_path / "live" / "commitlog" / f"{2 * size:020}"
+        path.write_bytes((100).to_bytes(4, "big").ljust(size, b"\0"))
+        report = backup(tmp_path / "live", tmp_path / "copy")
+    assert (report.exit_code, report.state) == (0, "clean")
+    check_directory(tmp_path / "copy", acked[:-1])
+
+
 def test_own_index_files_are_kept_while_they_are_right(live: MessageStore, tmp_path: Path) -> None:
     """Nothing new in the store: the second run need not make the newest index file again from the whole log."""
     dest = tmp_path / "copy"
@@ -228,7 +242,7 @@ def test_a_damaged_store_is_copied_as_it_is(root: Path, tmp_path: Path) -> None:
     place.write_bytes(data)
     report = backup(root, tmp_path / "copy")
     assert (report.exit_code, report.state) == (2, "as after a crash")
-    assert "damaged" in report.state_reason
+    assert "would cut" in report.state_reason
     assert report.fsck is not None and report.fsck["in_source"]
     assert (tmp_path / "copy" / "abort").exists()
     assert sum(1 for _ in rmqcore.read(root).messages()) == sum(
