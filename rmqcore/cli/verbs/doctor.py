@@ -47,6 +47,7 @@ def doctor(
             config=None if config is None else read_config(config),
             commitlog=commitlog,
             follow_links=follow_links,
+            broker_conf=config,
             progress=progress,
         )
     if kind == ReportFormat.table:

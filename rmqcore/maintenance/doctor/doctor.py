@@ -59,6 +59,7 @@ def doctor(
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
+    broker_conf: str | os.PathLike[str] | None = None,
     now_ms: int | None = None,
     progress: Progress | None = None,
 ) -> DoctorReport:
@@ -79,6 +80,8 @@ def doctor(
         Where the CommitLog is; see `StoreReader`.
     follow_links : bool
         As of `StoreReader`; any other link is a diagnosis.
+    broker_conf : path-like, optional
+        The file that `config` was read from, which commands name.
     now_ms : int, optional
         What the clock says; milliseconds since the epoch.
     progress : callable, optional
@@ -94,7 +97,8 @@ def doctor(
     paths = store_paths(root, config, commitlog, follow_links=follow_links, leave_out_links=True)
     options = "" if commitlog is None else f" --commitlog {shlex.quote(_directories(commitlog))}"
     options += " --follow-links" if follow_links else ""
-    patient = Patient(paths, config, now_ms, progress, options)
+    settings = "" if broker_conf is None else f" --config {shlex.quote(os.fspath(broker_conf))}"
+    patient = Patient(paths, config, now_ms, progress, options, settings)
     found: list[Diagnosis] = []
     for check in CHECKS:
         found += _safely(patient, check)

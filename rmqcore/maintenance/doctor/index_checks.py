@@ -12,7 +12,7 @@ from rmqcore.offline.index.index_files import list_index_files
 def check_index(patient: Patient) -> Iterator[Diagnosis]:
     """Headers that do not fit the log, and files of which nothing is left."""
     files = [file for file in list_index_files(patient.paths) if file.link_of is None]
-    end = patient.log.end_phy_offset
+    end = patient.log_end()
     wrong = [
         Evidence(
             f"index/{file.name}", f"its messages lie from {file.begin_phy_offset} to {file.end_phy_offset}", f"up to {end}",

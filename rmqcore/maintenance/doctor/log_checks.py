@@ -137,7 +137,7 @@ def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
         check_checkpoint(checkpoint, newest_ms, patient.log.end_phy_offset, findings)
     wrong = [*found, *findings.items]
     missing = [finding for finding in wrong if finding.found == "missing"]
-    if missing and patient.has_messages:
+    if missing and patient.has_messages and patient.holder is None:
         yield patient.diagnosis(
             "no_checkpoint", map(evidence_of, missing), severity=missing[0].severity
         )

@@ -83,17 +83,20 @@ def check_places(patient: Patient) -> Iterator[Diagnosis]:
 def check_parts(patient: Patient) -> Iterator[Diagnosis]:
     """Queues, index and log that are not there at all."""
     paths = patient.paths
+    settled = (
+        patient.has_messages and patient.holder is None
+    )  # else they may be made a moment later
     if in_rocksdb(paths):
         yield patient.diagnosis(
             "rocksdb_queues", [Evidence("consumequeue_rocksdb", "there", "consumequeue")]
         )
-    elif patient.has_messages and not patient.queues:
+    elif settled and not patient.queues:
         yield patient.diagnosis("queues_missing", [Evidence("consumequeue", "no queue", "queues")])
     if not patient.files and any(queue.files for queue in patient.queues):
         yield patient.diagnosis(
             "log_missing", [Evidence(patient.shown(paths.commitlog), "no file of the log", "files")]
         )
-    if patient.has_messages and not (paths.index.is_dir() and any(paths.index.iterdir())):
+    if settled and not (paths.index.is_dir() and any(paths.index.iterdir())):
         yield patient.diagnosis("index_missing", [Evidence("index", "no file", "files")])
     if paths.cut.is_dir() and not paths.cut.is_symlink():
         kept = sorted(path for path in paths.cut.rglob("*") if path.is_file())

@@ -22,13 +22,16 @@ from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
 from rmqcore.offline.fsck.file_names import load_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
+from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue
 
+WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ")
+"""Commands that take a broker.conf."""
 MOST_EVIDENCE = 20
-MOST_QUEUES = 20_000
+MOST_QUEUES = 10_000
 """So many queues are looked at; fsck looks at all."""
 
 
@@ -45,6 +48,8 @@ class Patient:
     progress : callable, optional
     options : str
         Of the command line, which a command for this store needs.
+    settings : str
+        The option that names the broker.conf.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Patient:
         now_ms: int | None = None,
         progress: Progress | None = None,
         options: str = "",
+        settings: str = "",
     ) -> None:
         self.paths = paths
         self.config = config
@@ -61,6 +67,7 @@ class Patient:
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.progress = progress
         self._options = options
+        self._settings = settings
 
     def diagnosis(
         self,
@@ -86,6 +93,8 @@ class Patient:
         command = kind.command.format(**quoted)
         if command.startswith("rmqcore "):
             command += self._options
+        if command.startswith(WITH_CONFIG):
+            command += self._settings
         return Diagnosis(
             name, severity or kind.severity, kind.cause, tuple(seen[:MOST_EVIDENCE]), len(seen), kind.next_step, command,
             kind.pains,
@@ -119,8 +128,15 @@ class Patient:
 
     @cached_property
     def log(self) -> LogFacts:
-        """Times of the files, and where the log ends."""
+        """Times of the files, and where the log ends; what must not be ahead of it is read before."""
+        _ = self.checkpoint_findings, self.offsets
         return read_log(self.files, self.progress)
+
+    def log_end(self) -> int:
+        """CommitLog offset behind the last record; as it is now, where somebody writes."""
+        if self.holder is None:
+            return self.log.end_phy_offset
+        return log_end(list_log_files(self.paths))
 
     @cached_property
     def log_min(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
-from rmqcore.disk.queue_ends import newest_entry, recovered_end
+from rmqcore.disk.queue_ends import end_of_message
 from rmqcore.engine.recovery.comparison import CLEAN_BYTES
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
@@ -14,31 +15,37 @@ from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 
 
+class _QueueEnd(NamedTuple):
+    """The newest entry of a queue; `message_end` is -1 for one that fills a place up."""
+
+    queue: QueueFiles
+    max_offset: int
+    phy_offset: int
+    message_end: int
+
+
 def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
     """Queues that end behind the log, or begin before it; all of them far before its end."""
     if not patient.files:
         return
-    end, least = patient.log.end_phy_offset, patient.log_min
-    beyond: list[Evidence] = []
-    below: list[tuple[QueueFiles, int, int]] = []
-    reached = -1
-    for queue in patient.queues:
-        newest = newest_entry(queue.files, *recovered_end(queue.files))
-        if newest is None:
-            continue
-        phy_offset = int(newest["phy_offset"])
-        message_end = phy_offset + int(newest["msg_size"])
-        reached = max(reached, message_end)
-        if message_end > end:
-            what = f"its newest entry leads to {phy_offset}"
-            beyond.append(
-                Evidence(patient.shown(queue.directory), what, f"before {end}", phy_offset)
-            )
-        first = _starts_below(queue, least, end)
-        if first is not None:
-            below.append((queue, *first))
+    found = [one for one in map(_end_of, patient.queues) if one is not None]
+    end = patient.log_end()  # not before: what is written meanwhile is no entry of a lost message
+    beyond = [one for one in found if one.message_end > end]
+    below = [
+        (one.queue, *first) for one in found if (first := _starts_below(one, patient.log_min, end))
+    ]
+    reached = max((one.message_end for one in found), default=-1)
     if beyond:
-        yield patient.diagnosis("queue_beyond_log", beyond)
+        evidence = [
+            Evidence(
+                patient.shown(one.queue.directory),
+                f"its newest entry leads to {one.phy_offset}",
+                f"before {end}",
+                one.phy_offset,
+            )
+            for one in beyond
+        ]
+        yield patient.diagnosis("queue_beyond_log", evidence)
     if below:
         yield _min_below(patient, below)
     if 0 <= reached < end - CLEAN_BYTES:
@@ -66,9 +73,19 @@ def _min_below(patient: Patient, below: list[tuple[QueueFiles, int, int]]) -> Di
     )
 
 
-def _starts_below(queue: QueueFiles, log_min: int, log_end: int) -> tuple[int, int] | None:
-    """The queue's first offset and where its message was, when that is not in the log any more."""
-    end = max_offset(queue, log_end)
+def _end_of(queue: QueueFiles) -> _QueueEnd | None:
+    last = max_offset(queue)
+    newest = queue.entries(last - 1, min(1, last))
+    if not len(newest):
+        return None
+    return _QueueEnd(queue, last, int(newest["phy_offset"][0]), end_of_message(newest[0]))
+
+
+def _starts_below(one: _QueueEnd, log_min: int, log_end: int) -> tuple[int, int] | None:
+    """The first offset of a queue, and where its message was, when that is not in the log any more."""
+    queue, end = one.queue, one.max_offset
+    if one.message_end > log_end:
+        end = max_offset(queue, log_end)
     start = min_offset(queue, log_min, end)
     if start >= end:
         return None
@@ -101,4 +118,5 @@ def check_groups(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _positions(patient: Patient) -> Iterator[Position]:
-    return positions(patient.paths, patient.offsets, patient.log_min, patient.log.end_phy_offset)
+    offsets = patient.offsets  # before the log's end
+    return positions(patient.paths, offsets, patient.log_min, patient.log_end())

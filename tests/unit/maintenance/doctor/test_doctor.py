@@ -8,7 +8,10 @@ import re
 import runpy
 import shlex
 import shutil
+import struct
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,9 @@ from support.places import ROOT
 from support.stores.golden_stores import CLEAN
 from support.stores.sick_stores import HARMS, SIZES, Sick, sound_store
 
+import rmqcore
+from rmqcore import Message
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.cli import main
 from rmqcore.disk.used_space import DiskSpace
 from rmqcore.engine.clean import disks
@@ -165,6 +171,47 @@ def test_options_are_told_again(sound: Path, tmp_path: Path, roomy: None) -> Non
     for given in (str(log), log, [log]):
         (diagnosis,) = doctor(root, commitlog=given, follow_links=True).diagnoses
         assert diagnosis.command == f"rmqcore recover {root} --commitlog '{log}' --follow-links"
+
+
+def test_the_broker_conf_is_named_where_it_counts(sound: Path, tmp_path: Path, roomy: None) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(sound, root)
+    (root / "abort").touch()
+    (root / "commitlog" / "notes~").touch()
+    found = named(doctor(root, config=SIZES, broker_conf=tmp_path / "a.conf"))
+    assert found["unclean_exit"].command == f"rmqcore recover {root} --config {tmp_path / 'a.conf'}"
+    assert found["log_file_name"].command == f"rmqcore fsck {root}"
+
+
+def test_a_store_that_is_written_meanwhile(tmp_path: Path, roomy: None) -> None:
+    """What is put behind the end of the log that was read first is no entry of a lost message."""
+    ended = threading.Event()
+    with rmqcore.open(tmp_path, mapped_file_size_commit_log=1 << 20) as store:
+
+        def write() -> None:
+            while not ended.is_set():
+                for number in range(20):
+                    store.put(Message(f"T{number % 5}", bytes(500), 0, keys="k"))
+                time.sleep(0.01)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            seen = [set(named(doctor(tmp_path))) for _ in range(8)]
+        finally:
+            ended.set()
+            writer.join()
+    assert seen == [{"in_use"}] * 8
+
+
+def test_a_queue_that_ends_with_fillers(sound: Path, tmp_path: Path, roomy: None) -> None:
+    """They name no message, and so none behind the end of the log."""
+    root = tmp_path / "store"
+    shutil.copytree(sound, root)
+    queue = root / "consumequeue" / "Filled" / "0"
+    queue.mkdir(parents=True)
+    (queue / f"{0:020}").write_bytes(struct.pack(">qiq", 0, CQ_FILLER_SIZE, 0) * 20)
+    assert doctor(root).diagnoses == ()
 
 
 def test_names_from_a_stranger_are_quoted(sound: Path, tmp_path: Path, roomy: None) -> None:
