@@ -23,7 +23,7 @@ PAINS = (
     ("retention per topic", "no sign in a directory; `stats` has bytes by topic, `export` archives one"),
     ("broker busy, timeouts", "no sign in a directory"),
     ("cold reads, read-ahead", "no sign in a directory"),
-    ("a slave is ahead, stuck or different", "shows only beside its master: `rmqcore spark compare` reads both"),
+    ("a slave is ahead, stuck or different", "shows only beside its master: `diff` reads both"),
     ("offline search and replay", "no sign in a directory: `cat`, `query`, `export`"),
     ("moved, copied or backed up", "`backup` makes a copy of a store in use"),
     ("very many topics", ""),

@@ -14,6 +14,7 @@ FSCK = "rmqcore fsck {store}"
 RECOVER = "rmqcore recover {store}"
 DEEP = "rmqcore recover {store} --deep"
 RETENTION = "rmqcore retention {store}"
+SALVAGE = "rmqcore salvage {store} {store_salvaged}"
 GET = "rmqcore get {store} --topic {topic} --queue {queue_id} --offset {queue_offset}"
 THEN_APPLY = (
     "The command shows what an open would do; --apply does it, and keeps what it cuts in cut/."
@@ -39,7 +40,7 @@ KINDS = {
         "changed them. A broker start cuts the log there, and all behind it.",
         "Do not start a broker. Copy the store away, look at the whole extent with fsck, and take what can be proven into a"
         " new store with salvage.",
-        FSCK,
+        SALVAGE,
     ),
     "torn_tail": Kind(
         WARNING, (1, 3, 4),
@@ -54,7 +55,7 @@ KINDS = {
         "interrupted. A broker refuses to start.",
         "Copy the file again from where the store came from. Where there is no other copy, take what can be proven into a "
         "new store with salvage.",
-        FSCK,
+        SALVAGE,
     ),
     "log_file_name": Kind(
         ERROR, (7, 17),
@@ -68,7 +69,7 @@ KINDS = {
         "A file of the log is missing between two others: it was deleted by hand, or not copied. Its messages are gone, and"
         " a broker's dispatch waits in front of it.",
         "Put the file back from a copy. Where there is none, take what is left into a new store with salvage.",
-        FSCK,
+        SALVAGE,
     ),
     "log_missing": Kind(
         ERROR, (7, 17),

@@ -28,7 +28,7 @@ from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue
 
-WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ")
+WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
 """Commands that take a broker.conf."""
 MOST_EVIDENCE = 20
 MOST_QUEUES = 10_000

@@ -98,7 +98,7 @@ def _starts_below(one: _QueueEnd, log_min: int, log_end: int) -> tuple[int, int]
 
 def check_groups(patient: Patient) -> Iterator[Diagnosis]:
     """Groups whose offset is behind the end of a queue."""
-    beyond = [position for position in _positions(patient) if position.beyond]
+    beyond = [position for position in _positions(patient) if position.at.beyond]
     if beyond:
         first = beyond[0]
         yield patient.diagnosis(
@@ -106,14 +106,14 @@ def check_groups(patient: Patient) -> Iterator[Diagnosis]:
             [
                 Evidence(
                     f"config/consumerOffset.json {one.topic}@{one.group} {one.queue_id}",
-                    one.queue_offset,
-                    f"at most {one.max_offset}",
+                    one.at.queue_offset,
+                    f"at most {one.at.max_offset}",
                 )
                 for one in beyond
             ],
             topic=first.topic,
             queue_id=first.queue_id,
-            queue_offset=first.queue_offset,
+            queue_offset=first.at.queue_offset,
         )
 
 

@@ -11,6 +11,7 @@ from rmqcore.disk.consumer_offsets import ConsumerOffsets
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.maintenance.retention.report import FileForecast, UnreadForecast
+from rmqcore.offline.queues.group_position import GroupPosition
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 
@@ -24,30 +25,8 @@ class Position:
     group: str
     topic: str
     queue_id: int
-    queue_offset: int
-    min_offset: int
-    max_offset: int
+    at: GroupPosition
     phy_offset: Callable[[int], int]
-
-    @property
-    def first_unread(self) -> int:
-        """Queue offset of the first message that is there and not consumed; `max_offset` where none is."""
-        return min(max(self.queue_offset, self.min_offset), self.max_offset)
-
-    @property
-    def lost(self) -> int:
-        """Messages that were not consumed, and are gone."""
-        return max(0, self.min_offset - self.queue_offset)
-
-    @property
-    def unread(self) -> int:
-        """Messages that are there and not consumed."""
-        return self.max_offset - self.first_unread
-
-    @property
-    def beyond(self) -> bool:
-        """The group says that it has consumed messages that the queue does not have."""
-        return self.queue_offset > self.max_offset
 
 
 def positions(
@@ -68,7 +47,8 @@ def positions(
         end = max_offset(files, log_end)
         start = min_offset(files, log_min, end)
         for group, queue_offset in groups:
-            yield Position(group, topic, queue_id, queue_offset, start, end, files.phy_offset)
+            at = GroupPosition(queue_offset, start, end)
+            yield Position(group, topic, queue_id, at, files.phy_offset)
 
 
 def unread_forecast(
@@ -80,7 +60,7 @@ def unread_forecast(
     found = [
         _forecast(position, files, kept_from)
         for position in positions
-        if position.lost or position.unread
+        if position.at.lost or position.at.unread
     ]
     found.sort(key=_urgency)
     return tuple(found[:MOST_ROWS])
@@ -94,16 +74,17 @@ def _urgency(one: UnreadForecast) -> tuple[bool, int, int, int, int]:
 def _forecast(
     position: Position, files: tuple[FileForecast, ...], kept_from: int
 ) -> UnreadForecast:
-    first = position.first_unread
-    phy_offset = position.phy_offset(first) if position.unread else None
+    at = position.at
+    first = at.first_unread
+    phy_offset = position.phy_offset(first) if at.unread else None
     file = None if phy_offset is None else _file_of(files, phy_offset)
     loses = 0
     if file is not None and file.goes_at_ms is not None:
-        entries = range(first, position.max_offset)
+        entries = range(first, at.max_offset)
         loses = bisect_right(entries, kept_from - 1, key=position.phy_offset)
     return UnreadForecast(
-        position.group, position.topic, position.queue_id, position.queue_offset, position.min_offset, position.max_offset,
-        position.lost, position.unread, phy_offset, loses, None if file is None else file.goes_at_ms,
+        position.group, position.topic, position.queue_id, at.queue_offset, at.min_offset, at.max_offset, at.lost, at.unread,
+        phy_offset, loses, None if file is None else file.goes_at_ms,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.queues.group_position import GroupPosition
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 from rmqcore.offline.stats.report import ConsumerLag
@@ -112,16 +113,12 @@ def _bounds(queue: QueueFiles | None, files: list[LogFile], log_end: int | None)
 def _lag(
     queue: QueueFiles | None, queue_offset: int, start: int, end: int, files: list[LogFile]
 ) -> _QueueLag:
+    at = GroupPosition(queue_offset, start, end)
     if queue is None or queue_offset >= end:
-        return _QueueLag(0, 0, None, queue_offset > end)
-    first_unread = max(queue_offset, start)
-    view = record_at(files, queue.phy_offset(first_unread), most_whole=QUICK_SIZE)
-    return _QueueLag(
-        end - queue_offset,
-        first_unread - queue_offset,
-        None if view is None else view.store_timestamp_ms,
-        beyond=False,
-    )
+        return _QueueLag(0, 0, None, at.beyond)
+    view = record_at(files, queue.phy_offset(at.first_unread), most_whole=QUICK_SIZE)
+    first_unread_ms = None if view is None else view.store_timestamp_ms
+    return _QueueLag(at.lost + at.unread, at.lost, first_unread_ms, beyond=False)
 
 
 def _summed(group: str, topic: str, lags: list[_QueueLag], newest_ms: int | None) -> ConsumerLag:

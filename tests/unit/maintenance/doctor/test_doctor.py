@@ -113,6 +113,8 @@ def test_what_it_says_to_type(
         return
     assert contents(sick.root) == before
     assert out or err
+    if words[1] == "salvage":
+        assert doctor(words[3]).exit_code == 0
     if "--out" in words:
         built = Path(words[words.index("--out") + 1])
         assert any(path.is_file() for path in built.rglob("*"))
