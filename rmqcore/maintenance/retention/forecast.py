@@ -84,13 +84,15 @@ def _simulated(log: LogFacts, disks: GrowingDisks) -> list[SimulatedFile]:
     found = []
     for number, facts in enumerate(log.files):
         device = os.stat(facts.file.path.parent).st_dev
-        newest = number == len(log.files) - 1
+        start, newest = facts.file.file_from_offset, number == len(log.files) - 1
+        written = log.end_phy_offset - start if newest else facts.disk_bytes
         found.append(
             SimulatedFile(
-                facts.file.file_from_offset,
-                facts.file.file_from_offset + max(facts.file.size, log.shape.file_size),
+                start,
+                start + max(facts.file.size, log.shape.file_size),
                 None if newest else facts.mtime_ms,
-                facts.disk_bytes,
+                # Blocks that an open store has allocated ahead are always there, further on as it is written.
+                min(facts.disk_bytes, written),
                 devices.index(device) if device in devices else ELSEWHERE,
             )
         )

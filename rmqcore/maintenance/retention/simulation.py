@@ -197,8 +197,8 @@ class Simulation:
         until = FOREVER
         if self.growing > 0:
             until = self._disks.log_bytes_until_next() / self.growing
-            if self._disks.shared is not None:
-                until = min(until, self._file_size / self.growing)
+            if self._disks.shared is not None:  # it grows by whole files
+                until = min(until, (self._files[-1].end_offset - self._end) / self.growing)
         if not self._files:
             return until
         oldest = self._files[0]
