@@ -20,16 +20,21 @@ class Report:
         return {name: plain_value(value) for name, value in _attributes(self)}
 
     def _repr_html_(self) -> str:
-        """Tables for a notebook: one of the plain values, and one of each list of items."""
+        """Tables for a notebook: one of the plain values, one of each list of items, and those of reports in this one."""
         single: dict[str, object] = {}
         lists: dict[str, Sequence[Mapping[str, object]]] = {}
+        parts_of_it = {name: part for name, part in _attributes(self) if isinstance(part, Report)}
         for name, value in self.as_dict().items():
+            if name in parts_of_it:
+                continue
             if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
                 lists[name] = value
             else:
                 single[name] = value
         parts = [f"<b>{html.escape(type(self).__name__)}</b>", _table(("", ""), single.items())]
         parts += [_list(name, items) for name, items in lists.items()]
+        for name, part in parts_of_it.items():
+            parts += [f"<b>{html.escape(name)}</b>", part._repr_html_()]
         return "\n".join(parts)
 
 

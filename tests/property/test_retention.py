@@ -162,7 +162,7 @@ class Real:
 @example(BY_DISK)
 @example(BY_FORCE)
 @example(REFUSED)
-@settings(max_examples=int(os.environ.get("RMQCORE_FORECASTS", "40")))
+@settings(max_examples=(settings.default or settings()).max_examples // 2)  # each makes a store
 def test_the_same_files_go_in_the_same_rounds(case: Case) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,

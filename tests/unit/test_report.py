@@ -55,3 +55,23 @@ def test_a_notebook_gets_tables_and_no_markup_of_a_stranger() -> None:
     assert "1,234,567" in shown
     assert shown.count("&lt;b&gt;bold") == SHOWN_ROWS
     assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in shown
+
+
+@dataclass(frozen=True)
+class Outer(Report):
+    number: int
+    inner: Report
+
+
+def test_a_report_in_a_report_has_its_own_tables() -> None:
+    """It was one cell, with all of its lists as text."""
+
+    @dataclass(frozen=True)
+    class Inner(Report):
+        items: tuple[dict[str, int], ...]
+
+    outer = Outer(4711, Inner(({"one": 1}, {"one": 2})))
+    text = outer._repr_html_()
+    assert "<b>items</b> (2)" in text
+    assert "{" not in text
+    assert outer.as_dict() == {"number": 4711, "inner": {"items": [{"one": 1}, {"one": 2}]}}

@@ -50,6 +50,7 @@ def check_time_to_come(patient: Patient) -> Iterator[Diagnosis]:
     ]
     if ahead:
         yield patient.diagnosis("files_stay", ahead)
+    yield from _overdue(patient)
     lost = [
         _evidence(row, f"{row.lost} messages are gone") for row in report.present.groups if row.lost
     ]
@@ -62,6 +63,24 @@ def check_time_to_come(patient: Patient) -> Iterator[Diagnosis]:
     ]
     if soon:
         yield patient.diagnosis("unread_goes", soon)
+
+
+def _overdue(patient: Patient) -> Iterator[Diagnosis]:
+    """Files that an open store should have deleted; how long it keeps them says its broker.conf alone."""
+    if patient.holder is None or patient.config is None:
+        return
+    rules = CleanRules(patient.config)
+    late = [
+        Evidence(
+            facts.file.name,
+            f"was changed at {facts.mtime_ms}",
+            f"deleted {rules.reserved_ms} ms later",
+        )
+        for facts in patient.log.files[:-1]
+        if rules.is_over(facts.mtime_ms, patient.now_ms - 2 * DAY_MS)
+    ]
+    if late:
+        yield patient.diagnosis("files_overdue", late)
 
 
 def _filling(patient: Patient, report: RetentionReport) -> Iterator[Diagnosis]:

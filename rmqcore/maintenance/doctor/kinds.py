@@ -256,6 +256,13 @@ KINDS = {
         "Let the group catch up, or save the messages with export; the command tells which and when.",
         RETENTION,
     ),
+    "files_overdue": Kind(
+        WARNING, (11,),
+        "A process has the store open, and files of the log whose time was over two days ago are still there: its cleaning "
+        "does not get on, or it runs with another broker.conf.",
+        "Look into the broker's log for what keeps it from deleting, and whether it runs with this broker.conf.",
+        RETENTION,
+    ),
     "files_stay": Kind(
         WARNING, (11,),
         "Files of the log have a time in the future: they are not deleted before it, nor are any behind them.",

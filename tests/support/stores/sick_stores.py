@@ -264,6 +264,12 @@ def files_stay(sick: Sick) -> None:
     os.utime(sick.log(0), (when, when))
 
 
+def files_overdue(sick: Sick) -> None:
+    in_use(sick)
+    sick.options["config"] = SIZES
+    sick.options["now_ms"] = int(sick.log(0).stat().st_mtime * 1000) + (72 + 49) * 3_600_000
+
+
 def owners(sick: Sick) -> None:
     path = min((sick.root / "index").iterdir())
     if os.geteuid() == 0:
@@ -303,7 +309,8 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         damaged_log, torn_tail, log_file_name, log_hole, log_missing, moved_log, clock_step, cut_away, unclean_exit, in_use,
         checkpoint, no_checkpoint, queues_missing, queues_behind, queue_beyond_log, queue_min_below_log, queue_files,
         group_beyond_queue, many_queues, rocksdb_queues, index_files, index_missing, index_grows, torn_config,
-        torn_config_with_backup, config_sizes, disk_full, disk_nearly_full, disk_fills, unread_lost, unread_goes, files_stay,
+        torn_config_with_backup, config_sizes, disk_full, disk_nearly_full, disk_fills,
+        unread_lost, unread_goes, files_stay, files_overdue,
         owners, odd_files, not_looked_at, fsck_errors, fsck_warnings,
     )
 }  # fmt: skip
