@@ -307,7 +307,7 @@ class TargetNotEmptyError(StoreError):
     """The folder to write into holds something already."""
 
     code = "TARGET_NOT_EMPTY"
-    hint = "give an empty or new folder, or --overwrite to replace an earlier export"
+    hint = "give an empty or new folder; an export replaces an earlier one with --overwrite"
 
 
 class OtherStoreError(StoreError):
