@@ -329,3 +329,27 @@ def test_a_queue_or_index_file_that_cannot_be_deleted_keeps_nothing_else(
     assert report.deleted[0] == f"{place}/{refused.name}"
     assert {path.rpartition("/")[0] for path in report.deleted} == {place}
     assert {other: len(list((root / other).iterdir())) for other in sorted(others)} == kept
+
+
+def test_a_clock_that_steps_back_over_a_deletion_only_keeps_more(
+    store: MessageStore, root: Path
+) -> None:
+    age(root, dict.fromkeys(range(4), 30.0))
+    first = store.clean_once(now_ms=NOON - 15 * HOUR_MS, disk_ratio=0.1, pause=no_pause)
+    assert first.min_phy_offset == 4 * FILE_SIZE
+    for hours in (40, 15, 0):
+        back = store.clean_once(now_ms=NOON - hours * HOUR_MS, disk_ratio=0.1, pause=no_pause)
+        assert (back.deleted, back.min_phy_offset) == ((), 4 * FILE_SIZE)
+    assert store.put(Message("T0", b"later")).status is PutMessageStatus.PUT_OK
+
+
+def test_an_mtime_in_the_future_keeps_the_file_and_all_behind_it(
+    store: MessageStore, root: Path
+) -> None:
+    """A log must not have a hole: a younger file that is due waits for one that is not."""
+    age(root, {0: 30.0, 1: -100.0, 2: 30.0, 3: 30.0})
+    report = store.clean_once(now_ms=NOON, disk_ratio=0.1, pause=no_pause)
+    assert (report.min_phy_offset, report.kept) == (FILE_SIZE, None)
+    # A disk that is too full has the last word.
+    report = store.clean_once(now_ms=NOON, disk_ratio=0.87, pause=no_pause)
+    assert (report.min_phy_offset, report.reason) == (5 * FILE_SIZE, "forced")
