@@ -38,9 +38,10 @@ from rmqcore.cli.verbs.retention import retention
 from rmqcore.cli.verbs.salvage import salvage
 from rmqcore.cli.verbs.stats import stats
 from rmqcore.cli.verbs.tail import tail
+from rmqcore.cli.verbs.top import top
 
 VERBS: tuple[Callable[..., int], ...] = (
-    info, stats, cat, get, query, lookup, fsck, export, tail, recover, rebuild,
+    info, stats, cat, get, query, lookup, fsck, export, tail, top, recover, rebuild,
     retention, doctor, backup, diff, salvage,
 )  # fmt: skip
 

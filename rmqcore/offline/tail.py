@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import REC_HEADER_SIZE
@@ -14,19 +16,96 @@ from rmqcore.offline.info import log_end
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange, MoreDamage
 from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.log.window import record_at
 from rmqcore.offline.reader import StoreReader
 
 MAX_SKIPPED_POLLS = 16
 
 
-class LogTail:
+class _Follower:
+    """Where a reader of a growing log is, and what it met.
+
+    Every call lists the files anew, so that new files, files allocated ahead and files deleted by the broker's cleaner are seen.
+    A record that is not whole yet, at the very end of the log, is not damage: the next call begins with it.
+    """
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
+        self.next_phy_offset = 0
+        self.damage: list[DamageRange] = DamageList()
+        self.unfinished: DamageRange | None = None
+        self._skip_polls = 0
+        self._waited = 0
+
+    def _files_with_news(self) -> list[LogFile]:
+        """The files, where a walk from `next_phy_offset` on would meet anything; an empty list otherwise."""
+        if self._skip_polls:
+            self._skip_polls -= 1
+            return []
+        files = _written(self._reader.log_files())
+        return files if files and self._something_new(files) else []
+
+    def _something_new(self, files: list[LogFile]) -> bool:
+        """Whether a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
+        if self.next_phy_offset < files[0].file_from_offset:
+            self._note_gone(self.next_phy_offset, files[0], "deleted before it was read")
+            self.next_phy_offset = files[0].file_from_offset
+        last = files[-1]
+        if self.next_phy_offset > last.end_offset:
+            end = log_end(files)
+            self._note_gone(end, last, "cut away while it was followed")
+            self.next_phy_offset = end
+        if self.next_phy_offset < last.file_from_offset:
+            return True
+        return any(_head(last, self.next_phy_offset - last.file_from_offset))
+
+    def _ended(
+        self,
+        walk: LogWalk[Any],
+        damage: list[DamageRange],
+        start: int,
+        last: MessageView | None,
+    ) -> int | None:
+        """Note where a walk from `start` ended; answer where the record begins that is not whole yet, if there is one.
+
+        `last` is the last record that the walk gave.
+        """
+        unfinished = None
+        self.unfinished = None
+        at_end = bool(damage) and damage[-1].end_phy_offset >= walk.end_phy_offset
+        if at_end and not isinstance(damage[-1], MoreDamage):
+            self.unfinished = damage.pop()
+            unfinished = self.unfinished.start_phy_offset
+        elif (
+            last is not None
+            and last.phy_offset + last.msg_size == walk.end_phy_offset
+            and is_unfinished(last)
+        ):
+            unfinished = last.phy_offset
+        self.damage += damage
+        self.next_phy_offset = max(start, walk.end_phy_offset if unfinished is None else unfinished)
+        self._wait(unfinished is not None and self.next_phy_offset == start)
+        return unfinished
+
+    def _wait(self, stuck: bool) -> None:
+        """Look less often at a record that stays unfinished: each look searches for a sound one after it."""
+        self._waited = min(2 * self._waited + 1, MAX_SKIPPED_POLLS) if stuck else 0
+        self._skip_polls = self._waited
+
+    def _note_gone(self, phy_offset: int, file: LogFile, found: str) -> None:
+        start, end = sorted((phy_offset, max(self.next_phy_offset, file.file_from_offset)))
+        self.damage.append(
+            DamageRange(start, end, "missing_file", file.name, "file", "present", found)
+        )
+
+
+class LogTail(_Follower):
     """Follows the end of a CommitLog without a thread: `newest` once, then `poll` as often as you like.
 
-    Every call lists the files anew, so that new files, files allocated ahead and files deleted by the
-    broker's cleaner are seen. A record that is not whole yet, at the very end of the log, is not
-    damage: it is given once it is whole.
+    Every call lists the files anew, and a record that is not whole yet is given once it is.
 
     Parameters
     ----------
@@ -60,13 +139,8 @@ class LogTail:
         since_ms: int | None = None,
         until_ms: int | None = None,
     ) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._filter = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms).native()
-        self.next_phy_offset = 0
-        self.damage: list[DamageRange] = DamageList()
-        self.unfinished: DamageRange | None = None
-        self._skip_polls = 0
-        self._waited = 0
 
     def newest(self, count: int) -> list[MessageView]:
         """The `count` newest messages, oldest first; `poll` goes on behind them."""
@@ -76,11 +150,8 @@ class LogTail:
 
     def poll(self) -> Iterator[MessageView]:
         """Messages appended since the last call, as they are read; it ends where the log ends for now."""
-        if self._skip_polls:
-            self._skip_polls -= 1
-            return
-        files = _written(self._reader.log_files())
-        if files and self._something_new(files):
+        files = self._files_with_news()
+        if files:
             yield from self._walk(files)
 
     def _start_of_newest(self, files: list[LogFile], count: int) -> int:
@@ -103,20 +174,6 @@ class LogTail:
                 missing -= len(found)
         return log_end(files) if start is None else start
 
-    def _something_new(self, files: list[LogFile]) -> bool:
-        """Whether a walk from `next_phy_offset` on would meet anything; moves `next_phy_offset` when files are gone."""
-        if self.next_phy_offset < files[0].file_from_offset:
-            self._note_gone(self.next_phy_offset, files[0], "deleted before it was read")
-            self.next_phy_offset = files[0].file_from_offset
-        last = files[-1]
-        if self.next_phy_offset > last.end_offset:
-            end = log_end(files)
-            self._note_gone(end, last, "cut away while it was followed")
-            self.next_phy_offset = end
-        if self.next_phy_offset < last.file_from_offset:
-            return True
-        return any(_head(last, self.next_phy_offset - last.file_from_offset))
-
     def _walk(self, files: list[LogFile]) -> Iterator[MessageView]:
         damage: list[DamageRange] = DamageList()
         start = self.next_phy_offset
@@ -134,34 +191,81 @@ class LogTail:
                     self.next_phy_offset = held.phy_offset + held.msg_size
                     yield held
                 held = view
-        unfinished = None
-        self.unfinished = None
-        at_end = bool(damage) and damage[-1].end_phy_offset >= walk.end_phy_offset
-        if at_end and not isinstance(damage[-1], MoreDamage):
-            self.unfinished = damage.pop()
-            unfinished = self.unfinished.start_phy_offset
-        elif (
-            held is not None
-            and held.phy_offset + held.msg_size == walk.end_phy_offset
-            and is_unfinished(held)
-        ):
-            unfinished = held.phy_offset
-        self.damage += damage
-        self.next_phy_offset = max(start, walk.end_phy_offset if unfinished is None else unfinished)
-        self._wait(unfinished is not None and self.next_phy_offset == start)
+        unfinished = self._ended(walk, damage, start, held)
         if held is not None and (unfinished is None or held.phy_offset < unfinished):
             yield held
 
-    def _wait(self, stuck: bool) -> None:
-        """Look less often at a record that stays unfinished: each look searches for a sound one after it."""
-        self._waited = min(2 * self._waited + 1, MAX_SKIPPED_POLLS) if stuck else 0
-        self._skip_polls = self._waited
 
-    def _note_gone(self, phy_offset: int, file: LogFile, found: str) -> None:
-        start, end = sorted((phy_offset, max(self.next_phy_offset, file.file_from_offset)))
-        self.damage.append(
-            DamageRange(start, end, "missing_file", file.name, "file", "present", found)
+class BatchTail(_Follower):
+    """Follows the end of a CommitLog as columns, from where it ends now.
+
+    Parameters
+    ----------
+    reader : StoreReader
+    scan : ColumnScan
+        Has the column ``phy_offset``.
+
+    Attributes
+    ----------
+    next_phy_offset, damage, unfinished
+        As those of `LogTail`.
+    restarts : int
+        How often the log was another one than before, and was followed from its end on: the store was made anew.
+
+    Notes
+    -----
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(self, reader: StoreReader, scan: ColumnScan) -> None:
+        super().__init__(reader)
+        self._scan = scan
+        self.restarts = 0
+        self._given = -1  # the record at the end that was given, and is not whole yet
+        self._file: tuple[int, int, int] | None = None
+        self._begin(_written(reader.log_files()))
+
+    def poll(self) -> Iterator[tuple[Batch, int]]:
+        """Give what was appended since the last call: batches, and which of their rows is the first that was not given before.
+
+        All of them must be taken. Each is given before the scan goes on, so that its numbers of topics mean what they say.
+        """
+        files = _written(self._reader.log_files())
+        if self._is_another(files):
+            self.restarts += 1
+            self._begin(files)
+            return
+        files = self._files_with_news()
+        if not files:
+            return
+        start, damage = self.next_phy_offset, DamageList()
+        walk: LogWalk[Batch] = LogWalk(
+            files, self._scan, damage, start=start, aligned_start=True, long_records=LongRecords()
         )
+        last = -1
+        for batch in walk.run():
+            if isinstance(batch, Blank) or not batch.num_rows:
+                continue
+            places = memoryview(batch.buffer("phy_offset")).cast("B").cast("q")
+            last = places[-1]
+            yield batch, int(places[0] == self._given)
+        view = None if last < 0 else record_at(files, last)
+        unfinished = self._ended(walk, damage, start, view)
+        if last >= 0:
+            self._given = last if unfinished == last else -1
+        self._file = _file_at(files, self.next_phy_offset)
+
+    def _begin(self, files: list[LogFile]) -> None:
+        self.next_phy_offset = log_end(files)
+        self._given = -1
+        self._file = _file_at(files, self.next_phy_offset)
+
+    def _is_another(self, files: list[LogFile]) -> bool:
+        """Whether the file in which the log ended has made room for another one of its name."""
+        if self._file is None or not files:
+            return False
+        now = _file_at(files, self._file[0])
+        return now is not None and now[0] == self._file[0] and now != self._file
 
 
 def _written(files: list[LogFile]) -> list[LogFile]:
@@ -175,3 +279,15 @@ def _written(files: list[LogFile]) -> list[LogFile]:
 def _head(file: LogFile, pos: int) -> bytes:
     """The first bytes at a position of a file; empty when the file is gone."""
     return read_range(str(file.path), pos, REC_HEADER_SIZE)
+
+
+def _file_at(files: list[LogFile], phy_offset: int) -> tuple[int, int, int] | None:
+    """The file in which an offset lies, or which ends there: where it begins, and which one on disk it is."""
+    for file in reversed(files):
+        if file.file_from_offset <= phy_offset:
+            try:
+                found = os.lstat(file.path)
+            except FileNotFoundError:
+                return None
+            return file.file_from_offset, found.st_dev, found.st_ino
+    return None

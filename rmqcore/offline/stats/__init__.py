@@ -5,6 +5,6 @@ consumers (`lag`). It imports `offline.reader` and what that imports; Spark and 
 """
 
 from rmqcore.offline.stats.count import stats
-from rmqcore.offline.stats.report import StatsReport
+from rmqcore.offline.stats.report import ConsumerLag, StatsReport
 
-__all__ = ["StatsReport", "stats"]
+__all__ = ["ConsumerLag", "StatsReport", "stats"]

@@ -82,8 +82,8 @@ def test_examples_run(
     for number, line in enumerate(found):
         words = shlex.split(re.split(r" \| | > ", line)[0])
         assert words[1] == verb
-        if "-f" in words:
-            continue
+        if "-f" in words or (verb == "top" and not {"--once", "--count"} & set(words)):
+            continue  # until Ctrl-C
         store = golden / "basic" / "store"
         if "--apply" in words:
             store = Path(shutil.copytree(store, tmp_path / f"store{number}"))
