@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from rmqcore.spark.options.table import OPTIONS, Option
-from rmqcore.spark.options.values import DEFAULT_CLOCK_STEP_MS, QueueOffsets
+from rmqcore.spark.options.values import QueueOffsets
 from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
@@ -49,7 +49,7 @@ class SourceOptions:
     ending_timestamp: int | None = None
     starting_phy_offset: int | dict[str, int] | None = None
     ending_phy_offset: int | dict[str, int] | None = None
-    max_clock_step_ms: int | None = DEFAULT_CLOCK_STEP_MS
+    max_clock_step_ms: int | None = None
     verify_crc: Literal["off", "column", "fail"] = "off"
     mode: Mode = "PERMISSIVE"
     fail_on_data_loss: bool = True

@@ -156,9 +156,9 @@ OPTIONS = (
         "maxClockStepMs",
         "max_clock_step_ms",
         values.parse_clock_step,
-        str(values.DEFAULT_CLOCK_STEP_MS),
+        "off",
         "The most by which the broker's clock was ever set back, in milliseconds: files whose first store timestamps lie further "
-        "than this outside the time asked for are not read. `off` reads them all, for a log whose clock did anything.",
+        "than this outside the time asked for are not read. `off` reads every file: nothing in a store says what its clock did.",
         tables=_MESSAGES,
     ),
     Option(

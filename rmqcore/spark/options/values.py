@@ -47,10 +47,6 @@ def int_in(low: int | None = None, high: int | None = None) -> Callable[[str], i
     return parse
 
 
-DEFAULT_CLOCK_STEP_MS = 3_600_000
-"""An hour: far more than NTP ever sets a clock back, and less time than most files span."""
-
-
 def parse_time_ms(text: str) -> int:
     """Parse milliseconds since 1970, within the 64 bits of a record."""
     try:
