@@ -38,6 +38,7 @@ def check_config_files(patient: Patient) -> Iterator[Diagnosis]:
             "torn_config_with_backup",
             torn[True],
             config_file=folder / first,
+            config_torn=folder / f"{first}.torn",
             backup=folder / f"{first}.bak",
         )
 

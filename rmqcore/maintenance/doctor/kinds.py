@@ -101,8 +101,8 @@ KINDS = {
     # ---- how it was closed, and who has it ----
     "unclean_exit": Kind(
         WARNING, (6,),
-        "The abort file is there and nobody has the store: it was not cleanly closed. The next start reads the log from the"
-        " file on that the checkpoint names, compares it with queues and index, and takes so much longer.",
+        "The abort file is there and nobody has the store: it was not cleanly closed. The next start begins to read the log "
+        "at a file that the checkpoint tells, compares it with queues and index, and takes so much longer.",
         THEN_APPLY,
         RECOVER,
     ),
@@ -214,7 +214,7 @@ KINDS = {
         WARNING, (9,),
         "A file of config/ is torn, and its .bak can be read: a broker takes the backup, which may be a few seconds older.",
         "Put the backup in its place; the torn file is kept under another name.",
-        "cp --backup=numbered {backup} {config_file}",
+        "mv -n {config_file} {config_torn} && cp -p {backup} {config_file}",
     ),
     "config_sizes": Kind(
         ERROR, (7, 17),
