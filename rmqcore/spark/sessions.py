@@ -18,14 +18,14 @@ from rmqcore.spark.source.registration import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+EARLY = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 # Spark reads these settings when it starts; they cannot be changed later.
 STATIC = {
     # Tasks talk to their Python over a socket file: an empty task took 16 ms instead of 60 (with frozen heaps).
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",  # a new worker imports pandas and pyarrow for a second
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    **EARLY,
 }
 # These settings belong to a session, and a session that runs takes them too.
 DYNAMIC = {
@@ -41,19 +41,22 @@ LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.
 def session(
     master: str | None = None,
     *,
-    app_name: str = "rmqcore",
+    app_name: str | None = None,
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
     """Start Spark, or take the session that runs; both get the data source ``rmqstore``.
+
+    What ``spark-submit``, ``spark-defaults.conf`` or the program has set stays; what nobody has set gets a setting that fits.
 
     Parameters
     ----------
     master : str, optional
         As Spark has it: ``local[2]``, ``spark://host:7077``, ``yarn``. None takes what ``spark.master`` in `conf` or the
         environment says (``spark-submit``), else ``local[*]``.
-    app_name : str
+    app_name : str, optional
+        None takes what `conf` or ``spark-submit`` says, else ``rmqcore``.
     conf : mapping, optional
-        Spark's own settings; where this package sets the same setting, `conf` wins.
+        Spark's own settings; these win over everything else.
 
     Raises
     ------
@@ -74,40 +77,50 @@ def session(
     if running is None:
         running = _start(SparkSession.builder, master, app_name, given)
     else:
-        _warn_of_static(running, STATIC | given)
-        for name, value in (DYNAMIC | given).items():
+        known = running.conf.getAll
+        _warn_of_static(running, _free(STATIC, known) | given)
+        for name, value in (_free(DYNAMIC, known) | given).items():
             if running.conf.isModifiable(name):
                 running.conf.set(name, value)
     register(running)
     return running
 
 
+def _free(settings: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Of our settings those that nobody has set."""
+    return {name: value for name, value in settings.items() if name not in known}
+
+
 def _start(
-    builder: SparkSession.Builder, master: str | None, app_name: str, given: Mapping[str, str]
+    builder: SparkSession.Builder, master: str | None, app_name: str | None, given: dict[str, str]
 ) -> SparkSession:
-    is_remote = "SPARK_REMOTE" in os.environ or "spark.remote" in given
-    if not is_remote:
+    known: dict[str, str] = {}
+    if "SPARK_REMOTE" not in os.environ and "spark.remote" not in given:
         set_java_home()
+        known = _launch(given)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    chosen = master or given.get("spark.master") or os.environ.get("MASTER") or _submitted_master()
-    settings = STATIC | DYNAMIC
-    if chosen.startswith("local"):
-        settings |= LOCAL
-    settings |= dict(given)
-    if not is_remote:
-        _launch({"spark.master": chosen, "spark.app.name": app_name} | settings)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.master(chosen).appName(app_name).getOrCreate()
+    asked = master or given.get("spark.master") or os.environ.get("MASTER")
+    chosen = asked or known.get("spark.master", "local[*]")
+    ours = STATIC | DYNAMIC | (LOCAL if chosen.startswith("local") else {})
+    name = app_name or given.get("spark.app.name") or known.get("spark.app.name", "rmqcore")
+    for setting, value in (_free(ours, known) | given).items():
+        builder = builder.config(setting, value)
+    return builder.master(chosen).appName(name).getOrCreate()
 
 
-def _launch(settings: Mapping[str, str]) -> None:
-    """Start Java unless it runs already, as the first session would do."""
+def _launch(given: Mapping[str, str]) -> dict[str, str]:
+    """Start Java unless it runs already, as the first session would do; answer the settings that somebody has made."""
     from pyspark import SparkConf, SparkContext
 
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    # What Java reads before there is a session, and the name and the progress bar that it would take for wanted in a shell.
+    early = {} if submitted else {"spark.app.name": "rmqcore", **EARLY}
     with interrupts_wait():
-        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))  # noqa: SLF001
+        SparkContext._ensure_initialized(  # noqa: SLF001
+            conf=SparkConf().setAll(list((early | dict(given)).items()))
+        )
+    return dict(SparkConf().getAll())
 
 
 @contextmanager
@@ -131,14 +144,6 @@ def interrupts_wait() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if waiting:
             signal.raise_signal(signal.SIGINT)
-
-
-def _submitted_master() -> str:
-    """The master that ``spark-submit`` was given, else all cores of this machine."""
-    from pyspark import SparkConf
-
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    return str(SparkConf().get("spark.master", "local[*]")) if submitted else "local[*]"
 
 
 def _text(value: object) -> str:

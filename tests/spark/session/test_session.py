@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -122,10 +123,58 @@ def test_a_session_that_runs_is_taken_with_a_warning_of_what_it_cannot_change(
     spark: SparkSession,
 ) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     with pytest.warns(UserWarning, match=r"only when it starts: spark\.driver\.memory=7g$"):
         same = session(conf={"spark.driver.memory": "7g"})
     assert same is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo", "the program's own"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    session(conf={"spark.sql.session.timeZone": "UTC"})
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+SUBMITTED = """
+import json, rmqcore.spark
+spark = rmqcore.spark.session()
+names = ("spark.sql.session.timeZone", "spark.ui.enabled", "spark.app.name", "spark.master", "spark.log.level",
+         "spark.sql.python.filterPushdown.enabled", "spark.ui.showConsoleProgress", "spark.driver.host")
+print("told " + json.dumps({name: spark.conf.get(name) for name in names}))
+"""
+
+
+def test_what_spark_submit_was_given_stays(tmp_path: Path) -> None:
+    """`spark-submit --conf spark.sql.session.timeZone=...` was overridden without a word, and dates shifted."""
+    import pyspark
+
+    program = tmp_path / "program.py"
+    program.write_text(SUBMITTED)
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.ui.enabled true\nspark.ui.port 0\n")
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *("--master", "local[3]", "--name", "nightly"),
+        *("--conf", "spark.sql.session.timeZone=Asia/Tokyo"),
+        str(program),
+    ]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    env = {**os.environ, "SPARK_CONF_DIR": str(conf), "PYTHONPATH": paths}
+    env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    java.set_java_home()
+    env["JAVA_HOME"] = os.environ.get("JAVA_HOME", "")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("told ")]
+    assert json.loads(line.removeprefix("told ")) == {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.ui.enabled": "true",
+        "spark.app.name": "nightly",
+        "spark.master": "local[3]",
+        "spark.log.level": "ERROR",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
 
 
 def test_importing_the_package_loads_neither_pyspark_nor_pyarrow() -> None:
