@@ -38,3 +38,25 @@ def distinct_pairs(
     seconds, of_second = distinct(second)
     pairs, places = distinct(of_first * len(seconds) + of_second)
     return firsts[pairs // len(seconds)], seconds[pairs % len(seconds)], places
+
+
+def counted_pairs(
+    places: Ints, place_count: int, values: npt.NDArray[np.integer]
+) -> tuple[Ints, Ints, Ints]:
+    """Count pairs of a place and a value: give those that there are, ordered, as two arrays, and how often there are.
+
+    Parameters
+    ----------
+    places : array
+        From 0 to less than `place_count`.
+    values : array
+        As many as places, at least one.
+    """
+    low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    if place_count * span <= CLOSE * len(values) + 1024:
+        counts = np.bincount(places * span + (values - low))
+        pairs = np.flatnonzero(counts)
+        return pairs // span, pairs % span + low, counts[pairs]
+    found, of_value = distinct(values)
+    pairs, counts = np.unique(places * len(found) + of_value, return_counts=True)
+    return pairs // len(found), found[pairs % len(found)], counts

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.stats.buckets import bucket_of, latency_ms
 from rmqcore.offline.stats.columns import StatsColumns
-from rmqcore.offline.stats.distinct import Ints, distinct, distinct_pairs
+from rmqcore.offline.stats.distinct import Ints, counted_pairs, distinct, distinct_pairs
 from rmqcore.offline.stats.names import OTHERS, Names
 from rmqcore.offline.stats.pair_counts import PairCounts
 from rmqcore.offline.stats.report import GroupStats, TagCount
@@ -125,8 +125,7 @@ class Groups:
             most[groups] = np.maximum(most[groups], np.maximum.reduceat(column, starts))
 
     def _add_tags(self, groups: Ints, places: Ints, tag_id: npt.NDArray[np.int32]) -> None:
-        of_pair, tags, pairs = distinct_pairs(places, tag_id)
-        counts = np.bincount(pairs)
+        of_pair, tags, counts = counted_pairs(places, len(groups), tag_id)
         for group, tag, number in zip(
             groups[of_pair].tolist(), tags.tolist(), counts.tolist(), strict=True
         ):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore.offline.stats.buckets import bounds_of, quantile, rank_of
-from rmqcore.offline.stats.distinct import Ints, distinct_pairs
+from rmqcore.offline.stats.distinct import Ints, counted_pairs
 
 BUCKETS = 4096
 """More than there are; the number of a bucket may be negative."""
@@ -40,9 +40,9 @@ class PairCounts:
         self._total += np.bincount(buckets + BUCKETS // 2, minlength=BUCKETS)
         if self.overflowed:
             return
-        of_pair, numbers, pairs = distinct_pairs(places, buckets)
+        of_pair, numbers, counts = counted_pairs(places, len(groups), buckets)
         keys = groups[of_pair] * BUCKETS + (numbers + BUCKETS // 2)
-        self._waiting.append((keys, np.bincount(pairs)))
+        self._waiting.append((keys, counts))
         self._waiting_pairs += len(keys)
         if self._waiting_pairs > MOST_WAITING:
             self._add_up()

@@ -19,7 +19,7 @@ from rmqcore import Message
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.stats import ConsumerLag, stats
 from rmqcore.offline.stats.buckets import bucket_of, clip_ms, quantile
-from rmqcore.offline.stats.distinct import distinct, distinct_pairs
+from rmqcore.offline.stats.distinct import counted_pairs, distinct, distinct_pairs
 from rmqcore.offline.stats.pair_counts import PairCounts
 from rmqcore.offline.stats.timeline import WIDTHS_MS, Timeline
 
@@ -40,6 +40,18 @@ def test_distinct_pairs(pairs: list[tuple[int, int]]) -> None:
     found = list(zip(first.tolist(), second.tolist(), strict=True))
     assert found == sorted(set(pairs))
     assert [found[place] for place in places] == pairs
+
+
+@given(
+    pairs=st.lists(
+        st.tuples(st.integers(0, 6), int64 | st.integers(-9, 9)), min_size=1, max_size=60
+    )
+)
+def test_counted_pairs(pairs: list[tuple[int, int]]) -> None:
+    places, values = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    of_pair, value, counts = counted_pairs(places, 7, values)
+    found = zip(of_pair.tolist(), value.tolist(), counts.tolist(), strict=True)
+    assert list(found) == sorted((*pair, count) for pair, count in Counter(pairs).items())
 
 
 @given(
