@@ -36,7 +36,9 @@ class Watermark:
 
 
 def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
-    """Give the end of the last whole record. A BLANK behind it is none: a recovery ends the log before that, too.
+    """Give the end of the last whole record.
+
+    A BLANK behind it is none, nor is a record that fails its CRC, as a crash leaves it: a recovery ends the log before these too.
 
     Parameters
     ----------
@@ -52,7 +54,13 @@ def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
     sink = ColumnScan(("phy_offset", "msg_size", "store_timestamp_ms"), batch_rows=65536)
     tail = [file for file in files if file.file_from_offset == shape.tail_from]
     walk: LogWalk[Batch] = LogWalk(
-        tail, sink, DamageList(most=0), start=start, aligned_start=True, shape=shape
+        tail,
+        sink,
+        DamageList(most=0),
+        verify_crc=True,
+        start=start,
+        aligned_start=True,
+        shape=shape,
     )
     for rows in walk.run():
         if not isinstance(rows, Blank) and rows.num_rows:

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.long_record import LongRecords
+from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
 
 Offsets = npt.NDArray[np.int64]
@@ -89,8 +91,19 @@ class FileUnits:
 
 
 def content_end(tail: tuple[LogFile, LogShape]) -> int:
-    """Give the CommitLog offset at which the contents of a file end."""
-    return FileUnits.of(*tail).end_phy_offset
+    """Give the CommitLog offset at which the contents of a file end: `FileUnits.end_phy_offset`, without looking at bodies."""
+    file, shape = tail
+    damage: list[DamageRange] = DamageList()
+    blank_end = 0
+    walk = LogWalk(
+        [file], HeaderScan(65_536), damage, shape=shape, blanks=True, skips=True,
+        long_records=LongRecords(check_crc=False),
+    )  # fmt: skip
+    for rows in walk.run():
+        if isinstance(rows, Blank):
+            blank_end = file.end_offset
+    ends = [damaged.end_phy_offset for damaged in damage if damaged.kind not in ABSENT]
+    return max([walk.end_phy_offset, blank_end, *ends])
 
 
 class Cells:

@@ -262,6 +262,24 @@ def test_a_crashed_store_becomes_a_clean_copy(tmp_path: Path) -> None:
     assert (tmp_path / "crashed" / "abort").exists()
 
 
+def test_a_torn_last_record_is_left_out(tmp_path: Path) -> None:
+    """A power cut can keep a record's header and lose its body: a start would cut it, so the copy is clean without it."""
+    with open_store(tmp_path / "store") as store:
+        acked = fill(store, 0, 500)
+        shutil.copytree(tmp_path / "store", tmp_path / "crashed")
+        end = store.max_phy_offset
+    size = TINY["mapped_file_size_commit_log"]
+    path = tmp_path / "crashed" / "commitlog" / f"{acked[-1].phy_offset // size * size:020}"
+    data = bytearray(path.read_bytes())
+    place = acked[-1].phy_offset % size
+    data[place + 100 : place + 110] = bytes(10)
+    path.write_bytes(data)
+    report = backup(tmp_path / "crashed", tmp_path / "copy")
+    assert (report.exit_code, report.state) == (0, "clean")
+    assert report.watermark_phy_offset == acked[-1].phy_offset < end
+    check_directory(tmp_path / "copy", acked[:-1])
+
+
 # ---- what is refused --------------------------------------------------------------------------------
 
 
