@@ -13,6 +13,7 @@ from rmqcore._native.threads.bell import Bells
 from rmqcore._native.threads.mutex import Calls, Mutex
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.second_names import give_own_bytes
 from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.log_space import LogSpace
 from rmqcore.engine.log.mapped_files import find_mapped_files
@@ -101,6 +102,7 @@ class CommitLog:
         """Take appends from `end_offset` on, where recovery ended. No file begins behind it any more."""
         tail = self.files.files[-1] if len(self.files) else None
         if tail is not None:
+            give_own_bytes(tail.path)
             writable = MappedFile(tail.path, tail.file_size, tail.file_from_offset, writable=True)
             self.files.replace([*self.files.files[:-1], writable])
             tail = writable

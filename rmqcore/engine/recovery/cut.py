@@ -24,6 +24,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import opened, read_exactly
+from rmqcore.disk.second_names import give_own_bytes
 
 CHUNK = 4 * 1024 * 1024
 
@@ -206,7 +207,8 @@ def _same(source: int, part: LogPart, folder: Folder, name: str) -> bool:
 
 
 def _overwrite(part: LogPart) -> None:
-    """Write zeros over the part and wait until they are on disk."""
+    """Write zeros over the part, in no other name's file, and wait until they are on disk."""
+    give_own_bytes(part.path)
     with opened(part.path, os.O_WRONLY) as fd:
         for at in range(part.begin, part.end, CHUNK):
             write_all(fd, bytes(min(CHUNK, part.end - at)), at)

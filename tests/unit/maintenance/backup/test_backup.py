@@ -27,6 +27,7 @@ from rmqcore.maintenance.backup import backup as backup_module
 from rmqcore.maintenance.backup import log as log_module
 from rmqcore.maintenance.backup.backup import backup
 from rmqcore.maintenance.backup.copier import Copier, Source
+from rmqcore.maintenance.backup.store_copy import StoreCopy
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, put
 
 
@@ -281,6 +282,38 @@ def test_a_torn_last_record_is_left_out(tmp_path: Path) -> None:
 
 
 # ---- what is refused --------------------------------------------------------------------------------
+
+
+def test_a_recovery_of_an_unfinished_copy_leaves_the_store_as_it_is(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recovery of a copy must not cut the store itself.
+
+    The store's third log file was damaged, and no recovery of the store came by there. Its backup was killed; `rmqcore recover
+    DEST --apply`, which docs/backup.md proposes then, cut the copy's log at the damage. That file was one and the same in
+    both, by a hard link: messages that the store still had were zeros.
+    """
+    files = sorted((root / "commitlog").iterdir())
+    with files[2].open("r+b") as file:
+        file.seek(TINY["mapped_file_size_commit_log"] // 2)
+        file.write(b"\xff" * 100)
+    before = tree(root)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(_: object) -> None:
+        raise Killed
+
+    dest = tmp_path / "copy"
+    monkeypatch.setattr(StoreCopy, "_delete", killed)
+    with pytest.raises(Killed):
+        backup(root, dest)
+    assert files[2].stat().st_nlink == 2
+    with rmqcore.open(dest, create=False, services=False, **TINY) as store:
+        assert store.recovery.cut_bytes > 0
+        fill(store, 900, 1000)
+    assert tree(root) == before
 
 
 def test_store_and_copy_lie_apart(root: Path, tmp_path: Path) -> None:
