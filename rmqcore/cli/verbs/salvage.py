@@ -96,6 +96,12 @@ def _print_summary(report: SalvageReport) -> None:
             f"{human_bytes(report.torn_tail_bytes)} behind the last record are half a record, as any unclean exit leaves it"
         )
     _print_missing(report)
+    for gap in report.unserved[:SHOWN]:
+        print_line(
+            f"not served: {gap.topic} queue {gap.queue_id} offsets {gap.first_queue_offset} to {gap.last_queue_offset}: a broker "
+            "takes them for expired, because of the gap behind them"
+        )
+    _print_more(len(report.unserved))
     for aside in report.set_aside[:SHOWN]:
         print_line(
             f"in no queue: {aside.topic} queue {aside.queue_id} offsets {aside.first_queue_offset} to {aside.last_queue_offset}: "

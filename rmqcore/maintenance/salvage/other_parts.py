@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from rmqcore.disk.config_files import what_is_wrong
 from rmqcore.disk.data_extents import data_ranges
 from rmqcore.disk.inside.folder import MOST_DEEP, Folder
 from rmqcore.disk.inside.opened import naming, write_all
+from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 
 KEPT = (
@@ -20,7 +22,6 @@ KEPT = (
 MADE = ("checkpoint", "commitlog", "consumequeue", "index")
 OF_A_RUN = ("abort", "abort.bak", "lock")
 PIECE = 1 << 20
-MOST_JSON = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class OtherParts:
             elif name not in (*MADE, *OF_A_RUN):
                 self.left_behind.append(name)
         if "config" in self.copied:
-            self.problems += _torn(self._target.folder("config"))
+            self.problems += _torn(self._target.path)
 
     def _copy(self, source: Folder, target: Folder, name: str, depth: int) -> bool:
         """Copy a file, or a folder with all below it; answer whether it is one of these: a link or a FIFO is not copied."""
@@ -114,28 +115,17 @@ def _copy_file(source: Folder, target: Folder, name: str) -> None:
         opened.close()
 
 
-# ---- JSON -------------------------------------------------------------------------------------------
-
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-
-
-def _torn(config: Folder) -> Iterator[ConfigProblem]:
-    for name in config.names():
-        if not name.endswith(".json") or _is_whole(config, name):
-            continue
-        if config.status(f"{name}.bak") is not None and _is_whole(config, f"{name}.bak"):
-            after = f"a broker reads {name}.bak instead, which is older"
-        else:
-            after = "there is no sound .bak of it, so a broker begins without it"
-        yield ConfigProblem(f"config/{name}", f"is torn or empty: {after}")
-
-
-def _is_whole(config: Folder, name: str) -> bool:
-    """Whether a file is one JSON object as far as its brackets tell: Java writes numbers as keys, which no JSON has."""
-    status = config.status(name)
-    if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MOST_JSON:
-        return False
-    text = _STRING.sub(b"", config.read(name)).strip()
-    if not (text.startswith(b"{") and text.endswith(b"}")):
-        return False
-    return text.count(b"{") == text.count(b"}") and text.count(b"[") == text.count(b"]")
+def _torn(root: Path) -> Iterator[ConfigProblem]:
+    paths = StorePaths(root)
+    with Folder(paths.config) as config:
+        for name in config.names():
+            place = f"config/{name}"
+            why = what_is_wrong(paths, place) if name.endswith(".json") else None
+            if why is None:
+                continue
+            backup = f"{place}.bak"
+            if config.status(f"{name}.bak") is None or what_is_wrong(paths, backup) is not None:
+                after = "there is no sound .bak of it, so a broker begins without it"
+            else:
+                after = f"a broker reads {name}.bak instead, which is older"
+            yield ConfigProblem(place, f"{why}: {after}")

@@ -19,7 +19,7 @@ from rmqcore.errors import StoreFormatError
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.salvage.filler import LEAST
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims, Run
-from rmqcore.offline.queues.queues import QueueFiles, each_queue
+from rmqcore.offline.queues.queues import QueueFiles, each_queue, min_offset
 
 MOST_LISTED = 100_000
 """Ranges of queue offsets that a report lists one by one."""
@@ -31,7 +31,7 @@ FILES_BEHIND = 100
 
 @dataclass(frozen=True, slots=True)
 class MissingMessages:
-    """Messages that a queue had and the log has no more.
+    """Messages of a queue, by their queue offsets: such as the log has no more.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def missing_messages(
     before that the log does not have it. Before the first and behind the last one the old queue's entries tell.
     """
     for place, runs in claims.places():
-        queue = _old_queue(paths, place)
+        queue = _queue_of(paths, place)
         first = runs[0].first
         outside = None if queue is None else _led_to_lost(queue, runs, lost)
         if outside is not None and outside[0] < first:
@@ -118,13 +118,29 @@ def missing_messages(
                 yield MissingMessages(*place, *outside)
 
 
+def unserved_messages(
+    new: StorePaths, claims: QueueClaims, log_begin: int
+) -> Iterator[MissingMessages]:
+    """Give messages of the new store that nobody is given who asks by queue offset.
+
+    A broker looks for the begin of a queue by halves, in the queue's first file, among the CommitLog offsets of entries. Fillers
+    in a hole lead to 0: where it meets one, it takes all entries before for those of expired messages.
+    """
+    for place, runs in claims.places():
+        queue = _queue_of(new, place) if len(runs) > 1 else None
+        begin = 0 if queue is None else min_offset(queue, log_begin, runs[-1].end)
+        for run in runs:
+            if run.first < begin:
+                yield MissingMessages(*place, run.first, min(run.end, begin) - 1)
+
+
 def old_entry(paths: StorePaths, place: Place, queue_offset: int) -> int:
     """The CommitLog offset in the entry that a queue of the old store has; -1 without one."""
-    queue = _old_queue(paths, place)
+    queue = _queue_of(paths, place)
     return -1 if queue is None else queue.phy_offset(queue_offset)
 
 
-def _old_queue(paths: StorePaths, place: Place) -> QueueFiles | None:
+def _queue_of(paths: StorePaths, place: Place) -> QueueFiles | None:
     folder = paths.queue(*place)
     if folder.parent.is_symlink() or folder.is_symlink() or not folder.is_dir():
         return None

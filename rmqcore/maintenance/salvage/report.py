@@ -33,11 +33,16 @@ class SalvageReport(Report):
         How many messages these are, with those of further ranges.
     missing_complete : bool
         Whether all queues could be looked at.
+    unserved : list of MissingMessages
+        Messages of the new store in front of a hole that a broker does not reach by queue offset, only by id and key; the first
+        100,000 ranges.
     set_aside : list of SetAside
         Records that no queue takes: they are in the new log, and can be looked up by id and key.
     set_aside_messages : int
     queues, queue_entries, index_files, index_entries : int
         What was made anew.
+    idle_queues : int
+        Queues whose messages have all left the log: their ends were kept.
     copied : tuple of str
         Names in the store's root that were copied as they are.
     left_behind : tuple of str
@@ -57,10 +62,12 @@ class SalvageReport(Report):
     missing: list[MissingMessages]
     missing_messages: int
     missing_complete: bool
+    unserved: list[MissingMessages]
     set_aside: list[SetAside]
     set_aside_messages: int
     queues: int
     queue_entries: int
+    idle_queues: int
     index_files: int
     index_entries: int
     copied: tuple[str, ...]

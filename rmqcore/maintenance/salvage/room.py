@@ -13,11 +13,11 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import entries_of
-from rmqcore.errors import is_of_the_system
+from rmqcore.disk.used_space import free_bytes
+from rmqcore.errors import is_no_room, is_of_the_system
 from rmqcore.offline.log.log_files import LogFile
 
 FICLONE = 0x40049409
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_room(working: Folder, files: Iterable[LogFile], paths: StorePaths) -> int:
@@ -31,9 +31,8 @@ def check_room(working: Folder, files: Iterable[LogFile], paths: StorePaths) -> 
     logs = [os.fspath(file.path) for file in files]
     indexes = [entry.path for entry in entries_of(paths.index)]
     needed = sum(_occupied(path) for path in (*logs, *indexes))
-    disk = os.statvfs(working.fileno())
-    free = disk.f_bavail * disk.f_frsize
-    if free < needed and not _shares_blocks(working, logs[0]):
+    free = free_bytes(working.path)
+    if 0 <= free < needed and not _shares_blocks(working, logs[0]):
         raise OSError(errno.ENOSPC, _text(needed, free), os.fspath(working.path.parent))
     return needed
 
@@ -44,9 +43,8 @@ def full_disk_error(out: Path, needed: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if is_of_the_system(error) and error.errno in _FULL:
-            disk = os.statvfs(out)
-            error.strerror = _text(needed, disk.f_bavail * disk.f_frsize)
+        if is_no_room(error):
+            error.strerror = _text(needed, free_bytes(out))
         raise
 
 

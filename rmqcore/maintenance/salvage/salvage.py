@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
 from rmqcore.maintenance.rebuild.found_config import found_config
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
+from rmqcore.maintenance.salvage.idle_queues import keep_idle_queues
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
 from rmqcore.maintenance.salvage.new_log import NewLog
 from rmqcore.maintenance.salvage.other_parts import OtherParts
@@ -30,6 +32,7 @@ from rmqcore.maintenance.salvage.queue_loss import (
     MissingMessages,
     missing_messages,
     old_entry,
+    unserved_messages,
 )
 from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
@@ -207,8 +210,17 @@ class _Salvage:
         )
         self._aside_messages = set_aside(list_log_files(self._new), self._aside)
         self._built = self._build()
+        with working.folder("consumequeue") as queues:
+            self._idle_queues = keep_idle_queues(
+                self._paths,
+                self._claims,
+                self._files[0].file_from_offset,
+                self._config.consume_queue_file_size,
+                queues,
+            )
         self._drop_expired()
         self._find_missing()
+        self._find_unserved()
         self._write_checkpoint()
         if self._progress is not None:
             self._progress(2 * self._bytes, 2 * self._bytes)
@@ -256,6 +268,11 @@ class _Salvage:
             if len(self._missing) < MOST_LISTED:
                 self._missing.append(one)
 
+    def _find_unserved(self) -> None:
+        begin = min((file.file_from_offset for file in list_log_files(self._new)), default=0)
+        found = unserved_messages(self._new, self._claims, begin)
+        self._unserved = list(islice(found, MOST_LISTED))
+
     def _write_checkpoint(self) -> None:
         """All of the store is on disk when it appears."""
         newest = self._copied.newest_ms
@@ -293,10 +310,12 @@ class _Salvage:
             missing=self._missing,
             missing_messages=self._missing_messages,
             missing_complete=self._claims.complete,
+            unserved=self._unserved,
             set_aside=self._aside,
             set_aside_messages=self._aside_messages,
             queues=built.queues,
             queue_entries=built.queue_entries,
+            idle_queues=self._idle_queues,
             index_files=built.index_files,
             index_entries=built.index_entries,
             copied=tuple(parts.copied) if parts else (),

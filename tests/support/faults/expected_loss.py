@@ -76,8 +76,6 @@ def _ranges(
         if start not in after:
             parts.append((start, start + file_size))
             continue
-        if len(after[start]) < file_size:
-            parts.append((start + len(after[start]), start + file_size))
         ends = [one.end for one in records if start <= one.phy_offset < start + file_size]
         follows = any(one.phy_offset >= start + file_size for one in records)
         if (
@@ -86,7 +84,8 @@ def _ranges(
             at = ends[-1] - start
             found, wanted = after[start][at : at + 8], logs[start][at : at + 8]
             nothing_lost = start + at >= sound and found[4:] == wanted[4:]
-            if found != wanted and not nothing_lost:
+            short = len(after[start]) < file_size
+            if (found != wanted or short) and not nothing_lost:
                 parts.append((start + at, start + file_size))
     loss.end = max(sound, tail)
     merged: list[tuple[int, int]] = []

@@ -292,7 +292,9 @@ def test_a_full_disk_is_told_before_the_work(
     built: BuiltStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = built.write()
-    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=3, f_frsize=512))
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: SimpleNamespace(f_bavail=3, f_frsize=512, f_blocks=9, f_bfree=3)
+    )
     monkeypatch.setattr(salvage_module._Salvage, "run", None)
     with pytest.raises(OSError, match=r"needs about \d+ bytes, 1536 bytes are free") as told:
         salvage(root, tmp_path / "out")
@@ -383,3 +385,72 @@ def test_a_store_in_use(tmp_path: Path) -> None:
         assert (report.exit_code, report.messages) == (0, 50)
         assert store.put(rmqcore.Message("T", b"more")).stored
     assert fsck(tmp_path / "out").findings == []
+
+
+# ---- queues without a message -----------------------------------------------------------------------
+
+
+def idle_store(built: BuiltStore) -> Path:
+    """A queue with 20 messages in the first log file, which has expired."""
+    first = BuiltStore(built.root)
+    for _ in range(20):
+        first.put("Idle", body=b"x" * 100)
+    first.fill(90)
+    root = first.write()
+    for path in sorted((root / "commitlog").iterdir())[:2]:
+        path.unlink()
+    return root
+
+
+def test_a_queue_whose_messages_have_expired_goes_on_where_it_ended(
+    built: BuiltStore, tmp_path: Path
+) -> None:
+    """It began at 0 again, so that a group that had read 20 messages did not see the next 20."""
+    root = idle_store(built)
+    report = salvage(root, tmp_path / "out")
+    assert (report.exit_code, report.idle_queues, report.missing) == (0, 1, [])
+    assert fsck(tmp_path / "out").findings == []
+    with rmqcore.open(tmp_path / "out", **STEPS) as store:
+        assert store.max_offset("Idle", 0) == 20
+        assert store.put(rmqcore.Message("Idle", b"")).queue_offset == 20
+
+
+def test_damage_in_the_file_of_such_a_queue(built: BuiltStore, tmp_path: Path) -> None:
+    """It ends before the first entry that is none, or that leads to a message of the log."""
+    root = idle_store(built)
+    for number, (entry, end) in enumerate(
+        {
+            bytes(20): 18,
+            b"\x7f" * 20: 18,
+            (9000).to_bytes(8, "big") + (100).to_bytes(4, "big") + bytes(8): 18,
+            (0).to_bytes(8, "big") + (100).to_bytes(4, "big") + bytes(8): 18,
+        }.items()
+    ):
+        with (root / "consumequeue" / "Idle" / "0" / f"{320:020}").open("r+b") as file:
+            file.seek(40)
+            file.write(entry)
+        salvage(root, tmp_path / f"out{number}")
+        assert fsck(tmp_path / f"out{number}").findings == []
+        with rmqcore.open(tmp_path / f"out{number}", **STEPS) as store:
+            assert store.max_offset("Idle", 0) == end
+
+
+def test_messages_that_a_broker_takes_for_expired(tmp_path: Path) -> None:
+    """Its search for the queue's begin met the filler of a lost message, and took the two before for expired ones."""
+    built = BuiltStore(tmp_path / "store")
+    built.put("Q")
+    built.put("Other", body=bytes(3800))  # fills the first file
+    records = [built.put("Q") for _ in range(7)]
+    root = built.write()
+    (root / "commitlog" / f"{0:020}").unlink()
+    lost = records[2]
+    with (root / "commitlog" / f"{4096:020}").open("r+b") as file:
+        file.seek(lost.phy_offset % 4096)
+        file.write(bytes(50))
+    report = salvage(root, tmp_path / "out")
+    assert [(one.first_queue_offset, one.last_queue_offset) for one in report.missing] == [(3, 3)]
+    assert [(one.first_queue_offset, one.last_queue_offset) for one in report.unserved] == [(1, 2)]
+    reader = rmqcore.read(tmp_path / "out")
+    served = [reader.get("Q", 0, record.queue_offset, 1).status.name for record in records]
+    assert served == ["OFFSET_TOO_SMALL"] * 3 + ["FOUND"] * 4
+    assert all(reader.lookup(record.phy_offset) is not None for record in records)
