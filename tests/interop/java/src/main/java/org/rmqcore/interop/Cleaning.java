@@ -5,11 +5,14 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.time.LocalTime;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutorService;
+import org.apache.rocketmq.store.ConsumeQueue;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.MappedFileQueue;
 import org.apache.rocketmq.store.ReferenceResource;
 import org.apache.rocketmq.store.logfile.MappedFile;
+import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 
 /** One round of RocketMQ's own cleaning: what its two timers call, in the thread that asks. */
 final class Cleaning {
@@ -44,9 +47,23 @@ final class Cleaning {
         }
     }
 
-    /** A file that a thread of the store reads at this moment (a flush, a dispatch) would stay, and end the round. */
-    private static void awaitReaders(ClockedStore store) {
-        MappedFileQueue files = store.getCommitLog().getMappedFileQueue();
+    /**
+     * A file that a thread of the store holds at this moment (a flush, a dispatch) would stay, and end the round: so all
+     * queues are flushed first, and what holds a file is waited for.
+     */
+    private static void awaitReaders(ClockedStore store) throws ReflectiveOperationException {
+        await(store.getCommitLog().getMappedFileQueue());
+        for (Map<Integer, ConsumeQueueInterface> queues : store.getQueueStore().getConsumeQueueTable().values()) {
+            for (ConsumeQueueInterface queue : queues.values()) {
+                while (!queue.flush(0)) {
+                    Thread.onSpinWait();
+                }
+                await((MappedFileQueue) field(ConsumeQueue.class, "mappedFileQueue", queue));
+            }
+        }
+    }
+
+    private static void await(MappedFileQueue files) {
         long deadline = System.currentTimeMillis() + WAIT_MS;
         for (MappedFile file : files.getMappedFiles()) {
             while (((ReferenceResource) file).getRefCount() > 1) {
