@@ -104,7 +104,10 @@ class StoreCopy:
         """Copy everything; the copy is as after a crash then, or as clean as the store."""
         paths, dest, manifest = self._paths, self._dest, self._manifest
         self._forget_changed()
-        LogCheck(self.copier, manifest).run(paths, list_log_files(paths))
+        files = list_log_files(paths)
+        LogCheck(self.copier, manifest).run(paths, files)
+        if self._options.keep_deleted and files:
+            _check_no_hole(dest, manifest, files[0].file_from_offset)
         self.seen.own_index = manifest.state == WHOLE
         # From here on the copy is as after a crash, and says so.
         AbortFile(dest.path / "abort").create()
@@ -224,13 +227,8 @@ class _Kept:
             start = parse_file_name(name)
             if start is not None:
                 self._first[folder] = min(start, self._first.get(folder, start))
-        begin = self._first.get(log_part.PART, 0)
-        mark = manifest.watermark_phy_offset
-        if keep_deleted and 0 <= mark < begin:
-            raise OtherStoreError(
-                f"the store's log begins at {begin}, behind the end of the backup {dest.path} at {mark}: with what is kept it "
-                "would have a hole; leave out keep_deleted, or give another destination"
-            )
+        if keep_deleted:
+            _check_no_hole(dest, manifest, self._first.get(log_part.PART, 0))
 
     def __call__(self, place: str) -> bool:
         folder, _, name = place.rpartition("/")
@@ -239,6 +237,15 @@ class _Kept:
             return made_here and (self._seen.own_index or self._keep_deleted)
         start = parse_file_name(name)
         return self._keep_deleted and start is not None and start < self._first.get(folder, -1)
+
+
+def _check_no_hole(dest: Folder, manifest: Manifest, begin: int) -> None:
+    """Check that a log that begins at an offset goes on where a copy ends, which keeps what it has."""
+    if 0 <= manifest.watermark_phy_offset < begin:
+        raise OtherStoreError(
+            f"the store's log begins at {begin}, behind the end of the backup {dest.path} at {manifest.watermark_phy_offset}: "
+            "with what is kept it would have a hole; leave out --keep (keep_deleted), or give another destination"
+        )
 
 
 def _clean_exit(paths: StorePaths) -> tuple[int, int, bytes] | None:

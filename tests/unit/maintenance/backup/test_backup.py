@@ -176,6 +176,21 @@ def test_what_the_cleaner_deleted_goes_from_the_copy_too(
     assert sum(1 for _ in rmqcore.read(kept).messages()) == 900
 
 
+def test_what_is_kept_has_no_hole(live: MessageStore, tmp_path: Path) -> None:
+    """All that the copy has was cleaned, and more: the log would go on behind a hole."""
+    dest = tmp_path / "copy"
+    backup(tmp_path / "live", dest)
+    before = tree(dest)
+    fill(live, 900, 2000)
+    while live.min_phy_offset < 220_000:
+        live.clean_once(disk_ratio=0.9)
+    with pytest.raises(OtherStoreError, match="would have a hole"):
+        backup(tmp_path / "live", dest, keep_deleted=True)
+    assert tree(dest) == before and not (dest / "abort").exists()
+    report = backup(tmp_path / "live", dest)
+    assert (report.exit_code, report.min_phy_offset) == (0, live.min_phy_offset)
+
+
 def test_a_file_that_is_cleaned_under_the_copy_takes_older_ones_with_it(
     live: MessageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
