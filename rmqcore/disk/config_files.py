@@ -38,8 +38,8 @@ def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
     StoreFormatError, LinkError, OSError
         It is no file, or cannot be read.
     """
-    text = _read(paths, place)
-    return None if text is None else _parse(text)
+    data = _read(paths, place)
+    return None if data is None else parse_config(data)
 
 
 def what_is_wrong(paths: StorePaths, place: str) -> str | None:
@@ -51,18 +51,17 @@ def what_is_wrong(paths: StorePaths, place: str) -> str | None:
     return None
 
 
-def _read(paths: StorePaths, place: str) -> str | None:
-    """The text of a file; None where it is not there."""
+def _read(paths: StorePaths, place: str) -> bytes | None:
+    """What a file has; None where it is not there."""
     try:
         with Folder(paths.root) as root:
             file = root.open_file(place, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
-        data = _read_most(file.fileno())
+        return _read_most(file.fileno())
     finally:
         file.close()
-    return data.decode("utf-8-sig", errors="replace")
 
 
 def _read_most(fd: int) -> bytes:
@@ -74,8 +73,15 @@ def _read_most(fd: int) -> bytes:
     return bytes(data)
 
 
-def _parse(text: str) -> dict[str, Any]:
-    """The object that the text is; keys without quotes are read."""
+def parse_config(data: bytes) -> dict[str, Any]:
+    """Give the object that a file has; keys without quotes are read.
+
+    Raises
+    ------
+    ValueError
+        It is empty, torn or no JSON object.
+    """
+    text = data.decode("utf-8-sig", errors="replace")
     if not text.strip():
         raise ValueError("it is empty")
     if text.count(",") > MOST_VALUES:

@@ -6,7 +6,6 @@ older in the same directory is left out too, so that no queue gets a hole.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from rmqcore.disk.config_files import parse_config
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.inside.folder import MOST_DEEP, Folder
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
@@ -237,14 +237,14 @@ def _is_json(name: str) -> bool:
 
 
 def _whole_json(source: Source) -> bool:
-    """Whether a configuration file is JSON to its end; an empty one is what a broker has made and not yet written."""
+    """Whether a configuration file is whole as a broker writes it; an empty one it has made and not yet written."""
     if source.size > 1 << 24:
         return True  # of this length nobody's word is checked
     data = bytearray(source.size)
     with memoryview(data) as view:
         got = source.read_into(view, 0)
     try:
-        json.loads(bytes(data[:got]))
-    except (ValueError, RecursionError):
+        parse_config(bytes(data[:got]))
+    except ValueError:
         return False
     return True

@@ -246,6 +246,17 @@ def test_other_files_come_along(root: Path, tmp_path: Path) -> None:
     assert not (dest / "config" / "topics.json").exists()
 
 
+def test_a_brokers_own_json_is_whole(root: Path, tmp_path: Path) -> None:
+    """Each backup of a real broker's store told that its consumer offsets were torn.
+
+    RocketMQ writes queue ids as they are, ``{0:5}``, which is no JSON to the letter.
+    """
+    config = root / "config"
+    config.mkdir()
+    (config / "consumerOffset.json").write_text('{"offsetTable":{"topic@group":{0:5,1:7}}}')
+    assert backup(root, tmp_path / "copy").torn == []
+
+
 # ---- damage -----------------------------------------------------------------------------------------
 
 
