@@ -124,6 +124,8 @@ def _run(
     settings = found_config(paths, config)
     own = StorePaths(dest.path)
     with ExitStack() as stack:
+        if manifest.watermark_phy_offset < 0:
+            manifest.save(dest)  # so that a run that is refused below may be repeated
         dest.make(STAGING, exist_ok=True)
         lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "a backup is under way"))
         with StoreLocks(own):

@@ -529,6 +529,8 @@ def test_a_full_disk_is_told_before_anything_is_copied(
         backup(root, tmp_path / "copy", hard_links=False)
     assert caught.value.errno == errno.ENOSPC
     assert not (tmp_path / "copy" / "commitlog" / f"{0:020}").exists()
+    monkeypatch.undo()
+    assert backup(root, tmp_path / "copy").exit_code == 0  # once there is room
 
 
 def test_a_disk_that_becomes_full(
