@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from rmqcore.maintenance.doctor.doctor import doctor
     from rmqcore.maintenance.rebuild.rebuild import rebuild
     from rmqcore.maintenance.retention.retention import retention
+    from rmqcore.maintenance.salvage.salvage import salvage
     from rmqcore.offline.diff.diff import diff
     from rmqcore.offline.export.export import export
     from rmqcore.offline.fsck.fsck import fsck
     from rmqcore.offline.reader import StoreReader, read
+    from rmqcore.offline.stats.count import stats
     from rmqcore.opening import open  # noqa: A004
     from rmqcore.unused_settings import UnusedSettingWarning
 
@@ -42,6 +44,8 @@ __all__ = [
     "read",
     "rebuild",
     "retention",
+    "salvage",
+    "stats",
 ]
 __version__ = "0.1.0"
 
@@ -60,6 +64,8 @@ _LATER = {
     "read": "rmqcore.offline.reader",
     "rebuild": "rmqcore.maintenance.rebuild.rebuild",
     "retention": "rmqcore.maintenance.retention.retention",
+    "salvage": "rmqcore.maintenance.salvage.salvage",
+    "stats": "rmqcore.offline.stats.count",
 }
 
 

@@ -40,6 +40,8 @@ CALLS: dict[str, Callable[[Path, Path], Report]] = {
     "diff": lambda root, out: rmqcore.diff(root, root),
     "doctor": lambda root, out: rmqcore.doctor(root),
     "retention": lambda root, out: rmqcore.retention(root),
+    "salvage": rmqcore.salvage,
+    "stats": lambda root, out: rmqcore.stats(root),
 }
 
 
