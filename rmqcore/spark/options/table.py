@@ -185,7 +185,8 @@ OPTIONS = (
         values.parse_bool,
         "true",
         "Fail when startingPhyOffset lies before the first file, or an offset in startingOffsets before the first message of its "
-        "queue, or a file is deleted between plan and read.",
+        "queue, or a file of messages is missing between others, or is deleted between plan and read. `false` goes on, with a "
+        "warning on the driver.",
         tables=_SCAN,
     ),
     Option(

@@ -93,9 +93,15 @@ def check_damage(found: DamageRange, broker: str, options: SourceOptions) -> Non
 
     A torn tail fails no query: any unclean exit leaves it, and so does a broker in the middle of a write.
     """
-    if found.kind == "missing_file" and options.fail_on_data_loss and found.found != "missing":
+    if found.kind == "missing_file" and options.fail_on_data_loss:
+        between = found.found == "missing"
         raise DataLossError(
-            broker, found.start_phy_offset, None, f"{found.path} was deleted or cut"
+            broker,
+            found.start_phy_offset,
+            found.end_phy_offset if between else None,
+            f"{found.expected} is missing between others"
+            if between
+            else f"{found.path} was deleted or cut",
         )
     fails_crc = found.kind == "crc" and options.verify_crc == "fail"
     if fails_crc or (options.mode == "FAILFAST" and found.kind != "torn_tail"):

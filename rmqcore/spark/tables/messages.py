@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
@@ -45,7 +47,17 @@ class MessagesRead(ScanRead):
             for gap in plan.gaps:
                 if wanted.overlaps(gap):
                     check_damage(gap, plan.location.broker, self.options)
+                    self._warn(gap, plan.location.broker)
         return [part for part in self.parts_of(plans) if part.splits]
+
+    def _warn(self, gap: DamageRange, broker: str) -> None:
+        """Say on the driver what the rows lack; the table ``corrupt`` has it too."""
+        if gap.kind == "missing_file":
+            warnings.warn(
+                f"store {broker}: {gap.expected} is missing: no rows of CommitLog offsets {gap.start_phy_offset} to "
+                f"{gap.end_phy_offset} (failOnDataLoss=false)",
+                stacklevel=2,
+            )
 
     def read(self, part: ScanPart) -> Iterator[Any]:
         """Read the splits one after the other."""
