@@ -186,19 +186,19 @@ class LogCopy:
         file_starts = starts - starts % self._file_size
         ends = np.concatenate(([self._end], (starts + sizes[kept])[:-1]))
         gaps = starts - np.maximum(ends, file_starts)
-        tiny = kept[(gaps > 0) & (gaps < LEAST)]
-        for at in tiny.tolist():
-            self._lose(
-                int(phy_offsets[at]),
-                int(sizes[at]),
-                "record",
-                "gap before it",
-                f"none, or {LEAST} bytes",
-                "less",
-            )
-            out[at] = True
-        if len(tiny):
-            self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
+        if not ((gaps > 0) & (gaps < LEAST)).any():
+            return
+        end = self._end
+        for at, start, file_start in zip(
+            kept.tolist(), starts.tolist(), file_starts.tolist(), strict=True
+        ):
+            size = int(sizes[at])
+            if 0 < start - max(end, file_start) < LEAST:
+                expected = f"none, or {LEAST} bytes"
+                self._lose(start, size, "record", "gap before it", expected, "less")
+                out[at] = True  # and what follows it has a gap that is long enough
+            else:
+                end = start + size
 
     def _lose(
         self, phy_offset: int, size: int, kind: str, field: str, expected: object, found: object
