@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -52,6 +53,8 @@ def set_aside(files: list[LogFile], aside: Iterable[SetAside]) -> int:
         wanted[one.topic, one.queue_id].append(one)
     if not wanted:
         return 0
+    for of_queue in wanted.values():
+        of_queue.sort(key=lambda one: one.first_phy_offset)
     scan = ColumnScan(COLUMNS, batch_rows=262_144, batch_bytes=16 << 20, topic_room=TOPIC_ROOM)
     walk: LogWalk[Batch] = LogWalk(files, scan, [], long_records=LongRecords())
     count = 0
@@ -79,14 +82,21 @@ def _chosen(
     found = []
     for row in rows.tolist():
         place = topics[topic_ids[row]], int(queue_ids[row])
-        for one in wanted.get(place, ()):
-            if (
-                one.first_queue_offset <= offsets[row] <= one.last_queue_offset
-                and one.first_phy_offset <= phy_offsets[row] <= one.last_phy_offset
-            ):
-                found.append((int(phy_offsets[row]), int(sizes[row])))
-                break
+        if _is_among(wanted.get(place, []), int(phy_offsets[row]), int(offsets[row])):
+            found.append((int(phy_offsets[row]), int(sizes[row])))
     return found
+
+
+def _is_among(aside: list[SetAside], phy_offset: int, queue_offset: int) -> bool:
+    """Whether a record of a queue is set aside; there may be as many items as records, in the order of the log."""
+    at = bisect_right(aside, phy_offset, key=lambda one: one.first_phy_offset) - 1
+    while (
+        at >= 0 and aside[at].last_phy_offset >= phy_offset
+    ):  # parts of one run lie between the same bounds
+        if aside[at].first_queue_offset <= queue_offset <= aside[at].last_queue_offset:
+            return True
+        at -= 1
+    return False
 
 
 def _mark(files: list[LogFile], phy_offset: int, msg_size: int) -> None:
