@@ -177,3 +177,8 @@ def human_bytes(count: int) -> str:
             break
         size /= 1024
     return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Give a number with its noun: ``1 file``, ``2,000 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

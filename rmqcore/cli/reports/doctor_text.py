@@ -6,7 +6,7 @@ import textwrap
 
 from rich.text import Text
 
-from rmqcore.cli.common.output import terminal_console
+from rmqcore.cli.common.output import counted, terminal_console
 from rmqcore.cli.common.shown import printable
 from rmqcore.maintenance.doctor.report import (
     ERROR,
@@ -64,7 +64,7 @@ def _wrapped(text: str, indent: str, width: int, then: str | None = None) -> lis
 
 def _verdict(report: DoctorReport) -> Text:
     counts = report.counts
-    found = ", ".join(f"{counts[name]} {name}" for name in SEVERITIES if name in counts)
+    found = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
     word = ("healthy", "bold green")
     if report.exit_code:
         word = ("sick", "bold red")

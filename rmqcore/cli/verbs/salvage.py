@@ -9,7 +9,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json, print_line, wants_json
+from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.store_settings import read_config
 from rmqcore.maintenance.salvage.report import SalvageReport
@@ -81,11 +81,11 @@ def _print_summary(report: SalvageReport) -> None:
         f", {human_bytes(int(report.message_bytes / report.seconds))}/s" if report.seconds else ""
     )
     print_line(
-        f"{report.messages:,} messages of {human_bytes(report.message_bytes)} in {report.seconds:.1f} s{rate}"
+        f"{counted(report.messages, 'message')} of {human_bytes(report.message_bytes)} in {report.seconds:.1f} s{rate}"
     )
     print_line(
-        f"{report.queue_entries:,} entries of {report.queues:,} queues, {report.index_entries:,} index entries in "
-        f"{report.index_files:,} files"
+        f"{report.queue_entries:,} entries of {counted(report.queues, 'queue')}, {report.index_entries:,} index entries in "
+        f"{counted(report.index_files, 'file')}"
     )
     if report.copied:
         print_line(f"copied as they are: {', '.join(report.copied)}")
@@ -133,9 +133,9 @@ def _verdict(report: SalvageReport) -> str:
     if report.lost:
         lost.append(f"{human_bytes(report.lost_bytes)} of the log")
     if report.missing_messages:
-        lost.append(f"{report.missing_messages:,} messages that queues had")
+        lost.append(f"{counted(report.missing_messages, 'message')} that queues had")
     if report.set_aside_messages:
         lost.append(f"the places of {report.set_aside_messages:,} messages in queues")
     if report.config_problems:
-        lost.append(f"{len(report.config_problems)} files of config")
+        lost.append(f"{counted(len(report.config_problems), 'file')} of config")
     return f"lost: {', '.join(lost)}; the new store is in {report.out}"
