@@ -7,6 +7,7 @@ recovery has cut the log and stale records lie behind the new ones, or damage ha
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -175,12 +176,17 @@ class _Contested:
         if known >= 0:
             if known == run.first_phy:
                 return True
-            if any(one.first_phy <= known <= one.last_phy for one in self.kept):
+            at = bisect_right(self.kept, known, key=lambda one: one.first_phy) - 1
+            if at >= 0 and known <= self.kept[at].last_phy:
                 return False
         if run.first == 0 and run.end > 1:
             return True  # the topic was made again
-        before = sum(max(0, one.end - max(one.first, run.first)) for one in self.kept)
-        return before < min(run.end, self.kept[-1].end) - run.first
+        more = min(run.end, self.kept[-1].end) - run.first
+        for one in reversed(self.kept):  # which rise: no further than there are messages in the run
+            more -= max(0, one.end - max(one.first, run.first))
+            if more <= 0 or one.first <= run.first:
+                break
+        return more > 0
 
     def _cut_back(self, to: int) -> None:
         while self.kept and self.kept[-1].end > to:

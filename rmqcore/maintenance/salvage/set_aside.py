@@ -71,10 +71,8 @@ def _chosen(
 ) -> list[tuple[int, int]]:
     """Places and sizes of the records of a batch that are set aside."""
     topics = scan.topics(0)
-    of_topic = np.isin(
-        np.arange(len(topics)),
-        [n for n, name in enumerate(topics) if any(name == t for t, _ in wanted)],
-    )
+    names = {topic for topic, _ in wanted}
+    of_topic = np.fromiter((name in names for name in topics), np.bool_, len(topics))
     topic_ids, queue_ids = ints(batch, "topic_id"), ints(batch, "queue_id")
     rows = np.flatnonzero(of_topic[topic_ids] & has_queue_entry(ints(batch, "sys_flag")))
     phy_offsets, offsets = longs(batch, "phy_offset"), longs(batch, "queue_offset")

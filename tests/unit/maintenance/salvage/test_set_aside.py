@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from support.oracle import records as oracle
@@ -154,3 +156,30 @@ def test_more_runs_than_are_remembered(
     for number in range(12):
         built.put(f"T{number % 6}")
     assert salvage(built.write(), tmp_path / "out").missing_complete is False
+
+
+def test_very_many_records_that_ask_for_places_of_others(built: BuiltStore, tmp_path: Path) -> None:
+    """The work grows with the records, not with their square: a log of 2 MB took 40 s to salvage, and one of 20 MB an hour.
+
+    Its queue offsets are the even numbers, and then the odd ones: each record is a run of its own, between two others.
+    """
+    count = 3000
+    records = [
+        built.put(queue_offset=number)
+        for number in (*range(0, 2 * count, 2), *range(1, 2 * count, 2))
+    ]
+    root = built.write()
+    shutil.rmtree(root / "consumequeue")
+    steps = 0
+
+    def count_step(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    sys.setprofile(count_step)
+    try:
+        report = salvage(root, tmp_path / "out")
+    finally:
+        sys.setprofile(None)
+    assert report.set_aside_messages == count - 1  # the last has a place behind all others
+    assert steps < 400 * len(records), steps
