@@ -109,7 +109,12 @@ def test_the_readme_has_commands() -> None:
 def test_the_commands_of_the_readme_run(golden: Path, tmp_path: Path, command: str) -> None:
     pytest.importorskip("typer")
     store = str(golden / "basic" / "store")
-    names = {"/data/store": store, "Orders": "TopicBasicA", "ORDER_1": "key-0-0"}
+    names = {
+        **dict.fromkeys(("/data/store", "/data/master", "/data/slave"), store),
+        "/backup/store": str(tmp_path / "backup"),
+        "Orders": "TopicBasicA",
+        "ORDER_1": "key-0-0",
+    }
     arguments = [names.get(word, word) for word in command.split()[1:]]
     if "parquet" in arguments:
         pytest.importorskip("pyarrow")

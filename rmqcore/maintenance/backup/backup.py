@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.durable import make_directory
+from rmqcore.disk.inside.apart import check_apart
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.locks.directory_lock import DirectoryLock
 from rmqcore.disk.locks.store_locks import StoreLocks
@@ -17,7 +18,6 @@ from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.copier import STAGING
 from rmqcore.maintenance.backup.manifest import WHOLE, Manifest, load_manifest
 from rmqcore.maintenance.backup.options import Options
-from rmqcore.maintenance.backup.places import check_apart
 from rmqcore.maintenance.backup.report import CLEAN, CRASHED, BackupReport
 from rmqcore.maintenance.backup.room import explain_full_disk
 from rmqcore.maintenance.backup.settle import settle

@@ -8,7 +8,6 @@ system never makes the owner wait for this program's pages.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.data_extents import DataExtents, data_ranges
+from rmqcore.disk.inside.clones import NO_CLONES, clone
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, sync_data, write_all
 from rmqcore.errors import is_of_the_system
@@ -26,11 +26,7 @@ BLOCK = 1 << 20
 SYNC_BYTES = 16 << 20
 STAGING = ".backup"
 WORKING = f"{STAGING}/working"
-FICLONE = 0x40049409
-# What a file system answers that cannot share blocks, or not of these two files.
-NO_CLONES = {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
 NO_LINKS = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.EACCES}
-FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Source:
@@ -208,7 +204,7 @@ class Copier:
         if not self._clones:
             return False
         try:
-            fcntl.ioctl(fd, FICLONE, source.opened.fileno())
+            clone(source.opened.fileno(), fd)
         except OSError as error:
             if error.errno not in NO_CLONES:
                 raise

@@ -1,41 +1,23 @@
-"""What the disk of a copy can do and has room for: asked before anything is copied."""
+"""Room on the disk of a copy: asked for before anything is copied."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths, file_name
-from rmqcore.maintenance.backup.copier import FICLONE, FULL, WORKING
+from rmqcore.disk.used_space import free_bytes
+from rmqcore.errors import is_no_room
 from rmqcore.maintenance.backup.manifest import Manifest
 from rmqcore.maintenance.backup.tree import QUEUES, directories, open_part
 from rmqcore.offline.log.log_files import LogFile
 
 MARGIN = 1 << 20
 """Bytes beside those of the files: the manifest, directories, the engine's own files."""
-
-
-def shares_blocks(files: Sequence[LogFile], dest: Folder) -> bool:
-    """Whether a file of the log can share its blocks with one in the copy: the file system is asked."""
-    if not files:
-        return False
-    with suppress(OSError):
-        source = open_file(Path(files[0].path), os.O_RDONLY)
-        target = dest.open_file(WORKING, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        try:
-            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
-        finally:
-            source.close()
-            target.close()
-            dest.delete(WORKING)
-        return True
-    return False
 
 
 def check_room(
@@ -69,9 +51,8 @@ def check_room(
         if folder is not None:
             with folder:
                 needed += _occupied(folder, part.name, dest, manifest)
-    found = os.statvfs(dest.path)
-    free = found.f_bavail * found.f_frsize
-    if needed > free:
+    free = free_bytes(dest.path)
+    if 0 <= free < needed:
         why = f"{needed} bytes are needed and {free} are free; nothing was copied"
         raise OSError(errno.ENOSPC, why, os.fspath(dest.path))
 
@@ -93,10 +74,9 @@ def explain_full_disk(dest: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL or "needed" in str(error.strerror):
+        if not is_no_room(error) or "needed" in str(error.strerror):
             raise
-        found = os.statvfs(dest)
-        free = found.f_bavail * found.f_frsize
+        free = free_bytes(dest)
         how = "the backup is unfinished: make room and run it again"
         why = f"{os.strerror(error.errno or 0)}; {free} bytes are free, and {how}"
         raise OSError(error.errno, why, os.fspath(error.filename or dest)) from error

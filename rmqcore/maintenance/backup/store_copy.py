@@ -18,6 +18,7 @@ from rmqcore._native.format.layout import CHECKPOINT_USED_SIZE
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.inside.clones import shares_blocks
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import read_range
@@ -25,11 +26,11 @@ from rmqcore.disk.swap import OLD, PARTS, TRASH
 from rmqcore.engine.index.index_file import read_header
 from rmqcore.errors import OtherStoreError
 from rmqcore.maintenance.backup import log as log_part
-from rmqcore.maintenance.backup.copier import STAGING, Copier
+from rmqcore.maintenance.backup.copier import STAGING, WORKING, Copier
 from rmqcore.maintenance.backup.log import LogCheck, LogCopy, Watermark, find_watermark
 from rmqcore.maintenance.backup.manifest import NAME, UNFINISHED, WHOLE, Manifest
 from rmqcore.maintenance.backup.options import Options
-from rmqcore.maintenance.backup.room import check_room, shares_blocks
+from rmqcore.maintenance.backup.room import check_room
 from rmqcore.maintenance.backup.tree import QUEUES, Seen, TreeCopy, delete_unwanted, open_part
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 
@@ -90,7 +91,7 @@ class StoreCopy:
         self._checkpoint = read_range(paths.checkpoint, 0, 1 << 16)
         files = list_log_files(paths)
         self._total_bytes = sum(file.size for file in files)
-        clones = shares_blocks(files, dest)
+        clones = bool(files) and shares_blocks(files[0].path, dest, WORKING)
         links = options.hard_links and not clones and dest.device == paths.root.stat().st_dev
         self._link_below = _never_read_again(files, self._checkpoint) if links else 0
         if not clones:

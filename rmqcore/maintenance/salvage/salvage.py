@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.inside.apart import check_apart
 from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
@@ -95,7 +96,7 @@ def salvage(
     began = time.perf_counter()
     paths = _paths(path, config, commitlog, follow_links=follow_links, log_only=log_only)
     target_path = absolute_path(out, "out")
-    _check_outside(target_path, paths)
+    check_apart(paths, target_path)
     files = list_log_files(paths)
     if not files:
         raise StoreFormatError(
@@ -150,14 +151,6 @@ def _paths(
 
 def _is_log_only(paths: StorePaths) -> bool:
     return paths.root == paths.commitlog
-
-
-def _check_outside(out: Path, paths: StorePaths) -> None:
-    """The old store stays as it is, also where its folder is named otherwise."""
-    real = Path(os.path.realpath(out))
-    for folder in (paths.root, *paths.commitlogs):
-        if real.is_relative_to(os.path.realpath(folder)):
-            raise ValueError(f"{out} lies in the store, in {folder}: give a folder outside of it")
 
 
 def _settings(

@@ -520,7 +520,7 @@ def test_a_full_disk_is_told_before_anything_is_copied(
     class Full:
         def __init__(self, path: Any) -> None:
             self.f_frsize = original(path).f_frsize
-            self.f_bavail = 3
+            self.f_blocks, self.f_bfree, self.f_bavail = 1000, 3, 3
 
     monkeypatch.setattr(os, "statvfs", Full)
     with pytest.raises(

@@ -244,7 +244,7 @@ def test_a_log_in_several_directories(built: BuiltStore, tmp_path: Path) -> None
             path.rename(other / path.name)
     report = salvage(root, tmp_path / "out", commitlog=[root / "commitlog", other])
     assert (report.exit_code, report.messages) == (0, len(built.records))
-    with pytest.raises(ValueError, match=r"lies in the store, in .*other"):
+    with pytest.raises(ValueError, match=r"lies in .*other, which is the store's"):
         salvage(root, other / "out", commitlog=[root / "commitlog", other])
 
 
@@ -253,7 +253,7 @@ def test_out_is_new_or_empty_and_elsewhere(built: BuiltStore, tmp_path: Path) ->
     before = fingerprint(root)
     (tmp_path / "link").symlink_to(root)
     for out in (root, root / "salvaged", root / "commitlog" / "x", tmp_path / "link" / "x"):
-        with pytest.raises(ValueError, match="lies in the store"):
+        with pytest.raises(ValueError, match="which is the store's"):
             salvage(root, out)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()

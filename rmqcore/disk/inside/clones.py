@@ -1,0 +1,45 @@
+"""Files that share blocks (reflinks): a copy that takes no room, on file systems that can (Btrfs, XFS)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import is_of_the_system
+
+FICLONE = 0x40049409
+NO_CLONES = frozenset(
+    {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}
+)
+"""What a file system answers that cannot share blocks, or not with another one."""
+
+
+def clone(source: int, target: int) -> None:
+    """Let an open, empty file have the blocks of another one; an OSError of `NO_CLONES` where the file system cannot."""
+    fcntl.ioctl(target, FICLONE, source)
+
+
+def shares_blocks(path: str | os.PathLike[str], folder: Folder, working: str) -> bool:
+    """Whether a new file in a folder can have the blocks of a file: the file system is asked, with a file of a working name."""
+    try:
+        source = open_file(path, os.O_RDONLY)
+        try:
+            target = folder.open_file(working, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            try:
+                clone(source.fileno(), target.fileno())
+            finally:
+                target.close()
+        finally:
+            source.close()
+    except OSError as error:
+        if not is_of_the_system(error):
+            raise
+        return False
+    finally:
+        with suppress(FileNotFoundError):
+            folder.delete(working)
+    return True
