@@ -418,10 +418,11 @@ class ConsumeQueues:
 
     def _delete_expired(self, queue: ConsumeQueue, min_phy_offset: int) -> dict[Path, int]:
         deleted: dict[Path, int] = {}
+        known = queue.min_offset
         if queue.first_file < queue.last_file:
             directory = self._directory(queue)
             deleted = delete_expired_files(queue, directory, self._file_size, min_phy_offset)
-        correct_min_offset(queue, min_phy_offset)
+        correct_min_offset(queue, min_phy_offset, known)
         return deleted
 
     def delete(self, queue: ConsumeQueue) -> None:

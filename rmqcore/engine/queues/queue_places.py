@@ -266,8 +266,10 @@ def _place_of(files: list[QueueFile], end: int) -> tuple[int, int]:
     return -1, 0
 
 
-def correct_min_offset(queue: ConsumeQueue, log_min: int) -> None:
+def correct_min_offset(queue: ConsumeQueue, log_min: int, known: int | None = None) -> None:
     """Bring a queue's min offset up to the first entry whose message is still in the log, which begins at `log_min`.
+
+    `known`: where it was before files were deleted, if that was now: Java's search depends on it.
 
     Source: RocketMQ 5.5.0 ConsumeQueue#correctMinOffset.
     """
@@ -277,9 +279,8 @@ def correct_min_offset(queue: ConsumeQueue, log_min: int) -> None:
     end = queue.max_offset
     first_offset = first // CQ_STORE_UNIT_SIZE
     last_has_entries = end * CQ_STORE_UNIT_SIZE > last
-    known = queue.min_offset
     found = corrected_min(
-        known,
+        queue.min_offset if known is None else known,
         end,
         first_offset,
         min(queue.entries_per_file, end - first_offset),
@@ -287,5 +288,5 @@ def correct_min_offset(queue: ConsumeQueue, log_min: int) -> None:
         queue.phy_offset(end - 1) if last_has_entries else -1,
         queue.phy_offset,
     )
-    if found != known:
+    if found > queue.min_offset:
         queue.set_min(found)

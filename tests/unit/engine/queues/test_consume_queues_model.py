@@ -293,5 +293,18 @@ def divmod_file(queue_offset: int) -> tuple[int, int]:
     return number * PER_FILE * ENTRY, place * ENTRY
 
 
+def test_the_search_for_the_begin_starts_where_it_was_before_files_went(tmp_path: Path) -> None:
+    """Java's search is told the old begin, and passes over a living entry in front of a hole; ours was told the first file's."""
+    queues, model = open_queues(tmp_path, PER_FILE), Queue(PER_FILE * ENTRY, "A")
+    for queue_offset in (*range(9), 10):  # 9 is missing: a filler
+        phy_offset = 100 + 100 * queue_offset
+        entry = phy_offset, 50, 0, queue_offset, -1
+        assert queues.put_entry("A", 0, *entry) == model.put(*entry)
+    assert len(queues.delete_expired(850)) == model.delete_expired(850) == 2
+    queue = queues.find("A", 0)
+    assert queue is not None
+    assert (queue.min_offset, queue.max_offset) == (model.min_offset, model.max_offset) == (10, 11)
+
+
 QueuesMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestQueues = QueuesMachine.TestCase
