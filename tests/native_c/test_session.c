@@ -156,7 +156,7 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work[i], NULL);
     int code = RMQ_SESSION_TIME, rings = 0;
     int64_t batches = 0;
-    while (code != RMQ_SESSION_IDLE || rmq_log_wrote(logs) == 0 || batches == 0) {
+    while (code != RMQ_SESSION_IDLE || batches == 0 || rings == 0) {
         rmq_ring_clear(&ring);
         code = rmq_session_run(&s);
         rings += code == RMQ_SESSION_RUNG;
@@ -168,10 +168,11 @@ int main(int count, char **arguments) {
     s.log = NULL;
     s.end_offset = rmq_log_wrote(logs);
     EXPECT(rmq_session_run(&s) == RMQ_SESSION_END, "the rest");
+    batches += s.batches; /* nearly all of them where the appender had the processor to itself */
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     for (int i = 1; i < 4; i++) pthread_join(threads[i], NULL);
     EXPECT(done.cq_from == s.end_offset && done.index_from == s.end_offset, "%lld", (long long)done.cq_from);
-    EXPECT(rings > 0 && batches > 10, "%d rings, %lld batches", rings, (long long)batches);
+    EXPECT(batches >= COUNT / s.scan->batch_rows, "%lld batches", (long long)batches);
     EXPECT(index.header.index_count == COUNT + 1, "%d index entries", index.header.index_count - 1);
     for (int i = 0; i < TOPICS * QUEUES; i++) {
         const int64_t end = rmq_cq_end(queues[i % TOPICS][i / TOPICS]) / RMQ_CQ_STORE_UNIT_SIZE;

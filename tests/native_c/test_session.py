@@ -43,7 +43,7 @@ def test_sessions_beside_other_threads(tmp_path: pathlib.Path, flags: str) -> No
     # Where the interpreter itself runs under a sanitizer, its run-time must not get into a program with another one.
     own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
-        [program, queues], capture_output=True, text=True, check=False, timeout=120, env=own
+        [program, queues], capture_output=True, text=True, check=False, timeout=300, env=own
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "session: 0 failures\n"
