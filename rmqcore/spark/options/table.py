@@ -289,6 +289,7 @@ OPTIONS = (
         "pushdown",
         values.parse_bool,
         "false",
-        "Take filters from Spark. Set by `rmqcore.spark.read`; needs spark.sql.python.filterPushdown.enabled.",
+        "Take filters from Spark, for a frame that is planned once: Spark (4.1 to 4.3) reads by what it planned for one query "
+        "in the frame's other queries too, which then lack rows. Needs spark.sql.python.filterPushdown.enabled.",
     ),
 )

@@ -52,7 +52,7 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
         table = _short_errors(lambda: open_table(self.parsed, columns))
         send_code_along("rmqcore.spark.source.shipped")
-        # Only `rmqcore.spark.read` sets this option, since it also turns on Spark's setting for it.
+        # Spark keeps the plan of a read that took filters, and reads by it for every later query over the frame.
         return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name

@@ -51,7 +51,7 @@ def read(
     where: str | Column | None = None,
     **options: object,
 ) -> DataFrame:
-    """Read stores as a DataFrame: only the columns asked for are decoded, and filters go down to the native scan.
+    """Read stores as a DataFrame: only the columns asked for are decoded.
 
     A wrong path, option or column is an error here, before Spark sees any of it.
 
@@ -63,8 +63,7 @@ def read(
     columns : iterable of str, optional
         In the order wanted; None stands for the default columns of the table.
     where : str or Column, optional
-        A condition, which may name other columns too. Conditions on the DataFrame are handed down as well
-        (PySpark 4.1 and later).
+        A condition, which may name other columns too. Spark tests it.
     **options
         Options of the source by name, as texts or as Python values: ``table="corrupt"``, ``topics=["TopicA"]``,
         ``maxPartitionBytes="64m"``.
@@ -78,12 +77,10 @@ def read(
     SparkMissingError
         As `register`.
     """
-    version = check_versions()
+    check_versions()
     from rmqcore.spark.tables.tables import open_table
 
     texts = texts_of({**options, "columns": columns, "path": path_text(path)})
-    if version >= PUSH_FILTERS:
-        texts.setdefault("pushdown", "true")
     parsed = SourceOptions.parse(texts)
     chosen = [column.name for column in columns_of(parsed)]
     wanted = chosen + _named_in(where, parsed, chosen)

@@ -177,7 +177,8 @@ def test_a_condition_on_columns_that_are_not_asked_for(spark: SparkSession, gold
 @pytest.mark.skipif(pyspark_version() < PUSH_FILTERS, reason="PySpark hands no filters down")
 def test_filters_go_down_to_the_scan(spark: SparkSession, golden: Path) -> None:
     root = store_of(golden, "basic")
-    frame = rmqcore.spark.read(spark, root, columns=["topic", "queue_id", "phy_offset"])
+    columns = ["topic", "queue_id", "phy_offset"]
+    frame = rmqcore.spark.read(spark, root, columns=columns, pushdown=True)
     chosen = frame.where("topic IN ('TopicBasicA', 'x') AND phy_offset BETWEEN 1000 AND 200000 AND queue_id < 2")  # fmt: skip
     plan = chosen._jdf.queryExecution().executedPlan().toString()
     assert "queue_id" in plan.split("Filter", 1)[1].split("\n", 1)[0]
@@ -192,11 +193,23 @@ def test_filters_go_down_to_the_scan(spark: SparkSession, golden: Path) -> None:
     assert rows_of(chosen) == only(expected, *frame.columns)
 
 
+def test_a_query_does_not_read_by_the_filters_of_another(spark: SparkSession, golden: Path) -> None:
+    """Spark keeps the plan of a read that took filters: count(), after a query for one topic, counted that topic alone."""
+    rows = golden_rows(golden, "basic")
+    frame = rmqcore.spark.read(spark, store_of(golden, "basic"), columns=["topic", "phy_offset"])
+    topics = [frame.where(f"topic = 'TopicBasic{name}'") for name in "AB"]
+    for chosen, name in zip(topics, "AB", strict=True):
+        assert chosen.count() == sum(row["topic"] == f"TopicBasic{name}" for row in rows)
+        assert frame.count() == len(rows)
+    assert topics[0].join(topics[1], "phy_offset").count() == 0
+    assert topics[0].union(topics[1]).distinct().count() == topics[0].count() + topics[1].count()
+
+
 def test_filters_by_time(spark: SparkSession, golden: Path) -> None:
     root = store_of(golden, "basic")
     rows = golden_rows(golden, "basic")
     at = rows[700]["store_timestamp"]
-    frame = rmqcore.spark.read(spark, root, columns=["store_timestamp"])
+    frame = rmqcore.spark.read(spark, root, columns=["store_timestamp"], pushdown=True)
     tests: dict[str, Callable[[Any, Any], Any]] = {">=": ge, ">": gt, "<": lt, "<=": le, "=": eq}
     for text, test in tests.items():
         found = frame.where(f"store_timestamp {text} timestamp '{at:%Y-%m-%d %H:%M:%S.%f}'").count()
@@ -204,7 +217,8 @@ def test_filters_by_time(spark: SparkSession, golden: Path) -> None:
 
 
 def test_a_broker_that_no_filter_leaves_is_not_read(spark: SparkSession, golden: Path) -> None:
-    frame = rmqcore.spark.read(spark, store_of(golden, "delay"), columns=["broker"])
+    root = store_of(golden, "delay")
+    frame = rmqcore.spark.read(spark, root, columns=["broker"], pushdown=True)
     assert rows_of(frame.where("broker = 'other'")) == []
 
 
