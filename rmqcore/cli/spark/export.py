@@ -11,6 +11,34 @@ from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import Out, RunOptions, Stores, spark_verb
 
+TargetFileSize = Annotated[
+    str,
+    typer.Option(
+        "--target-file-size",
+        metavar="BYTES",
+        help="A file of a topic and day with more rows ends at this size: 128m, 1g.",
+    ),
+]
+
+
+def file_bytes(text: str) -> int:
+    """Give the bytes of ``--target-file-size``; checked here, because Spark takes seconds to start.
+
+    Raises
+    ------
+    typer.BadParameter
+        No size, or one below 64 KiB.
+    """
+    from rmqcore.spark.jobs.export_files import LEAST_TARGET
+    from rmqcore.spark.options.values import size_in
+
+    try:
+        return size_in(LEAST_TARGET, 1 << 40)(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r}, expected {error}", param_hint="--target-file-size"
+        ) from None
+
 
 @spark_verb
 def export_parquet(
@@ -20,9 +48,10 @@ def export_parquet(
     topics: arguments.Topics = None,
     no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
+    target_file_size: TargetFileSize = "128m",
     overwrite: arguments.Overwrite = False,
 ) -> int:
-    """Write messages into DIR/topic=NAME/day=YYYY-MM-DD/part-00000.parquet.
+    """Write messages into DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet.
 
     No file appears under these names before all are written, then DIR/_SUCCESS. After an interruption the
     same command goes on with the splits that it had finished. Exit code 2: something is damaged; stderr says where.
@@ -31,6 +60,7 @@ def export_parquet(
       rmqcore spark export-parquet /data/store -o /data/parquet
     """
     options = run.source_options(stores, topics=topics)
+    target_bytes = file_bytes(target_file_size)
     with run.session("export") as spark:
         from rmqcore.spark import export_parquet as export
 
@@ -40,6 +70,7 @@ def export_parquet(
             out,
             overwrite=overwrite,
             compression=compression.value,
+            target_file_bytes=target_bytes,
             body="none" if no_bodies else None,
             **options,
         )

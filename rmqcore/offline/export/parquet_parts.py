@@ -60,41 +60,34 @@ class ParquetParts:
     ) -> None:
         self.names = PartNames(folder, "parquet")
         self._compression = compression
-        self._days = days or days_of_ms
-        self._most_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._spills = _Spills(folder)
-        self._chunk: list[pa.RecordBatch] = []
-        self._chunk_bytes = 0
+        self._chunk = RowChunk(
+            days or days_of_ms, CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+        )
         self._writers: OrderedDict[Partition, tuple[pq.ParquetWriter, int]] = OrderedDict()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch."""
-        added = batch.get_total_buffer_size()
-        if self._chunk and self._chunk_bytes + added > self._most_bytes + LONG_BYTES:
+        if self._chunk.lacks_room(batch):
             self._distribute()
-        self._chunk.append(batch)
-        self._chunk_bytes += added
+        is_full = self._chunk.add(batch)
         del batch
-        if self._chunk_bytes >= self._most_bytes or added > LONG_BYTES:
+        if is_full:
             self._distribute()
 
     def _distribute(self, *, last: bool = False) -> None:
         """Give every partition its rows of the chunk; rows of the `last` chunk do not wait for more."""
         import pyarrow as pa
 
-        chunk = pa.Table.from_batches(self._chunk).combine_chunks().to_batches()
-        self._chunk.clear()
-        self._chunk_bytes = 0
-        while chunk:
-            for partition, rows in _split(chunk.pop(0), self._days):
-                if last:
-                    waited = self._spills.take(partition)
-                    self._write_row_group(partition, pa.Table.from_batches([*waited, rows]))
-                elif rows.nbytes >= DIRECT_BYTES:
-                    self._drain(partition)
-                    self._write_row_group(partition, pa.Table.from_batches([rows]))
-                elif self._spills.append(partition, rows) >= ROW_GROUP_BYTES:
-                    self._drain(partition)
+        for partition, rows in self._chunk.take():
+            if last:
+                waited = self._spills.take(partition)
+                self._write_row_group(partition, pa.Table.from_batches([*waited, rows]))
+            elif rows.nbytes >= DIRECT_BYTES:
+                self._drain(partition)
+                self._write_row_group(partition, pa.Table.from_batches([rows]))
+            elif self._spills.append(partition, rows) >= ROW_GROUP_BYTES:
+                self._drain(partition)
 
     def _drain(self, partition: Partition) -> None:
         """Write what was spilled for a partition as a row group."""
@@ -123,12 +116,56 @@ class ParquetParts:
 
     def close(self) -> None:
         """Write what still waits and finish all files."""
-        if self._chunk:
-            self._distribute(last=True)
+        self._distribute(last=True)
         for partition in self._spills.partitions():
             self._drain(partition)
         while self._writers:
             self._writers.popitem()[1][0].close()
+
+
+class RowChunk:
+    """Batches that gather to a chunk, whose rows are then divided among partitions.
+
+    Parameters
+    ----------
+    days : callable
+        As in `ParquetParts`.
+    most_bytes : int
+        Bytes of a chunk; memory holds about twice as many while it is divided.
+    with_topic : bool
+        The rows of a partition keep the column ``topic``.
+    """
+
+    def __init__(self, days: Days, most_bytes: int, *, with_topic: bool = False) -> None:
+        self._days = days
+        self._most_bytes = most_bytes
+        self._with_topic = with_topic
+        self._batches: list[pa.RecordBatch] = []
+        self._byte_count = 0
+
+    def lacks_room(self, batch: pa.RecordBatch) -> bool:
+        """Whether the chunk must be taken before a batch is added."""
+        added = batch.get_total_buffer_size()
+        return bool(self._batches and self._byte_count + added > self._most_bytes + LONG_BYTES)
+
+    def add(self, batch: pa.RecordBatch) -> bool:
+        """Add a batch; answer whether the chunk is to be taken now."""
+        added = int(batch.get_total_buffer_size())
+        self._batches.append(batch)
+        self._byte_count += added
+        return self._byte_count >= self._most_bytes or added > LONG_BYTES
+
+    def take(self) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+        """Give the rows of the chunk by partition, in their order; the chunk is empty then."""
+        import pyarrow as pa
+
+        if not self._batches:
+            return
+        chunk = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+        self._batches.clear()
+        self._byte_count = 0
+        while chunk:
+            yield from _split(chunk.pop(0), self._days, with_topic=self._with_topic)
 
 
 class _Spills:
@@ -191,8 +228,10 @@ def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.where((days < 0) | (days > LAST_DAY), -1, days)
 
 
-def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.RecordBatch]]:
-    """Give the rows of a batch by partition, in their order, without the topic, which the folder names."""
+def _split(
+    batch: pa.RecordBatch, days_of: Days, *, with_topic: bool
+) -> list[tuple[Partition, pa.RecordBatch]]:
+    """Give the rows of a batch by partition, in their order."""
     import pyarrow as pa
 
     topics = batch.column("topic").dictionary_encode()
@@ -202,7 +241,7 @@ def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.Rec
     codes = (days + 1) * len(names) + topic_ids
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    rest = batch.select([name for name in batch.schema.names if name != "topic"])
+    rest = batch.select([name for name in batch.schema.names if with_topic or name != "topic"])
     sorted_already = bool((np.diff(order) == 1).all())  # a row alone: its body is not copied
     by_partition = rest if sorted_already else rest.take(pa.array(order))
     found = []

@@ -25,14 +25,17 @@ LAST_DAY = 2_932_896  # 9999-12-31
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 WORK_PREFIX = ".rmqcore-export-"
 PART_SUFFIXES = (".parquet", ".csv", ".jsonl")
-MAX_NAME_BYTES = 255 - len("topic=")
+PLAIN_KEY = "topic"
+TABLE_KEY = "topic_dir"
+"""Names the folders of files that have a column ``topic``: its values are exact, whatever the folder had to do to the name."""
+MAX_FILE_NAME = 255
 
 # What Spark and Hive escape in partition names; other characters stay readable.
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range(32)}
 
 
 @lru_cache(maxsize=65536)
-def partition_folder(topic: str, day: int) -> str:
+def partition_folder(topic: str, day: int, key: str = PLAIN_KEY) -> str:
     """Name the folder of a topic and a day (days since 1970-01-01, UTC), relative to the export.
 
     Characters with a meaning in paths are written ``%XX``. A topic too long for a file name is cut and
@@ -40,13 +43,16 @@ def partition_folder(topic: str, day: int) -> str:
     name for "unknown".
     """
     name = "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in topic) or UNKNOWN
-    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+    most = MAX_FILE_NAME - len(f"{key}=")
+    # With a column for the topic no folder needs to say "unknown", and a reader that finds only that guesses no type.
+    is_odd = key == TABLE_KEY and name == UNKNOWN
+    if is_odd or len(name.encode("utf-8", "surrogatepass")) > most:
         digest = hashlib.sha256(topic.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        name = f"{_cut(name, MAX_NAME_BYTES - 17)}~{digest}"
+        name = f"{_cut(name, most - 17)}~{digest}"
     date = UNKNOWN
     if 0 <= day <= LAST_DAY:
         date = datetime.fromtimestamp(day * 86400, UTC).strftime("%Y-%m-%d")
-    return f"topic={name}/day={date}"
+    return f"{key}={name}/day={date}"
 
 
 def _cut(name: str, size: int) -> str:
@@ -132,7 +138,7 @@ class ExportTarget:
 
 
 def part_places(folder: Folder) -> Iterator[str]:
-    """Give the places ``topic=*/day=*/part-*`` of what lies in a folder.
+    """Give the places ``topic=*/day=*/part-*`` and ``topic_dir=*/day=*/part-*`` of what lies in a folder.
 
     Raises
     ------
@@ -140,7 +146,7 @@ def part_places(folder: Folder) -> Iterator[str]:
         A topic or a day is a link.
     """
     for topic in folder.names():
-        if topic.startswith("topic=") and folder.is_folder(topic):
+        if topic.startswith((f"{PLAIN_KEY}=", f"{TABLE_KEY}=")) and folder.is_folder(topic):
             days = folder.folder(topic)
             for day in days.names():
                 if day.startswith("day=") and days.is_folder(day):

@@ -7,11 +7,24 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rmqcore.offline.export.parquet_writer import Compression
+from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.spark.jobs.export_task import ExportTask, SplitParts, export_split
+from rmqcore.spark.jobs.export_files import (
+    TARGET_FILE_BYTES,
+    FilesTask,
+    PartFile,
+    Piece,
+    WrittenFiles,
+    check_target,
+    share_name,
+    shares,
+    write_files,
+)
+from rmqcore.spark.jobs.export_task import ROWS, ExportTask, SplitRows, export_split
 from rmqcore.spark.jobs.job_source import JobSource, with_gaps
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.export_folder import ExportFolder
@@ -28,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONED_BY = ("topic", "store_timestamp")
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -90,14 +103,17 @@ def export_parquet(
     *,
     overwrite: bool = False,
     compression: Compression = "zstd",
+    target_file_bytes: int = TARGET_FILE_BYTES,
     body: Literal["none"] | None = None,
     **options: Any,
 ) -> ExportReport:
-    """Write the messages of stores into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.parquet``.
+    """Write the messages of stores into ``out/topic_dir=NAME/day=YYYY-MM-DD/part-NNNNN.parquet``.
 
-    ``spark.read.parquet(out)`` reads it back: the columns of ``table=messages``, and ``day`` (UTC, of the store time). No file
-    appears under these names before all are written, then ``_SUCCESS`` and ``_manifest.json``. A killed export leaves the splits
-    that it had finished below ``out/_temporary``; an export of the same stores with the same options goes on with them.
+    ``spark.read.parquet(out)`` reads it back: the columns of ``table=messages``, then ``topic_dir`` and ``day`` (UTC, of the
+    store time) of the folders. The column ``topic`` has the true name, whatever a folder had to do to it. A topic has one file a
+    day where it is small. No file appears under these names before all are written, then ``_SUCCESS`` and ``_manifest.json``. A
+    killed export leaves the work that it had finished below ``out/_temporary``; an export of the same stores with the same
+    options goes on with it.
 
     Parameters
     ----------
@@ -108,18 +124,21 @@ def export_parquet(
         A new or empty folder that driver and workers share, or with `overwrite` the folder of an earlier export.
     overwrite : bool
     compression : {"zstd", "snappy", "none"}
+    target_file_bytes : int
+        A file of a topic and day with more rows ends when it has so many bytes of Parquet; the files of a small export may have a
+        quarter, so that more cores write.
     body : "none", optional
         Leave bodies out.
     **options
-        Options of ``table=messages``: ``topics``, ``startingTimestamp``, ``columns``, ``maxPartitionBytes``, ... Each split
-        writes a file for each of its topics and days: with many topics larger splits make fewer files.
+        Options of ``table=messages``: ``topics``, ``startingTimestamp``, ``columns``, ``maxPartitionBytes``, ...
 
     Raises
     ------
     TargetNotEmptyError
         `out` is not empty and `overwrite` is off.
     ValueError
-        A wrong option, a `body` or `compression` that Parquet does not have, columns without topic or store_timestamp.
+        A wrong option, a `body` or `compression` that Parquet does not have, columns without topic or store_timestamp, a target
+        below 64 KiB.
     NotAStoreError, FileNotFoundError
         A path that is no store.
     SplitError
@@ -129,11 +148,9 @@ def export_parquet(
     """
     began = time.monotonic()
     source = JobSource.open(path, options)
-    columns = _columns(source.options, body)
-    if compression not in get_args(Compression):
-        raise ValueError(
-            f"compression {compression!r}: expected one of {', '.join(get_args(Compression))}"
-        )
+    columns = table_columns(source.options, body)
+    check_compression(compression)
+    check_target(target_file_bytes)
     plans = source.plans()
     splits = [split for plan in plans for split in plan.splits]
     names = [_split_name(split) for split in splits]
@@ -144,9 +161,9 @@ def export_parquet(
         overwrite=overwrite,
     ) as folder:
         kept = {
-            name: parts
+            name: rows
             for split, name in zip(splits, names, strict=True)
-            if not _may_grow(split) and (parts := SplitParts.read(folder.job_folder / name))
+            if not _may_grow(split) and (rows := SplitRows.read(folder.job_folder / name))
         }
         tasks = [
             ExportTask(split, columns, source.options, compression, str(folder.job_folder), name)
@@ -155,28 +172,53 @@ def export_parquet(
         ]
         # A task takes a folder with its split's name for the work of a faster attempt of the same job.
         folder.make_room(task.name for task in tasks)
-        done = {task.name: parts for task, parts in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
-        written = [(kept | done)[name] for name in names]
-        check_chain(splits, [parts.report for parts in written])
-        places = _places(names, written)
+        done = {task.name: rows for task, rows in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
+        divided = [(kept | done)[name] for name in names]
+        check_chain(splits, [rows.report for rows in divided])
+        written = _write_files(
+            spark, folder, names, divided, set(done),
+            FilesTask((), columns, compression, target_file_bytes, str(folder.job_folder), ""),
+        )  # fmt: skip
+        places = _places(written)
         report = ExportReport(
             stores=[plan.location.root for plan in plans],
             out=str(folder.out),
-            rows=sum(parts.rows for parts in written),
-            stored_bytes=sum(parts.stored_bytes for parts in written),
+            rows=sum(rows.rows for rows in divided),
+            stored_bytes=sum(rows.stored_bytes for rows in divided),
             files=len(places),
-            file_bytes=sum(parts.file_bytes for parts in written),
+            file_bytes=sum(file.byte_count for _, file in written),
             partitions=len({place.rpartition("/")[0] for _, place in places}),
             splits=len(splits),
             kept_splits=len(kept),
-            damage=_damage(plans, splits, written, source.options),
+            damage=_damage(plans, splits, divided, source.options),
             seconds=time.monotonic() - began,
         )
         folder.commit(places, {"version": _VERSION, **_lasting(report)})
     return replace(report, seconds=time.monotonic() - began)
 
 
-def _columns(options: SourceOptions, body: str | None) -> tuple[Column, ...]:
+def check_compression(compression: str) -> None:
+    """Check the name of a compression.
+
+    Raises
+    ------
+    ValueError
+        There is none of this name.
+    """
+    if compression not in get_args(Compression):
+        raise ValueError(
+            f"compression {compression!r}: expected one of {', '.join(get_args(Compression))}"
+        )
+
+
+def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...]:
+    """Give the columns of an export.
+
+    Raises
+    ------
+    ValueError
+        Those by which rows are partitioned are not among them, or `body` is something else than "none".
+    """
     if body not in (None, "none"):
         raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
     columns = columns_of(options)
@@ -215,22 +257,69 @@ def _may_grow(split: Split) -> bool:
     return split.file.file_from_offset >= split.shape.tail_from
 
 
-def _places(names: Sequence[str], written: Sequence[SplitParts]) -> list[tuple[str, str]]:
-    """Give each file's path in the job's folder and its place, numbered in the order of the log."""
-    parts = [
-        (f"{name}/{part}", folder)
-        for name, of_split in zip(names, written, strict=True)
-        for part, folder in of_split.places
-    ]
+def _write_files(
+    spark: SparkSession,
+    folder: ExportFolder,
+    names: Sequence[str],
+    divided: Sequence[SplitRows],
+    fresh: set[str],
+    task: FilesTask,
+) -> list[tuple[str, PartFile]]:
+    """Have Parquet made of the rows of all splits; give each file with its folder below the job's."""
+    job = folder.job_folder
+    work = plan_files(
+        [(str(job / name / ROWS), rows) for name, rows in zip(names, divided, strict=True)], task
+    )
+    kept = {}
+    for one in work:
+        is_old = all(Path(piece.path).parent.name not in fresh for piece in one.pieces)
+        found = WrittenFiles.read(job / one.name) if is_old else None
+        if found is not None:
+            kept[one.name] = found
+    tasks = [one for one in work if one.name not in kept]
+    folder.make_room(one.name for one in tasks)
+    done = {one.name: files for one, files in zip(tasks, run_tasks(spark, write_files, tasks), strict=True)}  # fmt: skip
+    return [(one.name, file) for one in work for file in (kept | done)[one.name].files]
+
+
+def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> list[FilesTask]:
+    """Give the tasks that make Parquet of divided rows.
+
+    Parameters
+    ----------
+    divided : sequence of (str, SplitRows)
+        The file of each split's rows, in the order of the log.
+    task : FilesTask
+        What all of them have in common.
+    """
+    byte_count = sum(rows.file_bytes for _, rows in divided)
+    measured = sum(rows.file_bytes / rows.ratio for _, rows in divided if rows.ratio)
+    pieces = (
+        Piece(run.topic, run.day, path, run.pos, run.byte_count)
+        for path, rows in divided
+        for run in rows.runs
+    )
+    found = shares(pieces, task.target_bytes, byte_count / measured if measured else 1.0)
     return [
-        (part, f"{folder}/part-{number:05}.parquet") for number, (part, folder) in enumerate(parts)
+        replace(task, pieces=share, name=share_name(share, task.target_bytes)) for share in found
+    ]
+
+
+def _places(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
+    """Give each file's path in the job's folder and its place, numbered by topic, day and the order of the log."""
+    return [
+        (
+            f"{name}/{file.name}",
+            f"{partition_folder(*file.partition, TABLE_KEY)}/part-{number:05}.parquet",
+        )
+        for number, (name, file) in enumerate(written)
     ]
 
 
 def _damage(
     plans: Sequence[SplitPlan],
     splits: Sequence[Split],
-    written: Sequence[SplitParts],
+    divided: Sequence[SplitRows],
     options: SourceOptions,
 ) -> list[tuple[str, DamageRange]]:
     for plan in plans:
@@ -238,8 +327,8 @@ def _damage(
             check_damage(gap, plan.location.broker, options)
     found = (
         (split.broker, damage)
-        for split, parts in zip(splits, written, strict=True)
-        for damage in parts.ranges
+        for split, rows in zip(splits, divided, strict=True)
+        for damage in rows.ranges
     )
     return with_gaps(plans, found)
 

@@ -1,29 +1,29 @@
-"""A task of an export: it writes a split as Parquet, and a later run recognizes the finished split.
+"""The first step of an export: a task divides the rows of a split among partitions. A later run recognizes the finished split.
 
-A task writes into a folder of its own attempt and gives that folder the split's name when all files are there, the manifest
-too. So a folder with that name is complete, even if tasks were killed or several attempts ran.
+The rows wait in one file, as Arrow IPC messages; the manifest beside it says where those of each partition lie. The second step
+(`rmqcore.spark.jobs.export_files`) makes Parquet of the rows that all splits have of a partition: so a partition gets one
+file where it is small, however many splits and topics there are.
 """
 
 from __future__ import annotations
 
 import json
-import stat
-import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqcore.disk.inside.folder import Folder
-from rmqcore.errors import StoreError
-from rmqcore.offline.export.parquet_parts import ParquetParts, known_days
-from rmqcore.offline.export.parquet_writer import Compression
+from rmqcore.offline.export.parquet_parts import RowChunk, known_days
+from rmqcore.offline.export.parquet_writer import Compression, parquet_writer
+from rmqcore.offline.export.part_files import Partition
 from rmqcore.offline.log.damage import DamageRange, damage_of_fields
 from rmqcore.spark.jobs.job_source import to_send
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.output.finished import MANIFEST, file_size, finish_once, read_finished
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
@@ -33,24 +33,49 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAY_US = 86_400_000_000
-MANIFEST = "manifest.json"
+ROWS = "rows.arrow"
 CHUNK_BYTES = 48 * 1024 * 1024
-"""Bytes of rows that a task gathers before it divides them among partitions; too few for a row group, rows are written twice.
+"""Bytes of rows that a task gathers before it divides them among partitions; memory holds about twice as many."""
+SAMPLE_BYTES = 1024 * 1024
+"""Bytes of rows that a task compresses to measure how much smaller Parquet is."""
 
-A worker took four times that and 230 MiB at its peak, 420 MiB in all; with 96 MiB it took 590 MiB, and was no faster.
-"""
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of one partition that lie together in the file of a split.
+
+    Attributes
+    ----------
+    topic : str
+    day : int
+        Days since 1970-01-01 in UTC; -1 for a time that no calendar has.
+    pos, byte_count : int
+        Place in the file.
+    """
+
+    topic: str
+    day: int
+    pos: int
+    byte_count: int
+
+    @property
+    def partition(self) -> Partition:
+        """Topic and day."""
+        return self.topic, self.day
 
 
 @dataclass(frozen=True)
-class SplitParts:
-    """The files that a task has written.
+class SplitRows:
+    """The rows that a task has divided.
 
     Attributes
     ----------
     rows, stored_bytes, file_bytes : int
-        The number of messages, bytes of their records in the store, and bytes of the Parquet files.
-    places : list of (str, str)
-        The name of each file in the split's folder, and its partition.
+        The number of messages, bytes of their records in the store, and bytes of the file.
+    runs : list of Run
+        In the order of the file.
+    ratio : float
+        How many times smaller Parquet made a sample of the rows.
     damage : list of dict
         Damaged ranges of the split, as `to_send` gives them.
     start_phy_offset, end_phy_offset, read_to, is_skipped
@@ -60,7 +85,8 @@ class SplitParts:
     rows: int
     stored_bytes: int
     file_bytes: int
-    places: list[tuple[str, str]]
+    runs: list[Run]
+    ratio: float
     damage: list[dict[str, Any]]
     start_phy_offset: int | None
     end_phy_offset: int
@@ -76,14 +102,12 @@ class SplitParts:
         LinkError, StoreFormatError
             The folder or one of its files is a link, or the manifest names a file outside.
         """
+        found = read_finished(folder)
         try:
-            split = Folder(folder.parent).folder(folder.name)
-            found = json.loads(split.read(MANIFEST))
-            parts = cls(**{**found, "places": [tuple(place) for place in found["places"]]})
-            size = sum(_file_size(split, name) for name, _ in parts.places)
-        except (FileNotFoundError, TypeError, ValueError, KeyError):
+            rows = cls(**{**found, "runs": [Run(*run) for run in found["runs"]]}) if found else None
+        except (TypeError, KeyError):
             return None
-        return parts if size == parts.file_bytes else None
+        return rows if rows and file_size(folder, ROWS) == rows.file_bytes else None
 
     @property
     def ranges(self) -> list[DamageRange]:
@@ -124,62 +148,80 @@ class ExportTask:
     name: str
 
 
-def export_split(task: ExportTask) -> SplitParts:
-    """Write a split, and give the folder the split's name when it is complete."""
-    job = Path(task.job_folder)
-    if not job.is_dir():
-        raise StoreError(
-            f"{job} is not here: the job has ended, or it is no folder that driver and workers share"
-        )
-    attempt = f"attempt-{uuid.uuid4().hex}"
-    with Folder(job) as inside:
-        inside.make(attempt)
-        try:
-            parts = _write(task, inside.folder(attempt))
-            try:
-                inside.move(attempt, task.name)
-            except OSError:  # not empty: another attempt of this split was faster
-                faster = SplitParts.read(job / task.name)
-                if faster is None:
-                    raise
-                return faster
-        finally:
-            with suppress(OSError, StoreError):  # the end of the job removes it
-                inside.remove(attempt)
-    return parts
+def export_split(task: ExportTask) -> SplitRows:
+    """Divide the rows of a split, and give the folder the split's name when it is complete."""
+    return finish_once(
+        Path(task.job_folder), task.name, lambda folder: _write(task, folder), SplitRows.read
+    )
 
 
-def _write(task: ExportTask, attempt: Folder) -> SplitParts:
+def _write(task: ExportTask, attempt: Folder) -> SplitRows:
     reports: list[SplitReport] = []
     rows = stored_bytes = 0
-    parts = ParquetParts(attempt.path, task.compression, days_of_us, chunk_bytes=CHUNK_BYTES)
-    for batch in read_split(task.split, task.columns, task.options, reports=reports):
-        parts.write(batch)
-        rows += batch.num_rows
-        stored_bytes += _sum(batch, "msg_size")
-    parts.close()
-    attempt.remove("spill")
+    with (attempt.path / ROWS).open("wb") as file:
+        divided = _Divided(file, task.compression)
+        for batch in read_split(task.split, task.columns, task.options, reports=reports):
+            rows += batch.num_rows
+            stored_bytes += _sum(batch, "msg_size")
+            divided.add(batch)
+            del batch  # the next one may be large, too
+        divided.end()
     (report,) = reports
-    written = SplitParts(
+    written = SplitRows(
         rows,
         stored_bytes,
-        sum(path.stat().st_size for path, _ in parts.names.places),
-        [(path.name, place.rpartition("/")[0]) for path, place in parts.names.places],
+        divided.pos,
+        divided.runs,
+        divided.ratio,
         [found.as_dict() for found in to_send(report.damage)],
         report.start_phy_offset,
         report.end_phy_offset,
         report.read_to,
         report.is_skipped,
     )
-    attempt.write(MANIFEST, json.dumps(asdict(written), default=str).encode())
+    fields = asdict(written) | {"runs": [list(asdict(run).values()) for run in written.runs]}
+    attempt.write(MANIFEST, json.dumps(fields, default=str).encode())
     return written
 
 
-def _file_size(folder: Folder, name: str) -> int:
-    status = folder.status(str(name))
-    if status is None or not stat.S_ISREG(status.st_mode):
-        raise FileNotFoundError(name)
-    return status.st_size
+class _Divided:
+    """Writes rows to a file, those of a partition together as far as memory allows."""
+
+    def __init__(self, file: BinaryIO, compression: Compression) -> None:
+        self._file = file
+        self._compression = compression
+        self._chunk = RowChunk(days_of_us, CHUNK_BYTES, with_topic=True)
+        self.pos = 0
+        self.runs: list[Run] = []
+        self.ratio = 0.0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self._chunk.lacks_room(batch):
+            self.end()
+        is_full = self._chunk.add(batch)
+        del batch
+        if is_full:
+            self.end()
+
+    def end(self) -> None:
+        """Write what waits."""
+        for (topic, day), rows in self._chunk.take():
+            if not self.ratio:
+                self.ratio = self._measured(rows)
+            message = rows.serialize()
+            self._file.write(message)
+            self.runs.append(Run(topic, day, self.pos, message.size))
+            self.pos += message.size
+
+    def _measured(self, rows: pa.RecordBatch) -> float:
+        import pyarrow as pa
+
+        count = max(1, rows.num_rows * SAMPLE_BYTES // max(SAMPLE_BYTES, rows.nbytes))
+        sample = pa.Table.from_batches([rows.slice(0, count)])
+        sink = BytesIO()
+        with parquet_writer(sink, sample.schema, self._compression) as writer:
+            writer.write_table(sample)
+        return float(sample.nbytes / sink.tell())
 
 
 def days_of_us(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

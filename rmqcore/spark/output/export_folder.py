@@ -33,7 +33,7 @@ from rmqcore.spark.output.journal import SUCCESS, read_journal
 from rmqcore.spark.storage.store_location import StoreLocation
 
 MANIFEST = "_manifest.json"
-_PLACE = re.compile(r"topic=[^/]+/day=[^/]+/part-\d{5,}\.parquet")
+_PLACE = re.compile(r"topic(_dir)?=[^/]+/day=[^/]+/part-\d{5,}\.parquet")
 """Spark's own writer calls its files part-00000-UUID.c000.zstd.parquet."""
 
 
@@ -197,10 +197,12 @@ def _check(out: Folder, journal: dict[str, Any]) -> None:
     """
     moves = journal["moves"]
     if not isinstance(moves, list) or not all(_is_move(move) for move in moves):
-        raise _unbelievable(out, "moves", f"[{TEMPORARY}/..., topic=*/day=*/part-*.parquet] each")
+        raise _unbelievable(
+            out, "moves", f"[{TEMPORARY}/..., topic_dir=*/day=*/part-*.parquet] each"
+        )
     old = journal["old"]
     if not isinstance(old, list) or not all(map(_is_place, old)):
-        raise _unbelievable(out, "old", "topic=*/day=*/part-*.parquet each")
+        raise _unbelievable(out, "old", "topic_dir=*/day=*/part-*.parquet each")
     for place in (*old, *(place for move in moves for place in move)):
         status = out.status(place)
         if status is not None and stat.S_ISLNK(status.st_mode):

@@ -127,7 +127,7 @@ def test_overwrite_replaces_what_an_export_wrote_and_nothing_else(
     """The files of Spark's own writer have names that begin alike, and were removed with those of the export before."""
     out = tmp_path / "out"
     export(store, out, False)
-    (day,) = (out / "topic=T").iterdir()
+    (day,) = (out / "topic_dir=T").iterdir()
     sparks = day / "part-00000-0a1b2c3d-0000-0000-0000-000000000000.c000.snappy.parquet"
     sparks.write_text("x")
     export(store, out, True)

@@ -77,7 +77,7 @@ def test_export(store: Path, tmp_path: Path) -> None:
     expected = sorted((view.phy_offset, view.body) for view in reader.messages())
     found = [
         (row["phy_offset"], row["body"])
-        for part in (tmp_path / "out").glob("topic=*/day=*/*.parquet")
+        for part in (tmp_path / "out").glob("topic_dir=*/day=*/*.parquet")
         for row in pq.ParquetFile(part).read(["phy_offset", "body"]).to_pylist()
     ]
     assert sorted(found) == expected

@@ -196,7 +196,7 @@ def test_an_audit_does_not_depend_on_it_and_an_export_fails(
     assert report.rewalked_files == 0
     with pytest.raises(SplitError):
         export_job.export_parquet(spark, sector.root, tmp_path / "out", **options)
-    assert not list((tmp_path / "out").glob("topic=*"))
+    assert not list((tmp_path / "out").glob("topic_dir=*"))
 
 
 # ---- a file that is cut between two tasks -------------------------------------------------------------
