@@ -318,6 +318,13 @@ class OtherStoreError(StoreError):
     exit_code = 2
 
 
+class RowRefusedError(StoreError):
+    """A row that Spark was to write makes no message; nothing of the write is seen."""
+
+    code = "ROW_REFUSED"
+    hint = "the message names the row and its column: correct or filter such rows, then write again"
+
+
 # ---- Spark ------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from rmqcore.spark.options.sink_options import SINK_OPTIONS
 from rmqcore.spark.options.table import OPTIONS, TABLES, Option
 from rmqcore.spark.rows.columns import TABLE_COLUMNS
 
@@ -18,6 +19,15 @@ def options() -> str:
     """The options of the data source as a Markdown table."""
     rows = ["| option | default | tables | meaning |", "|---|---|---|---|"]
     rows += [option_row(option) for option in OPTIONS]
+    return "\n".join(rows)
+
+
+def sink_options() -> str:
+    """The options of a write as a Markdown table."""
+    rows = ["| option | default | meaning |", "|---|---|---|"]
+    for option in SINK_OPTIONS:
+        default = f"`{option.default}`" if option.default else ""
+        rows.append(f"| `{option.name}` | {default} | {markdown(option.doc)} |")
     return "\n".join(rows)
 
 
@@ -40,7 +50,11 @@ def columns(table: str) -> str:
 
 def filled(page: str) -> str:
     """The page with the table behind each ``<!-- sparktables: NAME -->`` made anew."""
-    tables = {"options": options(), **{name: columns(name) for name in TABLE_COLUMNS}}
+    tables = {
+        "options": options(),
+        "sink": sink_options(),
+        **{name: columns(name) for name in TABLE_COLUMNS},
+    }
     for name, text in tables.items():
         mark = f"<!-- sparktables: {name} -->\n"
         before, found, after = page.partition(mark)

@@ -36,6 +36,11 @@ class Attempt:
             self._made = True
         return self._folder
 
+    @property
+    def name(self) -> str:
+        """The name of the folder, which may not be made yet."""
+        return self._folder.name
+
     def check(self) -> None:
         """Stop a task whose job has ended, before the task makes the job's folder anew.
 

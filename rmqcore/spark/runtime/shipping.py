@@ -26,6 +26,12 @@ def read_partition(sent: bytes, partition: Any) -> Iterator[Any]:
     return read_sent(sent, partition.value)
 
 
+def call_sent(sent: bytes, method: str, *arguments: Any) -> Any:
+    """Call a method of a pickled object, in a worker."""
+    prepare_worker()
+    return getattr(pickle.loads(sent), method)(*arguments)  # noqa: S301 - from our own driver
+
+
 def prepare_worker() -> None:
     """Make sure that this worker has rmqcore, and freeze its heap so that later tasks lose no time."""
     try:

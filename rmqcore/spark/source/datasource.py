@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 from rmqcore.errors import StoreError
 from rmqcore.spark.options.source_options import SourceOptions
@@ -30,7 +31,12 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.parsed = _short_errors(lambda: SourceOptions.parse(dict(options)))
+        self.options = options
+
+    @cached_property
+    def parsed(self) -> SourceOptions:
+        """The options of a read. A write has others."""
+        return _short_errors(lambda: SourceOptions.parse(dict(self.options)))
 
     @classmethod
     def name(cls) -> str:
@@ -64,10 +70,33 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         except (StoreError, ValueError, OSError) as error:
             return RefusedStream(error.with_traceback(None))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write into a folder of stores."""
+        from rmqcore.spark.sink.shipped import ShippedWriter
+
+        return ShippedWriter(self._write(schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
+        """A write of a stream's batches into a folder of stores."""
+        from rmqcore.spark.sink.shipped import ShippedStreamWriter
+
+        return ShippedStreamWriter(self._write(schema, overwrite=overwrite), schema)
+
+    def _write(self, schema: StructType, *, overwrite: bool) -> Any:
+        from rmqcore.spark.options.sink_options import SinkOptions
+        from rmqcore.spark.sink.stores_write import StoresWrite
+
+        send_code_along("rmqcore.spark.sink.shipped")
+        return _short_errors(
+            lambda: StoresWrite.plan(
+                schema, SinkOptions.parse(dict(self.options)), overwrite=overwrite
+            )
+        )
+
 
 def _short_errors(call: Callable[[], Answer]) -> Answer:
     """Call, and raise errors without their traceback, which Spark would print before the line that says what is wrong."""
     try:
         return call()
-    except (StoreError, ValueError, OSError) as error:
+    except (StoreError, ValueError, TypeError, OSError) as error:
         raise error.with_traceback(None) from None

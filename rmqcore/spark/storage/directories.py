@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
+from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.opened import read_all
 from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
 from rmqcore.spark.storage.filesystem_options import Options
 
@@ -37,6 +39,14 @@ class Directories(Protocol):
             The directory cannot be listed.
         """
 
+    def read(self, path: str) -> bytes:
+        """The content of a small file.
+
+        Raises
+        ------
+        FileNotFoundError, RemoteStorageError
+        """
+
     def shown(self, path: str) -> str:
         """A path as messages name it."""
 
@@ -48,6 +58,10 @@ class LocalDirectories:
         """Names in a directory, and whether each is a directory itself."""
         with os.scandir(path) as found:
             return {entry.name: entry.is_dir() for entry in found}
+
+    def read(self, path: str) -> bytes:
+        """The content of a small file."""
+        return read_all(open_file(Path(path), os.O_RDONLY), path)
 
     def shown(self, path: str) -> str:
         """The path itself."""
@@ -63,6 +77,14 @@ class RemoteDirectories:
     def entries(self, path: str) -> dict[str, bool]:
         """Names in a directory, and whether each is a directory itself."""
         return {entry.name: entry.is_dir for entry in self.filesystem.entries(path)}
+
+    def read(self, path: str) -> bytes:
+        """The content of a small file."""
+        size = self.filesystem.size_of(path)
+        if size is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", self.shown(path))
+        with self.filesystem.open(path) as handle:
+            return self.filesystem.read_range(handle, path, 0, size)
 
     def shown(self, path: str) -> str:
         """The path's URI."""

@@ -22,6 +22,7 @@ from rmqcore.spark.storage.directories import (
     utf8_text,
 )
 from rmqcore.spark.storage.filesystem_options import Options
+from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest
 from rmqcore.spark.storage.store_location import StoreLocation
 
 __all__ = ["Paths", "StoreLocation", "absolute_paths", "find_stores", "given_paths"]
@@ -44,8 +45,9 @@ def find_stores(
     Parameters
     ----------
     path : str, path-like or an iterable of them
-        A store's root, or its CommitLog directory; a glob; ``name=path``. A text may hold several, as a JSON list or separated
-        by commas. A path is local, or a URI: ``file:///data/store``, ``s3://bucket/store``, ``hdfs://namenode/store``.
+        A store's root, or its CommitLog directory; a folder into which Spark has written stores; a glob; ``name=path``. A text
+        may hold several, as a JSON list or separated by commas. A path is local, or a URI: ``file:///data/store``,
+        ``s3://bucket/store``, ``hdfs://namenode/store``.
     storage : mapping of str to str, optional
         Options of the filesystem that URIs name, for S3 ``region`` or ``endpoint_override``.
     follow_links : bool
@@ -72,11 +74,12 @@ def find_stores(
     """
     options = tuple(sorted((storage or {}).items()))
     found: list[StoreLocation] = []
-    for text in given_paths(path):
-        found += _stores_of(text, options, follow_links=follow_links)
-    if not found:
+    given = given_paths(path)
+    if not given:
         raise ValueError("no path is given: it names a store, or several")
-    if options and all(store.is_local for store in found):
+    for text in given:
+        found += _stores_of(text, options, follow_links=follow_links)
+    if options and found and all(store.is_local for store in found):
         raise ValueError(
             f"storage.{options[0][0]} has no meaning for {found[0].root}, a local path"
         )
@@ -106,8 +109,9 @@ def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Store
     name, text = _name_and_path(text)
     where, path = directories_of(text, options)
     stores = [
-        replace(_store_at(where, found, name), follow_links=follow_links)
+        replace(store, follow_links=follow_links)
         for found in expand(where, path)
+        for store in _stores_at(where, found, name)
     ]
     for store in stores:
         if store.is_local:
@@ -134,9 +138,25 @@ def absolute_paths(path: Paths) -> list[str]:
     return found
 
 
-def _store_at(where: Directories, found: Found, name: str) -> StoreLocation:
-    """The store in a directory."""
+def _stores_at(where: Directories, found: Found, name: str) -> list[StoreLocation]:
+    """The store in a directory, or, where Spark has written stores into it, those that were committed."""
     entries = where.entries(found.path or "/")
+    if not entries.get(SINK):
+        return [_store_at(where, found, name, entries)]
+    manifest = f"{found.path}/{MANIFEST}"
+    written = SinkManifest.parse(where.read(manifest), where.shown(manifest))
+    base = name or found.matched or found.path.rpartition("/")[2]
+    stores = []
+    for part in written.names:
+        of_part = Found(f"{found.path}/{part}", f"{base}.{part}")
+        stores.append(_store_at(where, of_part, "", where.entries(of_part.path)))
+    return stores
+
+
+def _store_at(
+    where: Directories, found: Found, name: str, entries: Mapping[str, bool]
+) -> StoreLocation:
+    """The store in a directory that holds `entries`."""
     parent, _, directory = found.path.rpartition("/")
     root, log = found.path, "commitlog"
     if not holds_store(entries):

@@ -1,0 +1,136 @@
+"""The options of a write, checked; what each means stands with it. Names are camelCase; upper and lower case are the same."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.spark.options import values
+from rmqcore.spark.options.source_options import parse_value
+from rmqcore.spark.options.table import Option
+
+Selector = Literal["column", "hash", "roundRobin"]
+PREFIX = "column."
+_BYTES = values.size_in(1, (1 << 31) - 1)
+_COUNT = values.int_in(1, (1 << 31) - 1)
+_OF_SPARK = {"checkpointlocation", "queryname"}
+"""Spark hands its own options of a stream to the sink too."""
+
+SINK_OPTIONS = (
+    Option(
+        "path",
+        "path",
+        values.parse_text,
+        "",
+        "The folder; local, or mounted by the driver and all workers at the same place.",
+    ),
+    Option(
+        "topic",
+        "topic",
+        values.parse_text,
+        "",
+        "The topic of all rows; a column ``topic`` does not count then.",
+    ),
+    Option(
+        "queueSelector",
+        "queue_selector",
+        values.word_of("column", "hash", "roundRobin"),
+        "",
+        "The queue of a row: ``column`` takes ``queue_id``; ``hash`` goes by Java's hash of ``hashColumn``, as "
+        "SelectMessageQueueByHash does; ``roundRobin`` is the next queue of the topic. Without it ``column`` where there is a "
+        "column ``queue_id``, else ``roundRobin``.",
+    ),
+    Option("queues", "queues", values.int_in(1, 1 << 16), "4", "Queues of a topic, for ``hash`` and ``roundRobin``."),
+    Option(
+        "hashColumn",
+        "hash_column",
+        values.parse_text,
+        "keys",
+        "The column, text or whole number, that ``hash`` goes by. It may be one that is not written.",
+    ),
+    Option(
+        "writeId",
+        "write_id",
+        values.parse_text,
+        "",
+        "Batch: a name of this write. When a write of this name is committed already, nothing is written.",
+    ),
+    Option("mappedFileSizeCommitLog", "mapped_file_size_commit_log", _BYTES, "1g", "Bytes of a CommitLog file."),
+    Option("mappedFileSizeConsumeQueue", "mapped_file_size_consume_queue", _BYTES, "6000000", "Bytes of a ConsumeQueue file."),
+    Option("maxHashSlotNum", "max_hash_slot_num", _COUNT, "5000000", "Hash slots of an index file."),
+    Option("maxIndexNum", "max_index_num", _COUNT, "20000000", "Entries of an index file."),
+    Option("messageIndexEnable", "message_index_enable", values.parse_bool, "true", "Make an index of the keys."),
+    Option("maxMessageSize", "max_message_size", _BYTES, "4m", "The longest body."),
+)  # fmt: skip
+_BY_NAME = {option.name.lower(): option for option in SINK_OPTIONS}
+_SETTINGS = (
+    "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_hash_slot_num", "max_index_num", "message_index_enable",
+    "max_message_size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """All options of a write, checked by `parse`; tasks get them by pickle."""
+
+    path: str = ""
+    topic: str | None = None
+    queue_selector: Selector | None = None
+    queues: int = 4
+    hash_column: str = "keys"
+    write_id: str | None = None
+    mapped_file_size_commit_log: int = 1 << 30
+    mapped_file_size_consume_queue: int = 6_000_000
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    message_index_enable: bool = True
+    max_message_size: int = 4 << 20
+    columns: dict[str, str] = field(default_factory=dict)
+    """``column.NAME``: the frame's column that is written as NAME."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """Check the options that a user gave.
+
+        Raises
+        ------
+        ValueError
+            There is no such option, or its value is wrong; the message names the option, the value and what is expected.
+        """
+        found: dict[str, Any] = {}
+        columns: dict[str, str] = {}
+        for name, text in given.items():
+            lower = name.lower()
+            if lower.startswith(PREFIX):
+                columns[lower.removeprefix(PREFIX)] = text
+            elif lower in _BY_NAME:
+                option = _BY_NAME[lower]
+                found[option.field] = parse_value(option, text)
+            elif lower not in _OF_SPARK:
+                raise ValueError(_unknown(name))
+        if "path" not in found:
+            raise ValueError("no path is given: save(path) names the folder to write stores into")
+        options = cls(**found, columns=columns)
+        options.config()
+        return options
+
+    def config(self) -> MessageStoreConfig:
+        """The settings of the stores.
+
+        Raises
+        ------
+        ValueError
+            Sizes that do not fit; the message names the setting.
+        """
+        return MessageStoreConfig(**{name: getattr(self, name) for name in _SETTINGS})
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1, cutoff=0.6)
+    if near:
+        return f"a write has no option {name}; did you mean {_BY_NAME[near[0]].name}?"
+    known = ", ".join(sorted(option.name for option in SINK_OPTIONS))
+    return f"a write has no option {name}; there are {known} and column.*"

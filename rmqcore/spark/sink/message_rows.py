@@ -1,0 +1,92 @@
+"""Batches of a frame as the Arrow columns that `put_arrow` takes, in a task."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqcore.spark.options.sink_options import SinkOptions
+from rmqcore.spark.sink.columns import WriteColumns
+from rmqcore.spark.sink.queue_selector import RoundRobin, queues_by_hash
+
+_UNIQ_KEY = "UNIQ_KEY"
+
+
+class MessageRows:
+    """Makes the columns of messages, batch by batch; it knows which queue comes next.
+
+    Parameters
+    ----------
+    columns : WriteColumns
+    options : SinkOptions
+    """
+
+    def __init__(self, columns: WriteColumns, options: SinkOptions) -> None:
+        self._named = columns.named
+        self._hash_column = columns.hash_column
+        self._topic = options.topic
+        self._queues = options.queues
+        by_column = options.queue_selector == "column" or (
+            options.queue_selector is None and "queue_id" in self._named
+        )
+        self._round_robin = None if by_column or self._hash_column else RoundRobin(options.queues)
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch as messages.
+
+        Raises
+        ------
+        ValueError
+            A row has another UNIQ_KEY in ``properties`` than in ``uniq_key``.
+        """
+        found = {field: batch.column(column) for field, column in self._named.items()}
+        if self._topic is not None:
+            found["topic"] = _constant(self._topic, batch.num_rows)
+        if self._hash_column is not None:
+            found["queue_id"] = queues_by_hash(batch.column(self._hash_column), self._queues)
+        elif self._round_robin is not None:
+            found["queue_id"] = self._round_robin.queue_ids(found["topic"])
+        if pa.types.is_string(found["body"].type) or pa.types.is_large_string(found["body"].type):
+            found["body"] = pc.cast(
+                found["body"],
+                pa.large_binary() if pa.types.is_large_string(found["body"].type) else pa.binary(),
+            )
+        if "keys" in found and not pa.types.is_list(found["keys"].type):
+            found["keys"] = _words(found["keys"])
+        if "uniq_key" in found:
+            found["properties"] = _with_uniq_key(found.pop("uniq_key"), found.get("properties"))
+        if "born_timestamp" in found:
+            found["born_timestamp_ms"] = found.pop("born_timestamp")
+        return pa.record_batch(found)
+
+
+def _constant(text: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+
+
+def _words(keys: pa.Array) -> pa.Array:
+    """The words of each text; none of a text without any."""
+    trimmed = pc.ascii_trim_whitespace(keys)
+    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+    return pc.ascii_split_whitespace(trimmed)
+
+
+def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array:
+    """Properties that hold the unique key of each row that has one."""
+    if properties is None:
+        ends = np.concatenate([[0], np.cumsum(uniq_keys.is_valid().to_numpy(zero_copy_only=False))])
+        items = uniq_keys.drop_null()
+        return pa.MapArray.from_arrays(
+            pa.array(ends.astype(np.int32)), pa.repeat(_UNIQ_KEY, len(items)), items
+        )
+    known = pc.map_lookup(properties, _UNIQ_KEY, "first")
+    same = pc.or_kleene(pc.equal(known, uniq_keys), pc.and_(known.is_null(), uniq_keys.is_null()))
+    other = np.flatnonzero(~pc.fill_null(same, False).to_numpy(zero_copy_only=False))
+    if len(other):
+        row = int(other[0])
+        raise ValueError(
+            f"column uniq_key: expected {known[row].as_py()!r}, which {_UNIQ_KEY} in column properties is, found "
+            f"{uniq_keys[row].as_py()!r}; drop one of the two"
+        )
+    return properties

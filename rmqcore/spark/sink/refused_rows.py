@@ -1,0 +1,100 @@
+"""What is said of a row that makes no message: its place, its values, the column, what was expected and found."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+
+from rmqcore.engine.store.put_many_result import PutManyResult
+from rmqcore.errors import PutFailedError, RowRefusedError, StoreError
+from rmqcore.spark.options.sink_options import SinkOptions
+from rmqcore.spark.sink.columns import WriteColumns
+from rmqcore.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_SHOWN = 60
+MAX_PROPERTIES = 32_767
+_OF_ROW = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+_REFUSAL = re.compile(r"row \d+, column '(\w+)': (.*)", re.DOTALL)
+
+
+def refused_row(
+    result: PutManyResult,
+    row: int,
+    rows_before: int,
+    messages: pa.RecordBatch,
+    columns: WriteColumns,
+    options: SinkOptions,
+) -> StoreError:
+    """The error for a row that a store did not take.
+
+    Parameters
+    ----------
+    result : PutManyResult
+    row : int
+        Its number in the batch.
+    rows_before : int
+        Rows of the task before the batch.
+    messages : RecordBatch
+        What was put.
+    columns : WriteColumns
+    options : SinkOptions
+    """
+    status = result.statuses[row]
+    if status not in _OF_ROW:
+        failed = PutFailedError(status.name, bool(result.phy_offsets[row] >= 0))
+        failed.add_note(f"the disk may be full; row {rows_before + row} of the task")
+        return failed
+    values = {name: messages.column(name)[row] for name in messages.schema.names}
+    column, reason = _reason(result.refusal, values, options)
+    context = TaskContext.get()
+    partition = "" if context is None else f" of partition {context.partitionId()}"
+    texts = ", ".join(f"{name}={_printable(value.as_py())}" for name, value in values.items())
+    return RowRefusedError(
+        f"row {rows_before + row}{partition}: column {columns.named.get(column, column)}: {reason}; the row: {texts}"
+    )
+
+
+def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -> tuple[str, str]:
+    """The field that is wrong, and what is expected and found."""
+    body, topic = values["body"].as_py(), values["topic"].as_py()
+    for name, value in (("body", body), ("topic", topic)):
+        if value is None:
+            return name, "expected a value, found null"
+    if len(body) > options.max_message_size:
+        most = f"{options.max_message_size} bytes (option maxMessageSize)"
+        return "body", f"expected at most {most}, found {len(body)} bytes"
+    queue_id = values["queue_id"].as_py() if "queue_id" in values else 0
+    if queue_id is not None and not 0 <= queue_id < 1 << 31:
+        return "queue_id", f"expected 0 to 2147483647, found {queue_id}"
+    told = _REFUSAL.fullmatch(refusal or "")
+    if told is not None:
+        return told[1], f"expected a value that a message can have, found: {told[2]}"
+    size = _properties_size(values)
+    if size > MAX_PROPERTIES:
+        return "properties", f"expected at most {MAX_PROPERTIES} bytes, found {size} bytes"
+    expected = "a name of at most 127 bytes that can name a directory"
+    return "topic", f"expected {expected}, found {_printable(topic)}"
+
+
+def _properties_size(values: dict[str, Any]) -> int:
+    pairs = dict(values["properties"].as_py() or ()) if "properties" in values else {}
+    for name, property_name in (("tags", "TAGS"), ("keys", "KEYS")):
+        value = values[name].as_py() if name in values else None
+        if value:
+            pairs[property_name] = value if isinstance(value, str) else " ".join(value)
+    return sum(len(name.encode()) + len((text or "").encode()) + 2 for name, text in pairs.items())
+
+
+def _printable(value: object) -> str:
+    text = repr(value)
+    if isinstance(value, bytes):
+        text = repr(value[:MOST_SHOWN])
+    if len(text) <= MOST_SHOWN:
+        return text
+    size = f" ({len(value)} bytes)" if isinstance(value, bytes) else ""
+    return f"{text[:MOST_SHOWN]}...{size}"
