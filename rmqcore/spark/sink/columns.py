@@ -32,7 +32,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "prepared_transaction_offset": _INTEGERS,
 }
 """Field of a message -> the types of Spark that a column of it may have."""
-NOT_WRITTEN = {column.name for column in MESSAGES} - set(FIELDS) | {"day"}
+NOT_WRITTEN = {column.name for column in MESSAGES} - set(FIELDS) | {"day", "topic_dir"}
 """Columns of the table ``messages`` and of an export that say where a message lay: the new store decides these anew."""
 
 

@@ -91,7 +91,7 @@ class SinkFolder:
                 f"{self.out} holds {names[0]}, and is not a folder that Spark wrote stores into"
             )
 
-    def committed(self, write_id: str) -> bool:
+    def has_write(self, write_id: str) -> bool:
         """Whether a batch write of that name has been committed."""
         with Folder(self.out) as out:
             return write_id in self._manifest(out).writes

@@ -27,12 +27,15 @@ class StoresWrite:
     options : SinkOptions
     overwrite : bool
         What the folder held is replaced.
+    is_done : bool
+        A write of the same ``writeId`` has been committed: nothing is written.
     """
 
     folder: SinkFolder
     columns: WriteColumns
     options: SinkOptions
     overwrite: bool
+    is_done: bool = False
 
     @classmethod
     def plan(cls, schema: StructType, options: SinkOptions, *, overwrite: bool) -> StoresWrite:
@@ -48,10 +51,13 @@ class StoresWrite:
         columns = write_columns(schema, options)
         folder = SinkFolder.at(options.path)
         folder.prepare()
-        return cls(folder, columns, replace(options, path=str(folder.out)), overwrite)
+        is_done = options.write_id is not None and folder.has_write(options.write_id)
+        return cls(folder, columns, replace(options, path=str(folder.out)), overwrite, is_done)
 
     def write(self, batches: Iterable[Any]) -> StagedStore:
         """Write the rows of a partition, in a task."""
+        if self.is_done:
+            batches = (batch for batch in batches if not batch.num_rows)
         return StoreTask(str(self.folder.job_folder), self.columns, self.options)(batches)
 
     def write_rows(self, rows: Iterator[Any], schema: StructType) -> StagedStore:
