@@ -68,6 +68,9 @@ def jobs(store: str, out: str) -> dict[str, Any]:
     def spark_writes_flat(path: str) -> None:
         frame().write.option("compression", "zstd").parquet(path)
 
+    def sink_writes(path: str) -> None:
+        frame().write.format("rmqstore").mode("append").save(path)
+
     def workers_write(path: str) -> None:
         rmqcore.spark.export_parquet(spark, store, path)
 
@@ -79,6 +82,7 @@ def jobs(store: str, out: str) -> dict[str, Any]:
             ROUNDS,
         ),
         "export": (lambda: written(workers_write), 2),
+        "sink": (lambda: written(sink_writes), 2),
         "flat_parquet": (lambda: written(spark_writes_flat), 1),
         # A quarter of the store: the whole of it takes minutes.
         "spark_parquet": (lambda: written(spark_writes), 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import time
 from collections import Counter
 from datetime import date, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, MapType, StringType, StructType, TimestampType
@@ -21,6 +23,7 @@ from rmqcore.errors import RowRefusedError
 from rmqcore.spark.options.sink_options import SINK_OPTIONS, SinkOptions
 from rmqcore.spark.options.source_options import parse_value
 from rmqcore.spark.sink.columns import write_columns
+from rmqcore.spark.sink.message_rows import _property
 from rmqcore.spark.sink.row_batches import BATCH_ROWS
 from rmqcore.spark.source.datasource import RmqStoreDataSource
 from rmqcore.spark.storage.locations import find_stores
@@ -170,6 +173,22 @@ def test_properties_with_tags_keys_and_unique_key_twice(tmp_path: Path) -> None:
         with pytest.raises((RowRefusedError, ValueError), match=told):
             write(tmp_path / "out", frame(properties=properties, **other))
     assert len(messages(tmp_path / "out")) == 1
+
+
+def test_a_unique_key_among_properties_of_slices_nulls_and_repeats() -> None:
+    """The values that pyarrow's own `map_lookup` finds, which takes ten times as long."""
+    rng = random.Random(1)
+    names = ["UNIQ_KEY", "KEYS", "UNIQ_KEY2"]
+    rows = [
+        None
+        if rng.random() < 0.2
+        else [(rng.choice(names), f"{row}.{n}") for n in range(rng.randrange(4))]
+        for row in range(500)
+    ]
+    properties = pa.array(rows, MAP)
+    for start, count in ((0, 500), (7, 300), (499, 1), (20, 0)):
+        part = properties.slice(start, count)
+        assert _property(part, "UNIQ_KEY") == pc.map_lookup(part, "UNIQ_KEY", "first")
 
 
 @pytest.mark.parametrize(

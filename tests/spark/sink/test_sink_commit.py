@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from support.spark.followed_stores import FollowedStores
 from support.spark.sink_writes import SMALL, SinkWrite, bodies, numbers, orders, write
 
 import rmqcore
 from rmqcore.disk.inside.folder import Folder
-from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.errors import DataLossError, StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.fsck.fsck import fsck
 from rmqcore.spark.sink import sink_commit
 from rmqcore.spark.storage.locations import find_stores
@@ -172,6 +173,23 @@ def test_a_batch_of_a_stream_counts_once(tmp_path: Path) -> None:
     assert bodies(out) == numbers(9)
     assert json.loads((out / MANIFEST).read_text())["batches"] == {"a": 1, "b": 0}
     assert staged(out) == []
+
+
+def test_a_stream_follows_the_folder(tmp_path: Path) -> None:
+    """New stores are read from their begin; stores that were replaced are missed."""
+    out = tmp_path / "out"
+    write(out, orders(5), orders(5))
+    reader = FollowedStores(out)
+    assert len(reader.drain()) == 10
+    write(out, orders(7))
+    assert len(reader.drain()) == 7
+    reader.restart()
+    write(out, orders(3))
+    assert len(reader.drain()) == 3
+    assert len(set(reader.rows)) == 20
+    write(out, orders(2), overwrite=True)
+    with pytest.raises(DataLossError):
+        reader.drain()
 
 
 def test_what_nobody_ended_goes_after_a_week(tmp_path: Path) -> None:

@@ -326,19 +326,25 @@ def run_without_rmqcore(pickled: bytes, program: str) -> str:
     return done.stderr.decode()
 
 
-@pytest.mark.parametrize("way", ["reader", "map"])
+@pytest.mark.parametrize("way", ["reader", "map", "writer", "stream writer"])
 def test_a_worker_without_the_package_says_so(golden: Path, way: str) -> None:
     """The worker failed with "No module named 'rmqcore'" from deep inside pickle, before a line of rmqcore ran."""
     from pyspark import cloudpickle
+    from pyspark.sql.types import StructType
 
     from rmqcore.spark.runtime.shipping import part_reader, send_code_along
+    from rmqcore.spark.sink.shipped import ShippedStreamWriter, ShippedWriter
     from rmqcore.spark.source.shipped import ShippedReader
 
-    send_code_along("rmqcore.spark.source.shipped")
+    send_code_along("rmqcore.spark.source.shipped", "rmqcore.spark.sink.shipped")
     reader = ShippedReader(table_of(store_of(golden, "basic")))
     if way == "reader":
         sent = cloudpickle.dumps((reader, reader.partitions()[0]))  # type: ignore[no-untyped-call]
         error = run_without_rmqcore(sent, "list(got[0].read(got[1]))")
+    elif way != "map":
+        writer = ShippedWriter(None) if way == "writer" else ShippedStreamWriter(None, StructType())
+        sent = cloudpickle.dumps(writer)  # type: ignore[no-untyped-call]
+        error = run_without_rmqcore(sent, "got.write(iter(()))")
     else:
         sent = cloudpickle.dumps(part_reader(b""))  # type: ignore[no-untyped-call]
         error = run_without_rmqcore(

@@ -24,7 +24,7 @@ def main(folder: str, writes: list[int]) -> None:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": 2,
     }
-    spark = session("local[2]", conf=conf)
+    spark = session("local[2,3]", conf=conf)  # a task is tried three times
     out = f"{folder}/out"
 
     def batch(number: int) -> None:
