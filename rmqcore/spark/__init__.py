@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.jobs.export import export_parquet
     from rmqcore.spark.jobs.find import find
     from rmqcore.spark.jobs.topic_stats import topic_stats
+    from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
     from rmqcore.spark.sessions import session
@@ -26,6 +27,7 @@ __all__ = [
     "compare",
     "export_parquet",
     "find",
+    "optimize",
     "read",
     "read_with_map",
     "rebuild_consume_queues",
@@ -34,6 +36,7 @@ __all__ = [
     "run_audit",
     "run_compare",
     "session",
+    "sql",
     "topic_stats",
 ]
 
@@ -42,6 +45,7 @@ _LATER = {
     "compare": "rmqcore.spark.jobs.compare",
     "export_parquet": "rmqcore.spark.jobs.export",
     "find": "rmqcore.spark.jobs.find",
+    "optimize": "rmqcore.spark.pruning.frames",
     "read": "rmqcore.spark.source.registration",
     "read_with_map": "rmqcore.spark.source.map_in_arrow",
     "rebuild_consume_queues": "rmqcore.spark.rebuild.queues",
@@ -50,6 +54,7 @@ _LATER = {
     "run_audit": "rmqcore.spark.jobs.audit",
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
+    "sql": "rmqcore.spark.pruning.frames",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.options.table import OPTIONS, Option
 from rmqcore.spark.options.values import QueueOffsets
 from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
@@ -66,6 +67,7 @@ class SourceOptions:
     tail_guard: Literal["crc", "consumequeue", "none"] = "crc"
     follow_links: bool = False
     pushdown: bool = False
+    filters: tuple[GivenFilter, ...] = ()
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod

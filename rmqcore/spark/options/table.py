@@ -8,6 +8,7 @@ from typing import Any
 
 from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore.spark.options import values
+from rmqcore.spark.options.given_filters import parse_filters
 
 TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 _SCAN = ("messages", "corrupt")
@@ -291,5 +292,13 @@ OPTIONS = (
         "false",
         "Take filters from Spark, for a frame that is planned once: Spark (4.1 to 4.3) reads by what it planned for one query "
         "in the frame's other queries too, which then lack rows. Needs spark.sql.python.filterPushdown.enabled.",
+    ),
+    Option(
+        "filters",
+        "filters",
+        parse_filters,
+        "",
+        "Conditions of the query that the source is planned for, which Spark tests too. Set by `rmqcore.spark.optimize`.",
+        tables=_MESSAGES,
     ),
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rmqcore.offline.log.conditions import Conditions
+from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.rows.arrow_rows import MAX_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,27 +38,31 @@ class Taken:
     left: list[Any]
 
 
-def take_filters(filters: list[Any]) -> Taken:
-    """Divide filters of ``pyspark.sql.datasource``, which must all hold, between the scan and Spark."""
+def take_filters(filters: Iterable[Any]) -> Taken:
+    """Divide filters of ``pyspark.sql.datasource``, or `GivenFilter`, which must all hold, between the scan and Spark."""
     taken = Taken(Conditions(), None, [])
     texts_given = set()
     for condition in filters:
         if not _take(condition, taken):
             taken.left.append(condition)
-        elif type(condition).__name__ in ("EqualTo", "EqualNullSafe", "In"):
+        elif _kind(condition) in ("EqualTo", "EqualNullSafe", "In"):
             texts_given.add(condition.attribute)
     # Spark hands over `tags IS NOT NULL` beside `tags = 'x'`, which implies it.
     taken.left = [
         condition
         for condition in taken.left
-        if not (type(condition).__name__ == "IsNotNull" and condition.attribute in texts_given)
+        if not (_kind(condition) == "IsNotNull" and condition.attribute in texts_given)
     ]
     return taken
 
 
+def _kind(condition: Any) -> str:
+    return condition.kind if isinstance(condition, GivenFilter) else type(condition).__name__
+
+
 def _take(condition: Any, taken: Taken) -> bool:
     """Put a filter into the conditions; False when Spark must apply it as well."""
-    kind = type(condition).__name__
+    kind = _kind(condition)
     attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
         return False

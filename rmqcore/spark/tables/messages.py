@@ -29,14 +29,19 @@ class MessagesRead(ScanRead):
                 raise ValueError(
                     f"option {name}: {never!r} leaves nothing to read; it is for streams"
                 )
+        self._keep(take_filters(options.filters).brokers)
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
         """Take over the filters that the native scan can test."""
         taken = take_filters(filters)
         self.pushed = taken.conditions
-        if taken.brokers is not None:
-            self.stores = [store for store in self.stores if store.broker in taken.brokers]
+        self._keep(taken.brokers)
         return taken.left
+
+    def _keep(self, brokers: frozenset[str] | None) -> None:
+        """Read only these stores; None for all."""
+        if brokers is not None:
+            self.stores = [store for store in self.stores if store.broker in brokers]
 
     def parts(self) -> list[ScanPart]:
         """Splits; raises when files or the beginnings of queues are missing and the options say that this fails a query."""

@@ -1,0 +1,95 @@
+"""Plans of Spark made and changed from Python, through py4j."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.spark.pruning.relations import Relation, sequence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class PlanMaker:
+    """Makes plans in a session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session in this process, not one of Spark Connect.
+
+    Attributes
+    ----------
+    jvm : JVMView
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+        self._java = self._spark._jsparkSession  # noqa: SLF001
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        self.jvm = jvm
+        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._dataset = jvm.org.apache.spark.sql.classic.Dataset
+
+    def unknown_rows(self, schema: Any) -> Any:
+        """A leaf with this schema of which the optimizer knows nothing, not even that it has no rows."""
+        rows = self._spark._sc._jsc.emptyRDD()  # noqa: SLF001
+        return self._java.createDataFrame(rows, schema).queryExecution().analyzed()
+
+    def renumbered(self, leaf: Any, wanted: Iterable[Any]) -> Any:
+        """A plan that gives a leaf's columns under the numbers of others of these names, and null for those that it lacks."""
+        by_name = {attribute.name(): attribute for attribute in sequence(leaf.output())}
+        columns = []
+        for old in wanted:
+            value = by_name.get(old.name())
+            if value is None:
+                value = self._expressions.Literal(None, old.dataType())
+            columns.append(self._alias(value, old.name(), old.exprId()))
+        return self._logical.Project(self._seq(columns), leaf)
+
+    def replaced(
+        self, plan: Any, relations: Iterable[Relation], by_ids: Mapping[tuple[int, ...], Any]
+    ) -> Any:
+        """A plan with other plans in the place of relations, also in its subqueries."""
+        pairs = self.jvm.java.util.HashMap()
+        for relation in relations:
+            if relation.ids in by_ids:
+                pairs.put(relation.plan, by_ids[relation.ids])
+        # A map of Scala is a partial function, which is what Spark asks for.
+        return plan.transformUpWithSubqueries(self.jvm.PythonUtils.toScalaMap(pairs))
+
+    def at_this_time(self, plan: Any) -> Any:
+        """A plan in which ``now()`` and the like are the present time: what a query needs may hang on it."""
+        return self.jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
+
+    def optimized(self, plan: Any) -> Any:
+        """The plan as Spark's optimizer leaves it."""
+        return self._dataset.ofRows(self._java, plan).queryExecution().optimizedPlan()
+
+    def frame(self, plan: Any) -> DataFrame:
+        """A DataFrame of a plan, whose columns alone can be named in what is built on it.
+
+        Spark finds a column that a ``select`` left out again where ``orderBy`` or ``where`` behind it name it. Here such a column
+        may not have been read; under an alias Spark does not look for it.
+        """
+        from pyspark.sql.classic.dataframe import DataFrame
+
+        qualifiers = {
+            tuple(sequence(attribute.qualifier())) for attribute in sequence(plan.output())
+        }
+        *above, name = (qualifiers.pop() if len(qualifiers) == 1 else ()) or ("optimized",)
+        alias = self.jvm.org.apache.spark.sql.catalyst.AliasIdentifier(name, self._seq(above))
+        hidden = self._logical.SubqueryAlias(alias, plan)
+        return DataFrame(self._dataset.ofRows(self._java, hidden), self._spark)
+
+    def _alias(self, value: Any, name: str, number: Any) -> Any:
+        none, empty = self.jvm.scala.Option.empty(), self._seq([])
+        return self._expressions.Alias(value, name, number, empty, none, empty)
+
+    def _seq(self, values: Sequence[Any]) -> Any:
+        found = self.jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return self.jvm.PythonUtils.toSeq(found)

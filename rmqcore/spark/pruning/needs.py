@@ -1,0 +1,111 @@
+"""What a query needs of each relation: Spark's own optimizer says it.
+
+Spark optimizes a plan in which each relation is replaced by an empty one that nothing is known of. The columns that the optimized
+plan does not name cannot change the query's answer, whatever they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqcore.spark.pruning.java_plans import PlanMaker
+from rmqcore.spark.pruning.relations import Relation, id_of, sequence
+
+_KEEPS = ("Project", "Aggregate")
+"""Nodes that give nothing of their child but what their own expressions name."""
+
+
+@dataclass
+class Need:
+    """What a query needs of a relation.
+
+    Attributes
+    ----------
+    columns : set of str
+    places : int
+        How often the optimized plan reads the relation.
+    conditions : list of JavaObject
+        Conditions that Spark tests on each row before anything else; they hold for one place.
+    """
+
+    columns: set[str] = field(default_factory=set)
+    places: int = 0
+    conditions: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a query needs.
+
+    Attributes
+    ----------
+    by_relation : dict
+        `Relation.ids` -> what is needed of it.
+    repeatable : bool
+        No row is drawn by lot, so that an answer does not hang on how rows are spread over tasks.
+    """
+
+    by_relation: dict[tuple[int, ...], Need]
+    repeatable: bool
+
+
+def needs_of(maker: PlanMaker, plan: Any, relations: Sequence[Relation]) -> Needs:
+    """Let Spark optimize a plan, and see what is left of its relations."""
+    stand_ins: dict[tuple[int, ...], Any] = {}
+    by_rows: dict[int, Relation] = {}
+    for relation in relations:
+        if relation.ids not in stand_ins:
+            leaf = maker.unknown_rows(relation.plan.schema())
+            by_rows[leaf.rdd().id()] = relation
+            stand_ins[relation.ids] = maker.renumbered(leaf, relation.attributes)
+    walk = _Walk(by_rows)
+    walk.visit(maker.optimized(maker.replaced(plan, relations, stand_ins)), None, [])
+    return Needs(walk.found, walk.repeatable)
+
+
+class _Walk:
+    """Goes down an optimized plan with the columns that the nodes above ask for."""
+
+    def __init__(self, by_rows: dict[int, Relation]) -> None:
+        self._by_rows = by_rows
+        self.found = {relation.ids: Need() for relation in by_rows.values()}
+        self.repeatable = True
+
+    def visit(self, plan: Any, asked: set[int] | None, conditions: list[Any]) -> None:
+        """Visit a node of which some columns are asked for; None for all."""
+        kind = plan.getClass().getSimpleName()
+        own = list(sequence(plan.expressions()))
+        self.repeatable &= kind != "Sample" and all(one.deterministic() for one in own)
+        for subquery in sequence(plan.subqueries()):
+            self.visit(subquery, None, [])
+        children = list(sequence(plan.children()))
+        if not children:
+            self._leaf(plan, asked, conditions)
+        elif kind in _KEEPS:
+            self.visit(children[0], _ids(plan.references()), [])
+        elif kind == "Filter":
+            wanted = None if asked is None else asked | _ids(plan.references())
+            self.visit(children[0], wanted, own)
+        else:
+            for child in children:
+                self.visit(child, None, [])
+
+    def _leaf(self, plan: Any, asked: set[int] | None, conditions: list[Any]) -> None:
+        if plan.getClass().getSimpleName() != "LogicalRDD":
+            return
+        relation = self._by_rows.get(plan.rdd().id())
+        if relation is None:
+            return
+        need = self.found[relation.ids]
+        need.places += 1
+        need.conditions += conditions
+        # By their places: Spark gives a leaf that it copies new numbers.
+        for attribute, name in zip(sequence(plan.output()), relation.names, strict=True):
+            if asked is None or id_of(attribute) in asked:
+                need.columns.add(name)
+
+
+def _ids(attributes: Any) -> set[int]:
+    return {id_of(attribute) for attribute in sequence(attributes.toSeq())}
