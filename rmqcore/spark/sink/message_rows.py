@@ -10,7 +10,7 @@ from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.spark.sink.queue_selector import RoundRobin, queues_by_hash
 
-_UNIQ_KEY = "UNIQ_KEY"
+_KEYS, _UNIQ_KEY = "KEYS", "UNIQ_KEY"
 
 
 class MessageRows:
@@ -53,7 +53,7 @@ class MessageRows:
                 pa.large_binary() if pa.types.is_large_string(found["body"].type) else pa.binary(),
             )
         if "keys" in found and not pa.types.is_list(found["keys"].type):
-            found["keys"] = _words(found["keys"])
+            found["keys"] = _words(_keys_to_add(found["keys"], found.get("properties")))
         if "uniq_key" in found:
             found["properties"] = _with_uniq_key(found.pop("uniq_key"), found.get("properties"))
         if "born_timestamp" in found:
@@ -65,11 +65,23 @@ def _constant(text: str, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
 
 
+def _keys_to_add(keys: pa.Array, properties: pa.Array | None) -> pa.Array:
+    """The keys, but for rows whose properties have the same: KEYS stays as it is there, also with more spaces between words."""
+    if properties is None:
+        return keys
+    known = _property(properties, _KEYS)
+    same = pc.fill_null(pc.equal(known, keys), False)
+    if not pc.all(pc.or_(same, keys.is_null())).as_py():
+        joined = (pc.binary_join(_words(texts), " ") for texts in (known, keys))
+        same = pc.fill_null(pc.equal(*joined), False)
+    return pc.if_else(same, pa.scalar(None, keys.type), keys)
+
+
 def _words(keys: pa.Array) -> pa.Array:
     """The words of each text; none of a text without any."""
-    trimmed = pc.ascii_trim_whitespace(keys)
+    trimmed = pc.ascii_trim(keys, " ")
     trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
-    return pc.ascii_split_whitespace(trimmed)
+    return pc.split_pattern_regex(trimmed, " +")
 
 
 def _with_uniq_key(uniq_keys: pa.Array, properties: pa.Array | None) -> pa.Array:

@@ -65,10 +65,13 @@ class SinkFolder:
         Raises
         ------
         TargetNotEmptyError
-            It is a store, or holds files and no write of this package made it.
+            It is a store, lies in one, or holds files and no write of this package made it.
         StoreLockedError
             Another write has held its lock for a minute.
         """
+        for above in self.out.parents:
+            if (above / "commitlog").is_dir() or above.name == "commitlog":
+                raise TargetNotEmptyError(f"{self.out} lies in a store: give a folder of its own")
         make_directory(self.out)
         with self._locked() as out:
             names = out.names()
@@ -147,8 +150,11 @@ class SinkFolder:
                     removed=tuple(manifest.names) if overwrite else (),
                 )
                 out.write(MANIFEST, after.encode())
-                self._remove_uncommitted(out, after)
-            self._discard(out, {self.job, *(store.job for store in staged)})
+                # It has happened: an error from here on would have Spark say that it failed. The next write removes them.
+                with suppress(OSError, StoreError):
+                    self._remove_uncommitted(out, after)
+            with suppress(OSError, StoreError):
+                self._discard(out, {self.job, *(store.job for store in staged)})
         return is_new
 
     def abort(self, staged: Sequence[StagedStore]) -> None:

@@ -1,4 +1,4 @@
-"""The Python of README.md and docs/spark.md that is about Spark, run as it stands but for the paths."""
+"""The Python of README.md, docs/spark.md and docs/spark-sink.md that is about Spark, run as it stands but for the paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def run(code: str, paths: dict[str, str], **names: Any) -> None:
     for shown, real in paths.items():
         assert shown in code
         code = code.replace(shown, real)
-    code = code.replace('"Orders"', '"TopicBasicA"').replace('"ORDER_1"', '"key-0-0"')
+    code = (
+        code.replace('"Orders"', '"TopicBasicA"')
+        .replace("'Orders'", "'TopicBasicA'")
+        .replace('"ORDER_1"', '"key-0-0"')
+    )
     exec(compile(code, "<page>", "exec"), names)
 
 
@@ -53,6 +57,19 @@ def test_the_first_minute(
     assert re.search(r"TopicBasicB\| +668", capsys.readouterr().out)
     run(then, {"/data/store": store}, **names)
     assert re.search(r"sum\(msg_size\)", capsys.readouterr().out)
+
+
+def test_writing_stores(spark: SparkSession, golden: Path, tmp_path: Path) -> None:
+    written, replayed = blocks("docs/spark-sink.md", "rmqstore")
+    spark.range(100).selectExpr("id", "id * 2 as price").write.parquet(str(tmp_path / "orders"))
+    names: dict[str, Any] = {"rmqcore": rmqcore, "spark": spark}
+    out, new = str(tmp_path / "out"), str(tmp_path / "new")
+    run(written, {"/data/orders": str(tmp_path / "orders"), "/data/out": out}, **names)
+    assert spark.read.format("rmqstore").load(out).where("topic = 'TopicBasicA'").count() == 100
+    paths = {"/data/old": str(golden / "basic" / "store"), "/data/export": str(tmp_path / "export")}
+    run(replayed, paths | {"/data/new": new}, **names)
+    rows = spark.read.format("rmqstore").load(new).select("topic", "broker").collect()
+    assert [tuple(row) for row in rows] == [("TopicBasicA", "new.part-000000-00000")] * 658
 
 
 @pytest.mark.skipif(pyspark_version() < (4, 1), reason="UDFs through pandas give a struct of nulls")

@@ -175,6 +175,20 @@ def test_properties_with_tags_keys_and_unique_key_twice(tmp_path: Path) -> None:
     assert len(messages(tmp_path / "out")) == 1
 
 
+def test_keys_stay_as_properties_have_them(tmp_path: Path) -> None:
+    """RocketMQ's clients put two spaces between keys: a topic's export could not be written, KEYS was given twice."""
+    raw = ["a  b", " a b ", "a b", None, "c", "tab\tbed"]
+    shown = ["a b", "a b", "a b", None, "c", "tab\tbed"]
+    properties = pa.array([[] if text is None else [("KEYS", text)] for text in raw], MAP)
+    rows = pa.table(
+        {"topic": ["T"] * 6, "body": [b"b"] * 6, "properties": properties, "keys": shown}
+    )
+    write(tmp_path / "out", rows)
+    assert [message.properties.get("KEYS") for message in messages(tmp_path / "out")] == raw
+    with pytest.raises(RowRefusedError, match=r"row 2: column properties: .*'KEYS' is given twice"):
+        write(tmp_path / "out", rows.set_column(3, "keys", [["a b", "a b", "c", None, None, None]]))
+
+
 def test_a_unique_key_among_properties_of_slices_nulls_and_repeats() -> None:
     """The values that pyarrow's own `map_lookup` finds, which takes ten times as long."""
     rng = random.Random(1)

@@ -155,6 +155,27 @@ def test_a_commit_that_dies_behind_the_manifest_has_happened(
     assert parts(out) == ["part-000001-00000"]
 
 
+def test_old_stores_that_cannot_be_removed_do_not_fail_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark took a write that had been committed for failed; who ran it again had each row twice."""
+    out = tmp_path / "out"
+    write(out, orders(4))
+    sink = SinkWrite(out, SCHEMA, overwrite=True)
+    message = sink.task(orders(4, first=50))
+
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "remove", fail)
+        sink.commit([message])
+    assert parts(out) == ["part-000000-00000", "part-000001-00000"]
+    assert bodies(out) == numbers(4, first=50)
+    write(out, orders(1))
+    assert parts(out) == ["part-000001-00000", "part-000002-00000"]
+
+
 def test_a_batch_of_a_stream_counts_once(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -207,6 +228,9 @@ def test_stores_and_foreign_folders_are_left_alone(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with rmqcore.open(store, services=False):
         pass
+    with pytest.raises(TargetNotEmptyError, match="lies in a store"):
+        SinkWrite(store / "new" / "out", SCHEMA)
+    assert not (store / "new").exists()
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "report.txt").write_text("mine")
