@@ -8,6 +8,7 @@ file where it is small, however many splits and topics there are.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -158,7 +159,8 @@ def export_split(task: ExportTask) -> SplitRows:
 def _write(task: ExportTask, attempt: Folder) -> SplitRows:
     reports: list[SplitReport] = []
     rows = stored_bytes = 0
-    with (attempt.path / ROWS).open("wb") as file:
+    opened = attempt.open_file(ROWS, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(opened.fileno(), "wb", closefd=False) as file:
         divided = _Divided(file, task.compression)
         for batch in read_split(task.split, task.columns, task.options, reports=reports):
             rows += batch.num_rows
@@ -166,6 +168,7 @@ def _write(task: ExportTask, attempt: Folder) -> SplitRows:
             divided.add(batch)
             del batch  # the next one may be large, too
         divided.end()
+    opened.close()
     (report,) = reports
     written = SplitRows(
         rows,
