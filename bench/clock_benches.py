@@ -8,6 +8,7 @@ clock shows how long the machine itself keeps a thread waiting.
 from __future__ import annotations
 
 import gc
+import os
 import pathlib
 import shutil
 import statistics
@@ -25,6 +26,7 @@ import pyarrow as pa
 from bench import build
 from bench.java_steps import JavaSteps
 from bench.report import Row
+from bench.thread_times import between, running_ns
 from rmqcore import Message, MessageStore
 from rmqcore import open as open_store
 
@@ -70,9 +72,24 @@ class Rounds:
 
     def __init__(self) -> None:
         self.found: dict[str, list[Times]] = {}
+        self.cores: dict[str, list[dict[str, float]]] = {}
 
     def note(self, name: str, times: Times) -> None:
         self.found.setdefault(name, []).append(times)
+
+    def note_cores(self, name: str, ran_ns: dict[str, int], messages: int) -> None:
+        """Note what each thread ran for a message."""
+        each = {thread: ran / messages for thread, ran in ran_ns.items()}
+        self.cores.setdefault(name, []).append(each)
+
+    def cores_of(self, name: str) -> dict[str, float]:
+        """Nanoseconds of each thread for a message, the busiest first; medians of the rounds."""
+        rounds = self.cores[name]
+        threads = {thread for each in rounds for thread in each}
+        found = {
+            thread: statistics.median(each.get(thread, 0) for each in rounds) for thread in threads
+        }
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def median(self, name: str, field: str) -> float:
         return float(statistics.median(getattr(times, field) for times in self.found[name]))
@@ -109,6 +126,7 @@ def on(place: str, command: list[str | pathlib.Path], folder: pathlib.Path) -> l
         *latency_rows(place, rounds, per_second),
         *unpaced_rows(place, rounds),
         *rate_rows(place, rounds),
+        *core_rows(place, rounds),
     ]
 
 
@@ -120,14 +138,14 @@ def play(rounds: Rounds, java: JavaSteps, folder: pathlib.Path, per_second: int)
         rounds.note("paced", put_each(store, paced, LARGE, per_second))
     rounds.note("java paced", java_put(java, paced, LARGE, per_second))
     rounds.note("plain", plain_writes(folder, LARGE_COUNT))
-    with new_store(folder) as store:
+    with new_store(folder) as store, cores(rounds, "unpaced", LARGE_COUNT):
         rounds.note("unpaced", put_each(store, LARGE_COUNT, LARGE, 0))
     rounds.note("java unpaced", java_put(java, LARGE_COUNT, LARGE, 0))
     with new_store(folder) as store:
         rounds.note("small", put_each(store, SMALL_COUNT, SMALL, 0))
     rounds.note("java small", java_put(java, SMALL_COUNT, SMALL, 0))
     for size in MANY:
-        with new_store(folder) as store:
+        with new_store(folder) as store, cores(rounds, f"many {size}", SMALL_COUNT):
             rounds.note(f"many {size}", put_lists(store, SMALL_COUNT, size))
     with new_store(folder) as store:
         rounds.note("arrow", put_tables(store, SMALL_COUNT, MANY[-1]))
@@ -149,6 +167,14 @@ def new_store(folder: pathlib.Path) -> Iterator[MessageStore]:
     finally:
         gc.enable()
         shutil.rmtree(root)
+
+
+@contextmanager
+def cores(rounds: Rounds, name: str, messages: int) -> Iterator[None]:
+    """Note what the threads of this process run for a message of the work inside."""
+    before = running_ns()
+    yield
+    rounds.note_cores(name, between(before, running_ns()), messages)
 
 
 def timed(calls: int, messages: int, call: Callable[[int], object]) -> Times:
@@ -314,4 +340,21 @@ def rate_rows(place: str, rounds: Rounds) -> list[Row]:
                     at_most=True,
                 )
             )
+    return rows
+
+
+def core_rows(place: str, rounds: Rounds) -> list[Row]:
+    """What a message takes of all cores: divided by their number, no rate by the clock can be higher."""
+    best = max(rounds.median(f"java batch {size}", "rate") for size in JAVA_BATCHES)
+    wholes = [("unpaced", "put of 1 KiB", 1e9 / rounds.median("plain", "rate"))]
+    wholes += [(f"many {MANY[-1]}", f"put_many of {MANY[-1]:,}", 1e9 / best)]
+    rows = []
+    for name, title, other in wholes:
+        threads = rounds.cores_of(name)
+        parts = ", ".join(f"{thread} {ran:.0f}" for thread, ran in threads.items() if ran >= 1)
+        measured = f"{parts} ns a message; the other side takes {other:.0f} ns by the clock"
+        bound = other * (os.cpu_count() or 1) / sum(threads.values())
+        rows.append(
+            Row("by the clock", f"{place}: {title}, most that all cores allow", measured, bound)
+        )
     return rows
