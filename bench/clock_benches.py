@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ import pyarrow as pa
 from bench import build
 from bench.java_steps import JavaSteps
 from bench.report import Row
-from bench.thread_times import between, running_ns
+from bench.thread_times import between, running_ns, stolen_ms
 from rmqcore import Message, MessageStore
 from rmqcore import open as open_store
 
@@ -73,14 +74,18 @@ class Rounds:
     def __init__(self) -> None:
         self.found: dict[str, list[Times]] = {}
         self.cores: dict[str, list[dict[str, float]]] = {}
+        self.stolen: dict[str, list[float]] = {}
 
-    def note(self, name: str, times: Times) -> None:
-        self.found.setdefault(name, []).append(times)
-
-    def note_cores(self, name: str, ran_ns: dict[str, int], messages: int) -> None:
-        """Note what each thread ran for a message."""
-        each = {thread: ran / messages for thread, ran in ran_ns.items()}
-        self.cores.setdefault(name, []).append(each)
+    def run(self, name: str, work: Callable[[], Times], messages: int = 0) -> None:
+        """Do one round of a work; of so many messages note also what each thread of this process ran for one of them."""
+        stolen, ran = stolen_ms(), running_ns()
+        self.found.setdefault(name, []).append(work())
+        self.stolen.setdefault(name, []).append(stolen_ms() - stolen)
+        if messages:
+            each = {
+                thread: nanos / messages for thread, nanos in between(ran, running_ns()).items()
+            }
+            self.cores.setdefault(name, []).append(each)
 
     def cores_of(self, name: str) -> dict[str, float]:
         """Nanoseconds of each thread for a message, the busiest first; medians of the rounds."""
@@ -127,31 +132,31 @@ def on(place: str, command: list[str | pathlib.Path], folder: pathlib.Path) -> l
         *unpaced_rows(place, rounds),
         *rate_rows(place, rounds),
         *core_rows(place, rounds),
+        stolen_row(place, rounds),
     ]
 
 
 def play(rounds: Rounds, java: JavaSteps, folder: pathlib.Path, per_second: int) -> None:
     """One round of everything, the sides in turn."""
     paced = per_second * PACED_S
-    rounds.note("control", control(PACED_S))
+    rounds.run("control", lambda: control(PACED_S))
     with new_store(folder) as store:
-        rounds.note("paced", put_each(store, paced, LARGE, per_second))
-    rounds.note("java paced", java_put(java, paced, LARGE, per_second))
-    rounds.note("plain", plain_writes(folder, LARGE_COUNT))
-    with new_store(folder) as store, cores(rounds, "unpaced", LARGE_COUNT):
-        rounds.note("unpaced", put_each(store, LARGE_COUNT, LARGE, 0))
-    rounds.note("java unpaced", java_put(java, LARGE_COUNT, LARGE, 0))
+        rounds.run("paced", lambda: put_each(store, paced, LARGE, per_second))
+    rounds.run("java paced", lambda: java_put(java, paced, LARGE, per_second))
+    rounds.run("plain", lambda: plain_writes(folder, LARGE_COUNT))
     with new_store(folder) as store:
-        rounds.note("small", put_each(store, SMALL_COUNT, SMALL, 0))
-    rounds.note("java small", java_put(java, SMALL_COUNT, SMALL, 0))
+        rounds.run("unpaced", lambda: put_each(store, LARGE_COUNT, LARGE, 0), LARGE_COUNT)
+    rounds.run("java unpaced", lambda: java_put(java, LARGE_COUNT, LARGE, 0))
+    with new_store(folder) as store:
+        rounds.run("small", lambda: put_each(store, SMALL_COUNT, SMALL, 0))
+    rounds.run("java small", lambda: java_put(java, SMALL_COUNT, SMALL, 0))
     for size in MANY:
-        with new_store(folder) as store, cores(rounds, f"many {size}", SMALL_COUNT):
-            rounds.note(f"many {size}", put_lists(store, SMALL_COUNT, size))
+        with new_store(folder) as store:
+            rounds.run(f"many {size}", partial(put_lists, store, SMALL_COUNT, size), SMALL_COUNT)
     with new_store(folder) as store:
-        rounds.note("arrow", put_tables(store, SMALL_COUNT, MANY[-1]))
+        rounds.run("arrow", lambda: put_tables(store, SMALL_COUNT, MANY[-1]))
     for size in JAVA_BATCHES:
-        words = java.ask("batch", SMALL_COUNT, SMALL, size)
-        rounds.note(f"java batch {size}", Times.of_java(words, SMALL_COUNT // size * size))
+        rounds.run(f"java batch {size}", partial(java_batches, java, size))
 
 
 # ---- the work
@@ -167,14 +172,6 @@ def new_store(folder: pathlib.Path) -> Iterator[MessageStore]:
     finally:
         gc.enable()
         shutil.rmtree(root)
-
-
-@contextmanager
-def cores(rounds: Rounds, name: str, messages: int) -> Iterator[None]:
-    """Note what the threads of this process run for a message of the work inside."""
-    before = running_ns()
-    yield
-    rounds.note_cores(name, between(before, running_ns()), messages)
 
 
 def timed(calls: int, messages: int, call: Callable[[int], object]) -> Times:
@@ -278,6 +275,11 @@ def java_put(java: JavaSteps, count: int, size: int, per_second: int) -> Times:
     return Times.of_java(java.ask("put", count, size, per_second), count)
 
 
+def java_batches(java: JavaSteps, size: int) -> Times:
+    messages = SMALL_COUNT // size * size
+    return Times.of_java(java.ask("batch", SMALL_COUNT, SMALL, size), messages)
+
+
 # ---- the rows
 
 
@@ -358,3 +360,10 @@ def core_rows(place: str, rounds: Rounds) -> list[Row]:
             Row("by the clock", f"{place}: {title}, most that all cores allow", measured, bound)
         )
     return rows
+
+
+def stolen_row(place: str, rounds: Rounds) -> Row:
+    """Time that the host kept a core from work that was ready: a slowest call may be nothing else."""
+    sides = ("control", "paced", "java paced", "plain", "unpaced", "java unpaced")
+    parts = [f"{side} {statistics.median(rounds.stolen[side]):.0f}" for side in sides]
+    return Row("by the clock", f"{place}: kept back by the host", ", ".join(parts) + " ms a round")

@@ -1,11 +1,13 @@
-"""Processor time of each thread of this process, as the kernel counts it: it says what a rate by the clock can be at most."""
+"""Processor time of each thread of this process, and time that the host kept back: what a rate by the clock can be at most."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import threading
 
 TASKS = pathlib.Path("/proc/self/task")
+STOLEN = 8  # the column of /proc/stat
 
 
 def running_ns() -> dict[str, int]:
@@ -25,3 +27,9 @@ def running_ns() -> dict[str, int]:
 def between(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     """What the threads ran between two looks."""
     return {name: ran - before.get(name, 0) for name, ran in after.items()}
+
+
+def stolen_ms() -> float:
+    """Milliseconds since boot that cores of this machine had work and its host gave them to others, all cores together."""
+    columns = pathlib.Path("/proc/stat").read_text().splitlines()[0].split()
+    return int(columns[STOLEN]) * 1e3 / os.sysconf("SC_CLK_TCK")
