@@ -71,7 +71,8 @@ def read_split(
         records += len(batch)
         record_bytes += batch.nbytes
         yield from sink.batches(batch)
-    _note_damage(scan, seen, wanted, options, rows)
+    # All of it once more: what was met at the file's end may have given way to what was there when the read was planned.
+    _note_damage(scan, 0, wanted, options, rows)
     if reports is not None:
         reports.append(SplitReport.of(scan, records, record_bytes))
 

@@ -43,7 +43,7 @@ class MessagesRead(ScanRead):
         if brokers is not None:
             self.stores = [store for store in self.stores if store.broker in brokers]
 
-    def parts(self) -> list[ScanPart]:
+    def planned_parts(self) -> list[ScanPart]:
         """Splits; raises when files or the beginnings of queues are missing and the options say that this fails a query."""
         check_queue_starts(self.options, self.stores)
         plans = self.plans()
