@@ -129,7 +129,8 @@ def plan_store(
     ]
     if location.pin is not None:
         missing = location.pin.missing(files, location.log)
-        gaps = sorted(gaps + missing, key=lambda gap: gap.start_phy_offset)
+        gaps += [gap for gap in missing if _is_wanted(gap, span)]
+        gaps.sort(key=lambda gap: gap.start_phy_offset)
     if span.max_clock_step_ms is not None:
         walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
     sizing = (sizing or Sizing()).for_bytes(sum(file.size for file in walked))
@@ -138,7 +139,9 @@ def plan_store(
     for file in walked:
         before = len(splits)
         cut = cut_file(location, file, shape, sizing)
-        splits += _within(_until(cut, location.pin and location.pin.end_in(file)), span)
+        splits += _within(
+            _until(cut, None if location.pin is None else location.pin.end_in(file)), span
+        )
         used += len(splits) > before
     return SplitPlan(location, splits, gaps, len(files) - used)
 
@@ -148,6 +151,12 @@ def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
     end = file.file_from_offset + max(file.size, shape.file_size)
     return (span.start_phy_offset is None or end > span.start_phy_offset) and (
         span.end_phy_offset is None or file.file_from_offset < span.end_phy_offset
+    )
+
+
+def _is_wanted(gap: DamageRange, span: Span) -> bool:
+    return (span.start_phy_offset is None or gap.end_phy_offset > span.start_phy_offset) and (
+        span.end_phy_offset is None or gap.start_phy_offset < span.end_phy_offset
     )
 
 
