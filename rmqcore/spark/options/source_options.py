@@ -69,6 +69,7 @@ class SourceOptions:
     follow_links: bool = False
     pushdown: bool = False
     filters: tuple[GivenFilter, ...] = ()
+    damage_folder: str | None = None
     pins: tuple[tuple[str, StorePin], ...] = field(default=(), repr=False)
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 

@@ -303,6 +303,14 @@ OPTIONS = (
         tables=_MESSAGES,
     ),
     Option(
+        "damageFolder",
+        "damage_folder",
+        values.parse_text,
+        "",
+        "The folder of a `rmqcore.spark.DamageCounter`, in which tasks note the damage that they meet.",
+        tables=_MESSAGES,
+    ),
+    Option(
         "pins",
         "pins",
         parse_pins,

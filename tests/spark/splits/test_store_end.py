@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.spark.remote_double import remote_file
 from support.spark.spark_tables import read_table, rows_of, table_of
-from support.stores.bad_sectors import PAGE, BadSectors
+from support.stores.bad_sectors import BadSectors
 from support.stores.live_log import LiveLog
 from support.stores.split_logs import (
     FILE_SIZE,
@@ -37,7 +37,7 @@ from support.stores.store_maker import MadeStore, make_store, sample_records
 import rmqcore
 from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.info import log_end
-from rmqcore.offline.log.log_files import LogShape
+from rmqcore.offline.log.log_files import PAGE, LogShape
 from rmqcore.spark.splits import store_end
 from rmqcore.spark.splits.planning import Sizing, plan_store
 from rmqcore.spark.splits.store_end import find_end, pin_stores
@@ -247,7 +247,8 @@ def test_an_empty_store_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     store = pinned(tmp_path)
     LiveLog(tmp_path).append()
-    assert plan_store(store).splits == plan_store(store).gaps == []
+    assert plan_store(store).splits == []
+    assert plan_store(store).gaps == []
     assert store.log_files() == []
 
 
