@@ -42,6 +42,10 @@ class JobSource:
             See `find_stores`.
         """
         parsed = SourceOptions.parse({"table": table, **texts_of(options)})
+        if parsed.damage_folder is not None:
+            raise ValueError(
+                "option damageFolder has no meaning for a job, only for rmqcore.spark.read: use run_audit for damage"
+            )
         return cls(parsed, parsed.stores(paths))
 
     def plans(self) -> list[SplitPlan]:

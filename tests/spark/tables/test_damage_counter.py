@@ -13,6 +13,7 @@ import rmqcore.spark
 from rmqcore.errors import DataLossError, StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.log.damage import DamageRange, MoreDamage
 from rmqcore.spark import DamageCounter
+from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.output.damage_folder import DamageTotals, note_damage
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def test_wrong_folders(hurt: Path, tmp_path: Path, counter: DamageCounter) -> No
         table_of(hurt, damageFolder=str(hurt / "damage"))
     with pytest.raises(StoreError, match="driver and workers must share it"):
         read_table(hurt, damageFolder=str(tmp_path / "elsewhere"))
+    with pytest.raises(ValueError, match="no meaning for a job"):
+        JobSource.open(hurt, {"damageFolder": counter.folder})
     Path(counter.folder, "x.damage.json").write_text("{}")
     with pytest.raises(StoreFormatError, match=r"x\.damage\.json is not what a task has noted"):
         counter.totals()
