@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions
 from support.stores.live_log import LiveLog
 
 import rmqcore.spark
@@ -41,24 +41,6 @@ def grow(log: LiveLog, count: int = 400) -> None:
     """So much that the newest file is filled, and others begin."""
     for _ in range(count):
         log.append()
-
-
-@contextmanager
-def writer(log: LiveLog) -> Iterator[None]:
-    """Somebody who writes as long as the body runs."""
-    ends = threading.Event()
-
-    def write() -> None:
-        while not ends.is_set():
-            grow(log, 20)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        thread.join()
 
 
 def test_a_store_that_grows_between_load_and_action(spark: SparkSession, log: LiveLog) -> None:
@@ -93,14 +75,29 @@ def test_two_counts_over_one_rdd(spark: SparkSession, log: LiveLog) -> None:
     assert rows.count() == COUNT
 
 
-def test_both_sides_of_a_self_join(spark: SparkSession, log: LiveLog) -> None:
-    with writer(log):
-        frame = rmqcore.spark.read(spark, log.root, columns=["phy_offset", "body"])
-        left, right = frame.alias("left"), frame.alias("right")
-        joined = left.join(right, "phy_offset", "full_outer")
-        alone = joined.where("left.body IS NULL OR right.body IS NULL")
-        assert alone.count() == 0
-        assert frame.count() == joined.count() >= COUNT
+def test_both_sides_of_a_self_join(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
+    """One side is read to its end, then the store grows, then the other side is read."""
+    shutil.copytree(log.root, tmp_path / "grown")
+    later = LiveLog(tmp_path / "grown", file_size=log.file_size)
+    later.end, later.count = log.end, log.count
+    grow(later)
+    grown = {file.name: file.read_bytes() for file in later.path(0).parent.iterdir()}
+    folder = str(log.path(0).parent)
+
+    def grow_behind(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+        for name, data in grown.items():
+            with open(f"{folder}/{name}", "wb") as file:
+                file.write(data)
+
+    frame = rmqcore.spark.read(spark, log.root, columns=["phy_offset"])
+    # What is broadcast is read before the rest of the query begins.
+    small = functions.broadcast(frame.mapInArrow(grow_behind, frame.schema))
+    small = small.withColumn("partner", functions.lit(1))
+    joined = frame.join(small, "phy_offset", "left_outer").collect()
+    assert len(joined) == COUNT
+    assert all(row.partner == 1 for row in joined)
+    assert rmqcore.spark.read(spark, log.root).count() == later.count
 
 
 def test_the_other_tables(spark: SparkSession, log: LiveLog) -> None:
