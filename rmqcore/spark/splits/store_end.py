@@ -62,11 +62,12 @@ def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
     shape = LogShape.of(files)
     ends: list[FileEnd] = []
     newest: int | None = None
-    for file in files:
+    # From the last file back: what is appended meanwhile and goes on in the next file would leave a hole at the end of this one.
+    for file in reversed(files):
         if file.file_from_offset >= shape.tail_from:
             end, behind_last = find_end(file, shape, sizing)
-            ends.append(end)
-            newest = newest if behind_last is None else behind_last
+            ends.insert(0, end)
+            newest = behind_last if newest is None else newest
     first = files[0].file_from_offset if files else 0
     return StorePin(first, shape, log_end(files) if newest is None else newest, tuple(ends))
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -214,6 +215,31 @@ def test_a_store_that_grows_is_read_as_it_was(torn: int, rolls: bool, tmp_path: 
     assert_same(read_pinned(store), whole)
     assert [file.size for file in store.log_files()] == [4096] * len(store.log_files())
     assert len(read_whole(tmp_path).rows) > len(whole.rows)
+
+
+def test_a_log_that_goes_on_in_the_next_file_while_its_end_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read has no hole: the next file's end was found after the log had gone on there, and this one's before."""
+    log = LiveLog(tmp_path, file_size=4096)
+    for _ in range(20):
+        log.append()
+    log.allocate(log.end + 4096)
+
+    def found_slowly(*given: Any) -> Any:
+        found = find_end(*given)
+        for _ in range(40):
+            log.append()
+        return found
+
+    monkeypatch.setattr(store_end, "find_end", found_slowly)
+    store = pinned(tmp_path)
+    assert log.count == 100
+    places = [row[0] for row in read_whole(tmp_path).rows]
+    read = read_pinned(store)
+    assert len(read.rows) >= 20
+    assert [row[0] for row in read.rows] == places[: len(read.rows)]
+    assert read.damage == []
 
 
 def test_a_record_whose_topic_is_on_its_way_belongs_to_the_pin(tmp_path: Path) -> None:
