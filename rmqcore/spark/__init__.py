@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.jobs.export import export_parquet
     from rmqcore.spark.jobs.find import find
     from rmqcore.spark.jobs.topic_stats import topic_stats
+    from rmqcore.spark.output.damage_folder import DamageCounter
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.source.registration import read, register
 
 __all__ = [
+    "DamageCounter",
     "audit",
     "compare",
     "export_parquet",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "DamageCounter": "rmqcore.spark.output.damage_folder",
     "audit": "rmqcore.spark.jobs.audit",
     "compare": "rmqcore.spark.jobs.compare",
     "export_parquet": "rmqcore.spark.jobs.export",

@@ -177,8 +177,8 @@ def _audited(spark: SparkSession, splits: Sequence[Split]) -> list[Reported]:
 
 
 def _whole_file(parts: Sequence[Reported]) -> Split:
-    first = parts[0][0]
-    return replace(first, start=first.file.file_from_offset, end=None, aligned=True, cuts=1)
+    first, last = parts[0][0], parts[-1][0]
+    return replace(first, start=first.file.file_from_offset, end=last.end, aligned=True, cuts=1)
 
 
 def damage_row(broker: str, found: DamageRange) -> tuple[str, int, int, str, str, str, str, str]:

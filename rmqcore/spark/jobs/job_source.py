@@ -10,6 +10,7 @@ from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
 from rmqcore.spark.splits.planning import SplitPlan, plan_store
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.locations import Paths, StoreLocation
 
 MOST_SENT = 1000
@@ -41,15 +42,20 @@ class JobSource:
             See `find_stores`.
         """
         parsed = SourceOptions.parse({"table": table, **texts_of(options)})
+        if parsed.damage_folder is not None:
+            raise ValueError(
+                "option damageFolder has no meaning for a job, only for rmqcore.spark.read: use run_audit for damage"
+            )
         return cls(parsed, parsed.stores(paths))
 
     def plans(self) -> list[SplitPlan]:
-        """Plan the splits of each store; `minPartitions` counts the splits of all stores together."""
+        """Plan the splits of each store as it is now; `minPartitions` counts the splits of all stores together."""
         sizing = self.options.sizing()
-        if len(self.stores) > 1:
-            sizes = (file.size for store in self.stores for file in store.log_files())
+        stores = pin_stores(self.stores, sizing)
+        if len(stores) > 1:
+            sizes = (file.size for store in stores for file in store.log_files())
             sizing = sizing.for_bytes(sum(sizes))
-        return [plan_store(store, sizing, self.options.span(store.broker)) for store in self.stores]
+        return [plan_store(store, sizing, self.options.span(store.broker)) for store in stores]
 
     def splits(self) -> list[Split]:
         """Give the splits of all stores."""

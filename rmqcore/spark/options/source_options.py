@@ -19,6 +19,7 @@ from rmqcore.spark.options.values import QueueOffsets
 from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
+from rmqcore.spark.storage.store_pin import StorePin
 
 Table = Literal["messages", "consumequeue", "index", "segments", "queues", "corrupt"]
 Mode = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
@@ -68,6 +69,8 @@ class SourceOptions:
     follow_links: bool = False
     pushdown: bool = False
     filters: tuple[GivenFilter, ...] = ()
+    damage_folder: str | None = None
+    pins: tuple[tuple[str, StorePin], ...] = field(default=(), repr=False)
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod

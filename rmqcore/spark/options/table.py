@@ -9,6 +9,7 @@ from typing import Any
 from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore.spark.options import values
 from rmqcore.spark.options.given_filters import parse_filters
+from rmqcore.spark.storage.store_pin import parse_pins
 
 TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 _SCAN = ("messages", "corrupt")
@@ -300,5 +301,20 @@ OPTIONS = (
         "",
         "Conditions of the query that the source is planned for, which Spark tests too. Set by `rmqcore.spark.optimize`.",
         tables=_MESSAGES,
+    ),
+    Option(
+        "damageFolder",
+        "damage_folder",
+        values.parse_text,
+        "",
+        "The folder of a `rmqcore.spark.DamageCounter`, in which tasks note the damage that they meet.",
+        tables=_MESSAGES,
+    ),
+    Option(
+        "pins",
+        "pins",
+        parse_pins,
+        "",
+        "Where each store began and ended when another frame was loaded, to read the same. Set by `rmqcore.spark.optimize`.",
     ),
 )

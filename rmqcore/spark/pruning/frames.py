@@ -15,6 +15,7 @@ from rmqcore.spark.pruning.java_plans import PlanMaker
 from rmqcore.spark.pruning.needs import Need, Needs, needs_of
 from rmqcore.spark.pruning.relations import Relation, class_of, leaves_of, relations_of
 from rmqcore.spark.source.registration import FORMAT
+from rmqcore.spark.storage.store_pin import StorePin, pins_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,9 +46,9 @@ def optimize(frame: DataFrame) -> DataFrame:
 
     Notes
     -----
-    The frame is a read of its own: a store that is written to may have grown since the given frame read it. A column that the
-    frame does not have cannot be named behind it, also where Spark would find it (``orderBy`` behind a ``select``). ``now()`` is
-    the time of this call.
+    The frame reads of each store what the given one does, also while the store grows. A column that the frame does not have
+    cannot be named behind it, also where Spark would find it (``orderBy`` behind a ``select``). ``now()`` is the time of this
+    call.
     """
     reason = _cannot(frame)
     if reason is not None:
@@ -152,7 +153,7 @@ def _changed(
     if columns == group[0].names and not filters:
         return {}
     LOG.info("of %s only the columns %s", options.get("path", "the source"), ", ".join(columns))
-    source = _source(spark, options, columns, filters)
+    source = _source(spark, options, columns, filters, maker.pins(group[0]))
     return {
         relation.ids: maker.renumbered(source.newInstance(), relation.attributes)
         for relation in group
@@ -178,14 +179,20 @@ def _takes_filters(options: Mapping[str, str]) -> bool:
 
 
 def _source(
-    spark: SparkSession, options: Mapping[str, str], columns: list[str], filters: list[GivenFilter]
+    spark: SparkSession,
+    options: Mapping[str, str],
+    columns: list[str],
+    filters: list[GivenFilter],
+    pins: Mapping[str, StorePin],
 ) -> Any:
-    """Load a source again; give the leaf of its plan."""
+    """Load a source again, with its stores as they were; give the leaf of its plan."""
     given = {
         name: text
         for name, text in options.items()
-        if name.lower() not in ("columns", "filters", "pushdown")
+        if name.lower() not in ("columns", "filters", "pins", "pushdown")
     }
+    if pins:
+        given["pins"] = pins_text(pins)
     given["columns"] = json.dumps(columns)
     both = [*parse_filters(_option(options, "filters", "[]")), *filters]
     if both:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.pruning.relations import Relation, sequence
+from rmqcore.spark.source.registration import FORMAT
+from rmqcore.spark.storage.store_pin import StorePin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +62,16 @@ class PlanMaker:
                 pairs.put(relation.plan, by_ids[relation.ids])
         # A map of Scala is a partial function, which is what Spark asks for.
         return plan.transformUpWithSubqueries(self.jvm.PythonUtils.toScalaMap(pairs))
+
+    def pins(self, relation: Relation) -> dict[str, StorePin]:
+        """Where the stores of a relation ended when it was loaded; empty where a user gave its schema, so that nobody asked."""
+        # Spark keeps the source in a private field of the table, as pickled bytes.
+        field = relation.plan.table().getClass().getDeclaredField("ds")
+        field.setAccessible(True)
+        made = field.get(relation.plan.table()).getOrCreateDataSourceInPython(
+            FORMAT, relation.plan.options(), self.jvm.scala.Option.empty()
+        )
+        return dict(pickle.loads(bytes(made.dataSource())).pins)  # noqa: S301 - our own source, as `load` has made it
 
     def at_this_time(self, plan: Any) -> Any:
         """A plan in which ``now()`` and the like are the present time: what a query needs may hang on it."""

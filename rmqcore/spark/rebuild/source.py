@@ -12,6 +12,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.maintenance.rebuild.found_config import found_config
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.job_source import JobSource
+from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.storage.locations import StoreLocation
@@ -86,7 +87,8 @@ class RebuildSource:
         _check_one_directory(config)
         if location.is_local:
             config = found_config(location.paths, config)
-        plan = job.plans()[0]
+        # Not pinned here: the tasks that walk the newest file find its end (`pin_end`).
+        plan = plan_store(location, job.options.sizing())
         return cls(location, config, tuple(plan.splits), tuple(plan.gaps), _batch_topics(location))
 
 

@@ -10,6 +10,7 @@ from rmqcore.errors import CorruptMessageError, DataLossError
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.output.damage_folder import note_damage
 from rmqcore.spark.rows.arrow_rows import ArrowRows
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
@@ -71,7 +72,11 @@ def read_split(
         records += len(batch)
         record_bytes += batch.nbytes
         yield from sink.batches(batch)
-    _note_damage(scan, seen, wanted, options, rows)
+    # All of it once more: what was met at the file's end may have given way to what was there when the read was planned.
+    _note_damage(scan, 0, wanted, options, rows)
+    if options.damage_folder is not None:
+        met = (found for found in scan.damage if wanted.overlaps(found))
+        note_damage(options.damage_folder, split.broker, met)
     if reports is not None:
         reports.append(SplitReport.of(scan, records, record_bytes))
 

@@ -1,7 +1,8 @@
 """The data source ``rmqstore`` of PySpark.
 
-Spark makes it anew in short-lived processes on the driver: one process asks for the schema, another plans a read. Nothing is kept
-between these processes, and an error in any of them fails the query before a job starts.
+Spark makes it in a short-lived process on the driver, asks it for the schema and keeps it pickled; other such processes plan
+reads with it. So where the stores ended when a frame was loaded is what all reads of that frame go by. An error in any of these
+processes fails the query before a job starts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
 from rmqcore.spark.runtime.shipping import send_code_along
 from rmqcore.spark.source.shipped import ShippedPushingReader, ShippedReader
+from rmqcore.spark.storage.store_pin import StorePin
 from rmqcore.spark.tables.tables import open_table
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self.options = options
+        self.pins: tuple[tuple[str, StorePin], ...] = ()
 
     @cached_property
     def parsed(self) -> SourceOptions:
@@ -44,19 +47,21 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         return "rmqstore"
 
     def schema(self) -> StructType:
-        """All columns of the table, or the columns that the option ``columns`` names. Finds the stores too, to fail early."""
+        """All columns of the table, or those that the option ``columns`` names. Finds the stores too, and where they end."""
         columns = _short_errors(lambda: columns_of(self.parsed))
-        options = self.parsed
-        if options.starting_offsets == "latest":
+        if self.parsed.starting_offsets == "latest":
             # Only a stream may begin there. Spark does not say here whether it wants a stream; `reader` checks again.
-            options = replace(options, starting_offsets="earliest")
-        _short_errors(lambda: open_table(options, columns))
+            options = replace(self.parsed, starting_offsets="earliest")
+            _short_errors(lambda: open_table(options, columns))
+        else:
+            self.pins = _short_errors(lambda: open_table(self.parsed, columns).pin())
         return spark_schema(columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
+        """A batch read, of the stores as they were when `schema` was asked for; as they are now if a user gave the schema."""
         columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
-        table = _short_errors(lambda: open_table(self.parsed, columns))
+        options = replace(self.parsed, pins=self.pins or self.parsed.pins)
+        table = _short_errors(lambda: open_table(options, columns))
         send_code_along("rmqcore.spark.source.shipped")
         # Spark keeps the plan of a read that took filters, and reads by it for every later query over the frame.
         return ShippedPushingReader(table) if self.parsed.pushdown else ShippedReader(table)

@@ -18,6 +18,7 @@ from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE, Split, boundarie
 from rmqcore.spark.splits.split_start import last_boundary, record_starts
 from rmqcore.spark.splits.time_pruning import files_in_time
 from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.storage.store_pin import FileEnd
 
 SplitMode = Literal["auto", "resync", "walk"]
 MIB = 1024 * 1024
@@ -113,17 +114,23 @@ def plan_store(
     Parameters
     ----------
     location : StoreLocation
+        With a pin (`rmqcore.spark.splits.store_end.pin_stores`) the log is planned as it was; without one the last splits read
+        on to where it ends when they are read.
     sizing : Sizing, optional
     span : Span, optional
         Files and splits outside are left out, and their damage with them.
     """
     span = span or Span()
     files = location.log_files()
-    shape = LogShape.of(files)
+    shape = location.log_shape(files)
     walked = [file for file in files if _is_walked(file, shape, span)]
     gaps = [
         gap for one, other in pairwise(walked) for gap in gap_between(one, other, shape.file_size)
     ]
+    if location.pin is not None:
+        missing = location.pin.missing(files, location.log)
+        gaps += [gap for gap in missing if _is_wanted(gap, span)]
+        gaps.sort(key=lambda gap: gap.start_phy_offset)
     if span.max_clock_step_ms is not None:
         walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
     sizing = (sizing or Sizing()).for_bytes(sum(file.size for file in walked))
@@ -131,7 +138,10 @@ def plan_store(
     used = 0
     for file in walked:
         before = len(splits)
-        splits += _within(cut_file(location, file, shape, sizing), span)
+        cut = cut_file(location, file, shape, sizing)
+        splits += _within(
+            _until(cut, None if location.pin is None else location.pin.end_in(file)), span
+        )
         used += len(splits) > before
     return SplitPlan(location, splits, gaps, len(files) - used)
 
@@ -142,6 +152,31 @@ def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
     return (span.start_phy_offset is None or end > span.start_phy_offset) and (
         span.end_phy_offset is None or file.file_from_offset < span.end_phy_offset
     )
+
+
+def _is_wanted(gap: DamageRange, span: Span) -> bool:
+    return (span.start_phy_offset is None or gap.end_phy_offset > span.start_phy_offset) and (
+        span.end_phy_offset is None or gap.start_phy_offset < span.end_phy_offset
+    )
+
+
+def _until(splits: Iterable[Split], pinned: FileEnd | None) -> Iterator[Split]:
+    """Splits of a file up to where the log ended when it was pinned; None where the file was full."""
+    if pinned is None:
+        yield from splits
+        return
+    end = pinned.end_phy_offset
+    for split in splits:
+        if split.start >= end and split.start > split.file.file_from_offset:
+            break  # the task before this one ends where the log did
+        is_last = split.end is None or split.end >= end
+        yield replace(
+            split,
+            end=end if is_last else split.end,
+            last_end=end,
+            check_end=split.check_end and not is_last,
+            pinned=pinned,
+        )
 
 
 def _within(splits: Iterable[Split], span: Span) -> list[Split]:
@@ -157,7 +192,7 @@ def _within(splits: Iterable[Split], span: Span) -> list[Split]:
         split
         for split in splits
         # The last split of a file is kept with the file: it reports what is missing at the end of a short one.
-        if (start is None or split.end is None or split.end > start)
+        if (start is None or split.end is None or _is_last(split) or split.end > start)
         and (end is None or split.start < end)
     ]
     if kept:
@@ -167,6 +202,11 @@ def _within(splits: Iterable[Split], span: Span) -> list[Split]:
         kept[0] = replace(kept[0], walk_to_start=left_out and not first.aligned)
         kept[-1] = replace(kept[-1], check_end=False)
     return kept
+
+
+def _is_last(split: Split) -> bool:
+    """Whether a split ends where the log of its file does."""
+    return split.end == (None if split.pinned is None else split.pinned.end_phy_offset)
 
 
 def cut_file(

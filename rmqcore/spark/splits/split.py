@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.spark.storage.store_pin import FileEnd
 
 DEFAULT_MAX_RECORD_SIZE = 4 * 1024 * 1024 + 64 * 1024
 """The largest record at Java's default maxMessageSize: a body of 4 MiB, topic and properties."""
@@ -44,6 +45,9 @@ class Split:
         than the planner did.
     walk_to_start : bool
         Have the task walk from the file's beginning to its start: the split before is left out, which would check the start.
+    pinned : FileEnd or None
+        Where the log ended in the file when the store was pinned. The task that is to end there adds the damage that lay behind
+        it; when it ends elsewhere, it reads another log than was pinned.
     """
 
     broker: str
@@ -58,6 +62,7 @@ class Split:
     check_end: bool = False
     must_reach: bool = False
     walk_to_start: bool = False
+    pinned: FileEnd | None = None
 
     @property
     def byte_count(self) -> int:

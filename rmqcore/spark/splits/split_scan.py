@@ -81,6 +81,7 @@ class SplitScan(Generic[Rows]):
         if found.phy_offset is None or (end is not None and found.phy_offset >= end):
             self._check_end(found)
             self._check_reached()
+            self._compare_with_pin()
             return
         walk = LogWalk(
             [split.file.read_until(end)],
@@ -119,6 +120,18 @@ class SplitScan(Generic[Rows]):
         ):  # the file's log ends here; when stopped, the reader's own end lies before the boundary
             self._check_end(SplitStart(None, resynced=False))
             self._check_reached()
+        if not walk.stopped or end >= (self.settled.end or 0):
+            self._compare_with_pin()
+
+    def _compare_with_pin(self) -> None:
+        """Where the walk was to end at the pinned end of the log, add the damage behind it; or say what is missing since."""
+        pinned, end = self.split.pinned, self.end_phy_offset
+        if pinned is None or self.settled.end != pinned.end_phy_offset:
+            return
+        low, high = sorted((end, pinned.end_phy_offset))
+        # What the log holds there now was not there yet, or is no more.
+        self.damage[:] = [one for one in self.damage if one.start_phy_offset < low]
+        self.damage += pinned.rest if low == high else self._missing(low, high)
 
     def _check_reached(self) -> None:
         split, end, wanted = self.split, self.end_phy_offset, self.settled.end

@@ -11,11 +11,13 @@ from pathlib import PurePosixPath
 from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreError
-from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.info import log_end
+from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
 from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
 from rmqcore.spark.storage.filesystem_options import Options
 from rmqcore.spark.storage.remote_copy import copy_of
 from rmqcore.spark.storage.remote_file import RemoteLogFile
+from rmqcore.spark.storage.store_pin import StorePin
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class StoreLocation:
         The CommitLog's directory, under `root`.
     follow_links : bool
         ``commitlog``, ``consumequeue`` and ``index`` in a local root may be links.
+    pin : StorePin, optional
+        Where the log began and ended when a read of it was planned: nothing behind that is read.
     """
 
     broker: str
@@ -41,6 +45,7 @@ class StoreLocation:
     storage: Options = field(default=(), repr=False)
     log: str = "commitlog"
     follow_links: bool = False
+    pin: StorePin | None = field(default=None, repr=False)
 
     @property
     def is_local(self) -> bool:
@@ -63,11 +68,21 @@ class StoreLocation:
         return StorePaths(self.root, commitlog=log, follow_links=self.follow_links)
 
     def log_files(self) -> list[LogFile]:
-        """CommitLog files, sorted by offset."""
+        """CommitLog files, sorted by offset; with a pin those that there were."""
         if self.is_local:
-            return list_log_files(self.paths)
-        filesystem, root = self._remote()
-        return list_remote_log_files(filesystem, f"{root}/{self.log}")
+            listed = list_log_files(self.paths)
+        else:
+            filesystem, root = self._remote()
+            listed = list_remote_log_files(filesystem, f"{root}/{self.log}")
+        return listed if self.pin is None else self.pin.files(listed)
+
+    def log_shape(self, files: list[LogFile]) -> LogShape:
+        """The shape of the log, from what `log_files` gave."""
+        return LogShape.of(files) if self.pin is None else self.pin.shape
+
+    def log_end(self) -> int:
+        """CommitLog offset behind the last sound record; reads the newest file where there is no pin."""
+        return log_end(self.log_files()) if self.pin is None else self.pin.log_end
 
     def names(self, part: str = "") -> dict[str, bool]:
         """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.

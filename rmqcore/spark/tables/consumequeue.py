@@ -10,7 +10,6 @@ import numpy as np
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import parse_queue_id
-from rmqcore.offline.info import log_end
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import find_queues, max_offset
 from rmqcore.spark.storage.store_location import StoreLocation
@@ -43,11 +42,11 @@ class QueuePart:
 class ConsumeQueueRead(TableRead):
     """A read of ``consumequeue``."""
 
-    def parts(self) -> list[QueuePart]:
-        """Several small queues together, or a piece of a large queue; reads the newest CommitLog file to find the log's end."""
+    def planned_parts(self) -> list[QueuePart]:
+        """Several small queues together, or a piece of a large queue."""
         parts = []
         for store in self.stores:
-            end = log_end(store.log_files())
+            end = store.log_end()
             pieces = self._local_pieces(store) if store.is_local else self._remote_pieces(store)
             parts += [QueuePart(store, end, group) for group in pieces]
         return parts

@@ -22,7 +22,7 @@ from rmqcore.spark.tables.table import batches_of_rows
 class CorruptRead(ScanRead):
     """A read of ``corrupt``."""
 
-    def parts(self) -> list[ScanPart]:
+    def planned_parts(self) -> list[ScanPart]:
         """Splits, and the gaps between files."""
         return self.parts_of(self.plans())
 

@@ -36,7 +36,7 @@ class IndexPart:
 class IndexRead(TableRead):
     """A read of ``index``."""
 
-    def parts(self) -> list[IndexPart]:
+    def planned_parts(self) -> list[IndexPart]:
         """Pieces of files.
 
         Raises

@@ -8,6 +8,8 @@ from typing import Any
 
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.output.damage_folder import note_damage
+from rmqcore.spark.output.job_folder import check_outside, local_folder
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
 from rmqcore.spark.rows.pushdown import take_filters
@@ -29,6 +31,8 @@ class MessagesRead(ScanRead):
                 raise ValueError(
                     f"option {name}: {never!r} leaves nothing to read; it is for streams"
                 )
+        if options.damage_folder is not None:
+            check_outside(local_folder(options.damage_folder), self.stores, ())
         self._keep(take_filters(options.filters).brokers)
 
     def push_filters(self, filters: list[Any]) -> list[Any]:
@@ -43,16 +47,19 @@ class MessagesRead(ScanRead):
         if brokers is not None:
             self.stores = [store for store in self.stores if store.broker in brokers]
 
-    def parts(self) -> list[ScanPart]:
+    def planned_parts(self) -> list[ScanPart]:
         """Splits; raises when files or the beginnings of queues are missing and the options say that this fails a query."""
         check_queue_starts(self.options, self.stores)
         plans = self.plans()
         for plan in plans:
-            wanted = conditions_of(self.options, plan.location.broker).and_also(self.pushed)
-            for gap in plan.gaps:
-                if wanted.overlaps(gap):
-                    check_damage(gap, plan.location.broker, self.options)
-                    self._warn(gap, plan.location.broker)
+            broker = plan.location.broker
+            wanted = conditions_of(self.options, broker).and_also(self.pushed)
+            gaps = [gap for gap in plan.gaps if wanted.overlaps(gap)]
+            for gap in gaps:
+                check_damage(gap, broker, self.options)
+                self._warn(gap, broker)
+            if self.options.damage_folder is not None:
+                note_damage(self.options.damage_folder, broker, gaps)
         return [part for part in self.parts_of(plans) if part.splits]
 
     def _warn(self, gap: DamageRange, broker: str) -> None:

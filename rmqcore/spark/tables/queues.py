@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rmqcore.offline.info import log_end
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.storage.store_location import StoreLocation
@@ -16,19 +15,18 @@ from rmqcore.spark.tables.table import TableRead, batches_of_rows
 class QueuesRead(TableRead):
     """A read of ``queues``."""
 
-    def parts(self) -> list[StoreLocation]:
+    def planned_parts(self) -> list[StoreLocation]:
         """The stores, one for each task."""
         return list(self.stores)
 
     def read(self, part: StoreLocation) -> Iterator[Any]:
-        """List the queues; reads the newest CommitLog file to find the log's end."""
+        """List the queues, as far as their messages were in the log when the store was pinned."""
         choice = QueueChoice(self.options)
-        files = part.log_files()
-        first = files[0].file_from_offset if files else 0
+        first = part.pin.first_phy_offset if part.pin is not None else 0
         with part.local_copy("consumequeue") as paths:
             rows = [
                 {"broker": part.broker, **queue.as_dict()}
-                for queue in list_queues(paths, first, log_end(files))
+                for queue in list_queues(paths, first, part.log_end())
                 if choice.takes(queue.topic, queue.queue_id)
             ]
         yield from batches_of_rows(self.columns, rows, self.options.batch_rows)

@@ -17,25 +17,27 @@ FILES_A_TASK = 256
 
 @dataclass(frozen=True)
 class SegmentsPart:
-    """Some files of one store, sorted by offset."""
+    """Some files of one store, sorted by offset; those from `empty_from` on held no record yet when the store was pinned."""
 
     broker: str
     files: tuple[LogFile, ...]
     shape: LogShape
+    empty_from: int
 
 
 class SegmentsRead(TableRead):
     """A read of ``segments``."""
 
-    def parts(self) -> list[SegmentsPart]:
+    def planned_parts(self) -> list[SegmentsPart]:
         """The files of each store, at most `FILES_A_TASK` to a part."""
         parts = []
         for store in self.stores:
             files = store.log_files()
-            shape = LogShape.of(files)
+            shape = store.log_shape(files)
+            empty_from = max(shape.tail_from + 1, store.log_end())
             for begin in range(0, len(files), FILES_A_TASK):
                 some = tuple(files[begin : begin + FILES_A_TASK])
-                parts.append(SegmentsPart(store.broker, some, shape))
+                parts.append(SegmentsPart(store.broker, some, shape, empty_from))
         return parts
 
     def read(self, part: SegmentsPart) -> Iterator[Any]:
@@ -46,6 +48,7 @@ class SegmentsRead(TableRead):
 
     @staticmethod
     def _row(part: SegmentsPart, file: LogFile, *, timed: bool) -> dict[str, Any]:
+        timed = timed and file.file_from_offset < part.empty_from
         first_ms = first_store_timestamp(file) if timed else None
         return {
             "broker": part.broker,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from rmqcore.errors import DataLossError
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema
+from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.directories import utf8_text
 from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.storage.store_pin import StorePin
 
 Item = TypeVar("Item")
 
@@ -29,6 +34,7 @@ class TableRead(ABC):
     Attributes
     ----------
     stores : list of StoreLocation
+        With the pins that the options have, or that `pin` has found.
 
     Raises
     ------
@@ -39,11 +45,21 @@ class TableRead(ABC):
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
         self.options = options
         self.columns = columns
-        self.stores: list[StoreLocation] = options.stores()
+        self.stores: list[StoreLocation] = _as_pinned(options.stores(), options)
+
+    def pin(self) -> tuple[tuple[str, StorePin], ...]:
+        """Find where each store ends now, if no pin says where it ended; give all pins, by broker. Runs on the driver."""
+        self.stores = pin_stores(self.stores, self.options.sizing())
+        return tuple((store.broker, store.pin) for store in self.stores if store.pin is not None)
+
+    def parts(self) -> list[Any]:
+        """The parts of the table as it is now or was when it was pinned, each for one task; runs on the driver."""
+        self.pin()
+        return self.planned_parts()
 
     @abstractmethod
-    def parts(self) -> list[Any]:
-        """The parts of the table, each for one task; runs on the driver."""
+    def planned_parts(self) -> list[Any]:
+        """The parts of the table, from stores that have pins."""
 
     @abstractmethod
     def read(self, part: Any) -> Iterator[Any]:
@@ -52,6 +68,20 @@ class TableRead(ABC):
     def push_filters(self, filters: list[Any]) -> list[Any]:
         """Take over filters of Spark; answer those that Spark must still apply. Called before `parts`."""
         return filters
+
+
+def _as_pinned(stores: list[StoreLocation], options: SourceOptions) -> list[StoreLocation]:
+    """The stores that were there when they were pinned; all where they were not."""
+    if not options.pins:
+        return stores
+    pins = dict(options.pins)
+    there = [replace(store, pin=pins[store.broker]) for store in stores if store.broker in pins]
+    for broker in sorted(pins.keys() - {store.broker for store in there}):
+        gone = DataLossError(broker, pins[broker].first_phy_offset, None, "its store is gone")
+        if options.fail_on_data_loss:
+            raise gone
+        warnings.warn(str(gone), stacklevel=2)
+    return there
 
 
 def batch_of(columns: tuple[Column, ...], values: dict[str, Any], count: int) -> Any:

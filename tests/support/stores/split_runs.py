@@ -15,6 +15,7 @@ from rmqcore.spark.splits.planning import Sizing, SplitPlan, plan_store
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
+from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.locations import find_stores
 
 COLUMNS = ["phy_offset", "msg_size", "body_crc", "store_timestamp_ms"]
@@ -75,18 +76,20 @@ def in_log_order(one: DamageRange) -> tuple[int, int, str]:
     return one.start_phy_offset, one.end_phy_offset, one.kind
 
 
-def plan_parts(root: Path, parts: int, max_record_size: int, *, walk: bool = False) -> SplitPlan:
+def plan_parts(
+    root: Path, parts: int, max_record_size: int, *, walk: bool = False, pinned: bool = False
+) -> SplitPlan:
     """Cut every file into about so many splits, as far as the mode lets it be cut."""
     (store,) = find_stores(str(root))
     size = max((file.size for file in store.log_files()), default=1)
-    return plan_store(
-        store,
-        Sizing(
-            max_partition_bytes=-(-size // parts),
-            split_mode="walk" if walk else "resync",
-            max_record_size=max_record_size,
-        ),
+    sizing = Sizing(
+        max_partition_bytes=-(-size // parts),
+        split_mode="walk" if walk else "resync",
+        max_record_size=max_record_size,
     )
+    if pinned:
+        (store,) = pin_stores([store], sizing)
+    return plan_store(store, sizing)
 
 
 def assert_same(split: Read, whole: Read) -> None:

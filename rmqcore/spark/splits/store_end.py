@@ -1,0 +1,117 @@
+"""Where the log of a store ends now, found from the bytes around its end: what a walk over all of its newest file would say.
+
+The file in which the log ends is asked at a few places for a record to begin with, by the rule that tells where splits begin
+(``src/rmqcore/_native/kernels/scan/split.h``). The walk goes from the last of them to the file's end. It passes all damage that a
+sound record follows, as every walk does, so it ends where the walk over the whole file ends, if that meets the record at all. The
+task that reads the file finds out: it comes to the end that was found here, or says that this part of the log is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from rmqcore._native.scan.batch import Batch
+from rmqcore.offline.info import log_end
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.long_record import LongRecords
+from rmqcore.offline.log.store_times import HeaderScan
+from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.spark.splits.planning import Sizing
+from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
+from rmqcore.spark.storage.store_location import StoreLocation
+from rmqcore.spark.storage.store_pin import FileEnd, StorePin
+
+NEAR = 8 * 1024 * 1024
+"""So many bytes are walked rather than asked for a nearer record: about what it takes to ask once."""
+
+AT_ONCE = 16
+"""Stores on other filesystems whose ends are found at the same time."""
+
+
+def pin_stores(
+    stores: Iterable[StoreLocation], sizing: Sizing | None = None
+) -> list[StoreLocation]:
+    """Give each store with a pin; those that have one keep it.
+
+    Parameters
+    ----------
+    stores : iterable of StoreLocation
+    sizing : Sizing, optional
+        ``split_mode="walk"`` walks each newest file from its beginning; `max_record_size` is the largest record's.
+    """
+    sizing = sizing or Sizing()
+    given = list(stores)
+    if all(store.is_local for store in given):
+        return [_pinned(store, sizing) for store in given]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rmqcore-pin") as threads:
+        return list(threads.map(lambda store: _pinned(store, sizing), given))
+
+
+def _pinned(store: StoreLocation, sizing: Sizing) -> StoreLocation:
+    return store if store.pin is not None else replace(store, pin=find_pin(store, sizing))
+
+
+def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
+    """Find where the log of a store begins and ends now."""
+    files = store.log_files()
+    shape = LogShape.of(files)
+    ends: list[FileEnd] = []
+    newest: int | None = None
+    # From the last file back: what is appended meanwhile and goes on in the next file would leave a hole at the end of this one.
+    for file in reversed(files):
+        if file.file_from_offset >= shape.tail_from:
+            end, behind_last = find_end(file, shape, sizing)
+            ends.insert(0, end)
+            newest = behind_last if newest is None else newest
+    first = files[0].file_from_offset if files else 0
+    return StorePin(first, shape, log_end(files) if newest is None else newest, tuple(ends))
+
+
+def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> tuple[FileEnd, int | None]:
+    """Find where the log ends in a file to which its owner may be writing.
+
+    Returns
+    -------
+    (FileEnd, int or None)
+        The second: the CommitLog offset behind the last sound record; None where there is none.
+    """
+    damage: list[DamageRange] = []
+    walk: LogWalk[Batch] = LogWalk(
+        [file], HeaderScan(65536), damage,
+        start=_near_record(file, shape, sizing), aligned_start=True, shape=shape, long_records=LongRecords(check_crc=False),
+    )  # fmt: skip
+    behind_last: int | None = None
+    for batch in walk.run():
+        if not isinstance(batch, Blank) and batch.num_rows:
+            start = np.frombuffer(batch.buffer("phy_offset"), np.int64)[-1]
+            behind_last = int(start + np.frombuffer(batch.buffer("msg_size"), np.int32)[-1])
+    end = walk.end_phy_offset
+    rest = tuple(one for one in damage if one.start_phy_offset >= end)
+    return FileEnd(file.file_from_offset, file.size, end, rest), behind_last
+
+
+def _near_record(file: LogFile, shape: LogShape, sizing: Sizing) -> int:
+    """A record from which it is not far to the end of the file's log, or the file's beginning. Any record would do."""
+    begin = file.file_from_offset
+    # As if the log went on behind the file: stale records behind the end of the log are what a walk would meet too.
+    as_full = LogShape(shape.file_size, tail_from=file.end_offset)
+    high = last_boundary(file, as_full, sizing.max_record_size)
+    if sizing.split_mode == "walk" or file.link_of is not None:
+        return begin
+    low = record = begin
+    try:
+        while high - low > NEAR:
+            middle = (low + high) // 2
+            answer = ask_boundary(file, as_full, middle, sizing.max_record_size)
+            if answer.phy_offset is None:
+                high = middle
+            else:
+                low, record = middle, answer.phy_offset
+    except FileNotFoundError:  # the walk says so
+        return begin
+    return record
