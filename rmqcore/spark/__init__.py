@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rmqcore.spark.jobs.export import export_parquet
     from rmqcore.spark.jobs.find import find
     from rmqcore.spark.jobs.topic_stats import topic_stats
+    from rmqcore.spark.lake.compact import compact, table_files
+    from rmqcore.spark.lake.export_table import export_table
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "audit",
+    "compact",
     "compare",
     "export_parquet",
+    "export_table",
     "find",
     "optimize",
     "read",
@@ -37,13 +41,16 @@ __all__ = [
     "run_compare",
     "session",
     "sql",
+    "table_files",
     "topic_stats",
 ]
 
 _LATER = {
     "audit": "rmqcore.spark.jobs.audit",
+    "compact": "rmqcore.spark.lake.compact",
     "compare": "rmqcore.spark.jobs.compare",
     "export_parquet": "rmqcore.spark.jobs.export",
+    "export_table": "rmqcore.spark.lake.export_table",
     "find": "rmqcore.spark.jobs.find",
     "optimize": "rmqcore.spark.pruning.frames",
     "read": "rmqcore.spark.source.registration",
@@ -55,6 +62,7 @@ _LATER = {
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
     "sql": "rmqcore.spark.pruning.frames",
+    "table_files": "rmqcore.spark.lake.compact",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it
