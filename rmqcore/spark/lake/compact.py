@@ -88,9 +88,9 @@ def compact(
     Files of a topic and day that follow each other, and are smaller than half of the target, become files of the target size; all
     others are left alone. The table has the same rows in the same order, if it is read in the order of the files' names.
 
-    A reader that takes the files from the manifest (`table_files`) sees each row once at any time: where a file of its list is gone
-    it reads the manifest again. One that lists the folders may miss rows of a topic and day while their files are exchanged; it
-    may trust what it lists while ``_SUCCESS`` is there before and after.
+    A reader that takes the files from the manifest (`table_files`) sees each row once at any time: where a file of its list is
+    gone it reads the manifest again. One that lists the folders may miss rows of a topic and day while their files are exchanged;
+    ``_SUCCESS`` is not there meanwhile.
 
     Parameters
     ----------
@@ -119,7 +119,9 @@ def compact(
     with TableFolder(out, _job_name(target_file_bytes, compression), stores=[]) as folder:
         document, files = read_manifest(folder.inside)
         if document is None:
-            raise TargetNotEmptyError(f"{folder.out} is no table that export_table made: nothing was changed")
+            raise TargetNotEmptyError(
+                f"{folder.out} is no table that export_table made: nothing was changed"
+            )
         groups = small_groups(files, target_file_bytes)
         columns = columns_named(document.settings["columns"])
         task = FilesTask((), columns, compression, target_file_bytes, str(folder.job_folder), "")
@@ -242,7 +244,8 @@ def _check_rows(group: Group, written: Sequence[PartFile]) -> None:
     wanted, found = sum(file.rows for file in group), sum(file.rows for file in written)
     if wanted != found:
         raise StoreError(
-            f"{group[0].place} and {len(group) - 1} more files have {found} rows, and {wanted} by the manifest: nothing was changed"
+            f"{group[0].place} and {len(group) - 1} more files have {found} rows, and {wanted} by the manifest: nothing was "
+            "changed"
         )
 
 

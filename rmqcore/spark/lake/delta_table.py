@@ -1,7 +1,8 @@
 """The log of a Delta table: files and watermark in one commit.
 
 A Delta commit can say of an application how far it came, as one number (``txn``), which stays in the table's state through
-checkpoints and other writers' commits. Ours is the hash of the table's document, which was put on disk before under that name.
+checkpoints and other writers' commits. Ours is the number of our commit with a hash of the table's document, which was put on
+disk before under that name. The number grows, as other programs expect of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreFormatError, TargetNotEmptyError
-from rmqcore.offline.export.partitions import DAY_MS, partition_folder
+from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.spark.lake.document import TableDocument, TableFormat
 from rmqcore.spark.lake.table_folder import TableChange, TableFile
 from rmqcore.spark.output.export_folder import TABLE
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 APP_ID = "rmqcore"
 PARTITION = "day"
+_HASH = (1 << 40) - 1
+"""The bits of an application's number that are the document's hash; those above are the number of the commit."""
 _UNKNOWN_DAY = -1
 _LONGEST_BOUND = 256
 """Bytes of a topic that is given as its files' least and greatest value."""
@@ -59,19 +62,21 @@ class DeltaLog:
             raise StoreFormatError(
                 f"{out.path / place} is gone, which says how far the table has the log: restore it, nothing was changed"
             ) from None
-        if _number_of(data) != number:
+        document = None
+        if _hash_of(data) == number & _HASH:
+            document = TableDocument.parse(json.loads(data), str(out.path / place))
+        if document is None or _number_of(document) != number:
             raise StoreFormatError(f"{out.path / place} was changed since it was written")
-        return TableDocument.parse(json.loads(data), str(out.path / place))
+        return document
 
     def commit(self, out: Folder, change: TableChange) -> None:
         """Commit files that are in their places, with the document; nothing happens where that was done before."""
         from deltalake import CommitProperties, DeltaTable, Transaction
         from deltalake.transaction import create_table_with_add_actions
 
-        data = change.document.encode().encode()
-        number = _number_of(data)
+        number = _number_of(change.document)
         out.make(TABLE, exist_ok=True)
-        out.write(_document_place(number), data)
+        out.write(_document_place(number), change.document.encode().encode())
         properties = CommitProperties(
             custom_metadata={APP_ID: change.document.encode()},
             app_transactions=[Transaction(APP_ID, number)],
@@ -97,8 +102,12 @@ class DeltaLog:
                 out.delete(f"{TABLE}/{name}")
 
 
-def _number_of(data: bytes) -> int:
-    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big") >> 1
+def _number_of(document: TableDocument) -> int:
+    return document.commit << _HASH.bit_length() | _hash_of(document.encode().encode())
+
+
+def _hash_of(data: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big") & _HASH
 
 
 def _document_place(number: int) -> str:

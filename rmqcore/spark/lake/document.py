@@ -89,9 +89,7 @@ class TableDocument:
         marks = {
             broker: Watermark.parse(mark, where) for broker, mark in found["watermarks"].items()
         }
-        return cls(
-            found["format"], found["settings"], found["commit"], found["next_part"], marks
-        )
+        return cls(found["format"], found["settings"], found["commit"], found["next_part"], marks)
 
 
 def settings_of(options: SourceOptions, columns: Sequence[Column]) -> dict[str, Any]:

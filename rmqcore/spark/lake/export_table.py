@@ -190,7 +190,9 @@ def table_log(
     if format not in get_args(TableFormat):
         raise ValueError(f"format {format!r}: expected one of {', '.join(get_args(TableFormat))}")
     if format != "iceberg" and (catalog is not None or identifier != ICEBERG_TABLE):
-        raise ValueError(f"catalog and identifier are those of an Iceberg table, and format is {format}")
+        raise ValueError(
+            f"catalog and identifier are those of an Iceberg table, and format is {format}"
+        )
     if format == "delta":
         check_package("deltalake", "delta")
         from rmqcore.spark.lake.delta_table import DeltaLog
@@ -221,7 +223,9 @@ def _before(
         check_settings(found.settings, settings, str(folder.out))
         return found
     if format != "parquet" and found.settings["columns"] != settings["columns"]:
-        raise ValueError(f"columns are others than those of the table at {folder.out}: give a new folder")
+        raise ValueError(
+            f"columns are others than those of the table at {folder.out}: give a new folder"
+        )
     return replace(found, settings=settings, watermarks={})
 
 

@@ -6,15 +6,17 @@ The watermark is a property of the table, which the transaction that adds the fi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import TargetNotEmptyError
+from rmqcore.offline.export.parquet_writer import NOT_SORTED_BY
 from rmqcore.spark.lake.document import TableDocument, TableFormat
 from rmqcore.spark.lake.table_folder import TableChange
 from rmqcore.spark.output.export_folder import TABLE
+from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema, columns_named
 
 if TYPE_CHECKING:
@@ -65,12 +67,12 @@ class IcebergLog:
             table = self._table(catalog, out)
             if table is None:
                 catalog.create_namespace_if_not_exists(self._identifier.rpartition(".")[0])
+                columns = columns_named(change.document.settings["columns"])
                 table = catalog.create_table(
                     self._identifier,
-                    arrow_schema(columns_named(change.document.settings["columns"])),
+                    arrow_schema(columns),
                     location=str(out.path),
-                    # Files have one topic: its whole name is what readers skip them by.
-                    properties={MADE: "1", "write.metadata.metrics.column.topic": "full"},
+                    properties={MADE: "1", **_metrics(columns)},
                 )
             elif table.properties.get(PROPERTY) == change.document.encode():
                 return
@@ -99,6 +101,17 @@ class IcebergLog:
                 f"the catalog has {self._identifier} at {table.location()}: give that folder, or another name"
             )
         return table
+
+
+def _metrics(columns: Iterable[Column]) -> dict[str, str]:
+    """What of the columns is kept for each file, whose one topic is kept whole: readers skip files by it."""
+    modes = {"topic": "full"}
+    for column in columns:
+        if column.name in NOT_SORTED_BY:
+            is_map = column.type.startswith("map")
+            names = [f"{column.name}.key", f"{column.name}.value"] if is_map else [column.name]
+            modes |= dict.fromkeys(names, "none")
+    return {f"write.metadata.metrics.column.{name}": mode for name, mode in modes.items()}
 
 
 def _document(table: Table) -> TableDocument | None:

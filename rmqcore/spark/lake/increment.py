@@ -111,9 +111,7 @@ def plan_increments(
     found = []
     for store, start, cursor in cursors:
         end = cursor.position
-        splits = plan_batch(
-            store, start, end, sizing, fail_on_data_loss=options.fail_on_data_loss
-        )
+        splits = plan_batch(store, start, end, sizing, fail_on_data_loss=options.fail_on_data_loss)
         _check_planned(store, splits, end)
         # The watermark goes to the end: no task may come less far, whatever failOnDataLoss says.
         reaching = [
@@ -145,7 +143,8 @@ def _check_new(
     for broker, mark in marks.items():
         if broker not in given and (mark.root == store.root or fits(files, mark)):
             raise WatermarkError(
-                f"store {store.broker}: the table has the log of {store.root} as that of {broker}: give it as {broker}={store.root}"
+                f"store {store.broker}: the table has the log of {store.root} as that of {broker}: give it as "
+                f"{broker}={store.root}"
             )
 
 
@@ -158,7 +157,9 @@ def _check_planned(store: StoreLocation, splits: Sequence[Split], end: int) -> N
     if reached is None:
         reached = last.file.file_from_offset + max(last.file.size, last.shape.file_size)
     if reached < end:
-        raise DataLossError(store.broker, reached, None, "the log was cut while the run was planned")
+        raise DataLossError(
+            store.broker, reached, None, "the log was cut while the run was planned"
+        )
 
 
 def _gaps(files: Sequence[LogFile], start: int, end: int) -> list[DamageRange]:
