@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,7 @@ APP_ID = "rmqcore"
 PARTITION = "day"
 _HASH = (1 << 40) - 1
 """The bits of an application's number that are the document's hash; those above are the number of the commit."""
+_ESCAPE = re.compile("%[0-9a-fA-F]{2}")
 _UNKNOWN_DAY = -1
 _LONGEST_BOUND = 256
 """Bytes of a topic that is given as its files' least and greatest value."""
@@ -47,9 +49,15 @@ class DeltaLog:
             The table is another program's.
         StoreFormatError
             The document is gone, or is not the one that the log means.
+        ValueError
+            deltalake takes the folder's path for another one.
         """
         from deltalake import DeltaTable
 
+        if _ESCAPE.search(str(out.path)):
+            raise ValueError(
+                f"out={str(out.path)!r}: deltalake takes % with two hex digits for an escaped sign; give a folder without"
+            )
         if not DeltaTable.is_deltatable(str(out.path)):
             return None
         number = DeltaTable(str(out.path)).transaction_version(APP_ID)
