@@ -88,8 +88,8 @@ def compact(
     Files of a topic and day that follow each other, and are smaller than half of the target, become files of the target size; all
     others are left alone. The table has the same rows in the same order, if it is read in the order of the files' names.
 
-    A reader that takes the files from the manifest (`table_files`) sees each row once at any time: where a file of its list is
-    gone it reads the manifest again. One that lists the folders may miss rows of a topic and day while their files are exchanged;
+    A reader that takes the files from the manifest (`table_files`) sees each row once at any time, also after a kill: where a file
+    of an older list is gone it reads the manifest again. One that lists the folders may see rows twice while files are exchanged;
     ``_SUCCESS`` is not there meanwhile.
 
     Parameters

@@ -13,7 +13,6 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import Any, Self
 
 from rmqcore.disk.durable import make_directory
@@ -183,22 +182,24 @@ def finish(out: Folder) -> bool:
     _check(out, journal)
     out.delete(SUCCESS, missing_ok=True)
     out.sync()
-    if not journal["old"]:
-        move_files(out, journal["moves"])
-    elif {place for _, place in journal["moves"]}.isdisjoint(journal["old"]):
-        _exchange_files(out, journal)
-    else:
-        for name in journal["old"]:
-            out.delete(name, missing_ok=True)
-            remove_empty_above(out, name)
+    if not {place for _, place in journal["moves"]}.isdisjoint(journal["old"]):
+        _remove_files(out, journal["old"])
         # From here on a file of such a name is a new file, which a repetition must not remove.
-        out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps({**journal, "old": []}).encode())
-        move_files(out, journal["moves"])
+        journal["old"] = []
+        out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
+    move_files(out, journal["moves"])
     out.write(MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
+    _remove_files(out, journal["old"])  # whom the manifest shows the way finds all its files before and after
     out.write(SUCCESS, b"")
     out.delete(f"{TEMPORARY}/{JOURNAL}")
     discard_jobs(out)  # attempts that lost a race may still write there
     return True
+
+
+def _remove_files(out: Folder, names: Iterable[str]) -> None:
+    for name in names:
+        out.delete(name, missing_ok=True)
+        remove_empty_above(out, name)
 
 
 def move_files(out: Folder, moves: Iterable[Sequence[str]]) -> None:
@@ -211,20 +212,6 @@ def move_files(out: Folder, moves: Iterable[Sequence[str]]) -> None:
     days = {place.rpartition("/")[0] for _, place in moved}
     for folder in sorted(days | {day.rpartition("/")[0] for day in days}):
         out.folder(folder).sync()
-
-
-def _exchange_files(out: Folder, journal: dict[str, Any]) -> None:
-    """Remove old files and move new ones a folder at a time: who lists a folder meanwhile rarely comes between the two."""
-    old: dict[str, list[str]] = {}
-    for name in journal["old"]:
-        old.setdefault(name.rpartition("/")[0], []).append(name)
-    for folder, moves in groupby(journal["moves"], key=lambda move: move[1].rpartition("/")[0]):
-        for name in old.get(folder, []):
-            out.delete(name, missing_ok=True)
-        move_files(out, moves)
-    for name in journal["old"]:
-        out.delete(name, missing_ok=True)
-        remove_empty_above(out, name)
 
 
 def _check(out: Folder, journal: dict[str, Any]) -> None:
