@@ -29,6 +29,7 @@ from rmqcore.spark.jobs.export_files import (
 )
 from rmqcore.spark.lake.document import TableDocument
 from rmqcore.spark.lake.table_folder import TableFile, TableFolder, read_manifest
+from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.output.job_folder import local_folder
 from rmqcore.spark.rows.schema import columns_named
 from rmqcore.spark.runtime.tasks import run_tasks
@@ -116,6 +117,10 @@ def compact(
     check_compression(compression)
     if not local_folder(out).is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(out))
+    if (local_folder(out) / TABLE).is_dir():
+        raise TargetNotEmptyError(
+            f"{out} holds a Delta or Iceberg table: use DeltaTable(...).optimize.compact(), or rewrite_data_files of Spark's Iceberg"
+        )
     with TableFolder(out, _job_name(target_file_bytes, compression), stores=[]) as folder:
         document, files = read_manifest(folder.inside)
         if document is None:

@@ -168,7 +168,7 @@ def test_a_folder_of_another_format(tmp_path: Path, format: str) -> None:
             grow(store, out, overwrite=overwrite)
         with pytest.raises(TargetNotEmptyError, match="holds a Delta or Iceberg table"):
             export_parquet(NO_SPARK, store, out, overwrite=overwrite)
-    with pytest.raises(TargetNotEmptyError, match="holds a Delta or Iceberg table"):
+    with pytest.raises(TargetNotEmptyError, match=r"use DeltaTable\(\.\.\.\)\.optimize"):
         compact(NO_SPARK, out)
     with pytest.raises(TargetNotEmptyError, match="table, and not empty: it holds"):
         grow(store, out, format="iceberg" if format == "delta" else "delta")
