@@ -86,7 +86,9 @@ def export_table(
         if report.damage:
             note(f"damaged ranges: {sum(found.range_count for _, found in report.damage)}")
     for broker in report.unfinished:
-        note(f"{broker}: the log ends in what is no whole record, which a later run exports when it is")
+        note(
+            f"{broker}: the log ends in what is no whole record, which a later run exports when it is"
+        )
     for broker in report.not_given:
         note(f"{broker}: the table has it, and it was not given")
     report_damage(found for _, found in report.damage)
@@ -113,9 +115,7 @@ def compact(
     with run.session("compact") as spark:
         from rmqcore.spark import compact as rewrite
 
-        report = rewrite(
-            spark, out, target_file_bytes=target_bytes, compression=compression.value
-        )
+        report = rewrite(spark, out, target_file_bytes=target_bytes, compression=compression.value)
     if run.prints_json:
         print_json(report.as_dict())
     else:

@@ -89,9 +89,9 @@ def compact(
     Files of a topic and day that follow each other, and are smaller than half of the target, become files of the target size; all
     others are left alone. The table has the same rows in the same order, if it is read in the order of the files' names.
 
-    A reader that takes the files from the manifest (`table_files`) sees each row once at any time, also after a kill: where a file
-    of an older list is gone it reads the manifest again. One that lists the folders may see rows twice while files are exchanged;
-    ``_SUCCESS`` is not there meanwhile.
+    A reader that takes the files from the manifest (`table_files`) sees each row once at any time, also after a kill: where a
+    file of an older list is gone it reads the manifest again. One that lists the folders may see rows twice while files are
+    exchanged; ``_SUCCESS`` is not there meanwhile.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def compact(
         raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(out))
     if (local_folder(out) / TABLE).is_dir():
         raise TargetNotEmptyError(
-            f"{out} holds a Delta or Iceberg table: use DeltaTable(...).optimize.compact(), or rewrite_data_files of Spark's Iceberg"
+            f"{out} holds a Delta or Iceberg table: use DeltaTable(...).optimize.compact(), or rewrite_data_files of Iceberg"
         )
     with TableFolder(out, _job_name(target_file_bytes, compression), stores=[]) as folder:
         document, files = read_manifest(folder.inside)

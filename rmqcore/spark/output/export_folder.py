@@ -189,7 +189,9 @@ def finish(out: Folder) -> bool:
         out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
     move_files(out, journal["moves"])
     out.write(MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
-    _remove_files(out, journal["old"])  # whom the manifest shows the way finds all its files before and after
+    _remove_files(
+        out, journal["old"]
+    )  # whom the manifest shows the way finds all its files before and after
     out.write(SUCCESS, b"")
     out.delete(f"{TEMPORARY}/{JOURNAL}")
     discard_jobs(out)  # attempts that lost a race may still write there

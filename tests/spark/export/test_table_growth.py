@@ -90,7 +90,10 @@ def test_any_runs_add_up_to_what_a_read_gives(
                 compact(NO_SPARK, out, target_file_bytes=1 << 16)  # type: ignore[arg-type]
             else:
                 limit = {"maxRecordsPerTrigger": number or None} if kind == "run" else {"maxBytesPerTrigger": number}  # fmt: skip
-                options = {"maxPartitionBytes": rng.choice([700, 3000, 1 << 20]), "splitMode": "walk"}
+                options = {
+                    "maxPartitionBytes": rng.choice([700, 3000, 1 << 20]),
+                    "splitMode": "walk",
+                }
                 report = grow(f"b={root}", out, **limit, **options)
                 assert report.watermarks["b"] >= end
                 end = report.watermarks["b"]
@@ -103,9 +106,7 @@ def test_any_runs_add_up_to_what_a_read_gives(
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_tables_of_other_formats_add_up_too(
-    format: str, tmp_path: Path, in_process: None
-) -> None:
+def test_tables_of_other_formats_add_up_too(format: str, tmp_path: Path, in_process: None) -> None:
     pytest.importorskip("deltalake" if format == "delta" else "pyiceberg")
     root, out = tmp_path / "store", tmp_path / ("a # é" if format == "delta" else "a %2F é") / "out"
     writer = Writer(root, 3)

@@ -109,7 +109,9 @@ def test_files_that_were_deleted_before_they_were_exported(
     expected = rows_in(tmp_path / "store")
     for number in range(2):
         log.path(number * 4096).unlink()
-    with pytest.raises(DataLossError, match=f"CommitLog offset {end} was wanted, available is offset 8192"):
+    with pytest.raises(
+        DataLossError, match=f"CommitLog offset {end} was wanted, available is offset 8192"
+    ):
         grow(store, out)
     with caplog.at_level(logging.WARNING):
         report = grow(store, out, failOnDataLoss=False)
@@ -126,7 +128,9 @@ def test_files_that_were_deleted_after_they_were_exported(tmp_path: Path) -> Non
     store, out = f"b={tmp_path / 'store'}", tmp_path / "out"
     grow(store, out)
     expected = rows_in(tmp_path / "store")
-    while log.end % 4096 > 500:  # the watermark is to be far in the newest file, and near its beginning
+    while (
+        log.end % 4096 > 500
+    ):  # the watermark is to be far in the newest file, and near its beginning
         log.append()
     log.path(0).unlink()
     expected += [row for row in rows_in(tmp_path / "store") if row[1] > expected[-1][1]]
@@ -181,7 +185,9 @@ def test_options_that_differ_from_run_to_run(tmp_path: Path) -> None:
     filled(tmp_path / "store", 5)
     store, out = f"b={tmp_path / 'store'}", tmp_path / "out"
     grow(store, out, topics="Orders")
-    with pytest.raises(ValueError, match=r"topics is \['Other'\], and .* was made with \['Orders'\]"):
+    with pytest.raises(
+        ValueError, match=r"topics is \['Other'\], and .* was made with \['Orders'\]"
+    ):
         grow(store, out, topics="Other")
     with pytest.raises(ValueError, match="topics is the default"):
         grow(store, out)
@@ -239,7 +245,9 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         ({"watermarks": {"b": {"phy_offset": 1, "root": "/", "seal": {"x": 1}}}}, "is no watermark"),
     ],
 )  # fmt: skip
-def test_a_manifest_that_somebody_changed(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_a_manifest_that_somebody_changed(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
     filled(tmp_path / "store", 5)
     out = tmp_path / "out"
     grow(f"b={tmp_path / 'store'}", out)

@@ -1,7 +1,6 @@
 """A process that adds to a table once, and kills itself with SIGKILL before a step: ``FOLDER FORMAT STEP``.
 
-A step is each file or folder that the driver's folder makes, writes, moves or deletes, each task, and each commit of a table's log.
-Tells how many steps there were when it comes to the end.
+A step is each file or folder that is made, written, moved or deleted, each task, and each commit of a table's log. Tells how many steps there were when it comes to the end.
 """
 
 from __future__ import annotations
@@ -72,7 +71,9 @@ def watch_logs(steps: Steps, replace: Callable[[Any, str, Any], None]) -> None:
 
     replace(DeltaTable, "create_write_transaction", around(DeltaTable.create_write_transaction))
     make = "create_table_with_add_actions"
-    replace(deltalake.transaction, make, around(deltalake.transaction.create_table_with_add_actions))
+    replace(
+        deltalake.transaction, make, around(deltalake.transaction.create_table_with_add_actions)
+    )
     replace(SqlCatalog, "create_table", around(SqlCatalog.create_table))
     replace(SqlCatalog, "commit_table", around(SqlCatalog.commit_table))
 
@@ -88,7 +89,7 @@ def main(folder: Path, format: Any, step: int) -> None:
     )
     if format == "parquet":
         compact(spark, folder / "out")
-    print(steps.done)
+    sys.stdout.write(str(steps.done))
 
 
 if __name__ == "__main__":
