@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreFormatError, TargetNotEmptyError
@@ -38,7 +38,7 @@ _LONGEST_BOUND = 256
 class DeltaLog:
     """A Delta table in the folder; see `TableLog`."""
 
-    format: ClassVar[TableFormat] = "delta"
+    format: TableFormat = "delta"
 
     def read(self, out: Folder) -> TableDocument | None:
         """Give the document of the table; None where there is no table.
@@ -106,8 +106,9 @@ class DeltaLog:
                     commit_properties=properties,
                 )
         for name in out.folder(TABLE).names():
-            if f"{TABLE}/{name}" != _document_place(number):
-                out.delete(f"{TABLE}/{name}")
+            place = f"{TABLE}/{name}"
+            if name.startswith("watermark-") and place != _document_place(number):
+                out.delete(place)
 
 
 def _number_of(document: TableDocument) -> int:

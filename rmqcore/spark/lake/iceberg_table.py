@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import TargetNotEmptyError
@@ -40,7 +40,7 @@ class IcebergLog:
         Namespace and name of the table.
     """
 
-    format: ClassVar[TableFormat] = "iceberg"
+    format: TableFormat = "iceberg"
 
     def __init__(self, catalog: Catalog | None = None, identifier: str = IDENTIFIER) -> None:
         self._given = catalog

@@ -24,6 +24,7 @@ from rmqcore.spark.output.export_folder import (
     MANIFEST,
     ExportFolder,
     check_moves,
+    is_part_place,
     move_files,
 )
 from rmqcore.spark.output.job_folder import JOURNAL, TEMPORARY, discard_jobs
@@ -82,7 +83,9 @@ class TableChange:
 class TableLog(Protocol):
     """A table's own log: that of Delta or Iceberg."""
 
-    format: TableFormat
+    @property
+    def format(self) -> TableFormat:
+        """Its name."""
 
     def read(self, out: Folder) -> TableDocument | None:
         """Give the document of the table; None where there is no table."""
@@ -236,7 +239,7 @@ class TableFolder(ExportFolder):
         if journal is None:
             return False
         check_moves(self.inside, journal["moves"], _PLACE, "data/day=*/part-*.parquet")
-        change = _parse_change(journal["change"], str(self.out / TEMPORARY / JOURNAL))
+        change = _parse_change(journal, str(self.out / TEMPORARY / JOURNAL))
         move_files(self.inside, journal["moves"])
         log.commit(self.inside, change)
         self.inside.delete(f"{TEMPORARY}/{JOURNAL}")
@@ -244,16 +247,18 @@ class TableFolder(ExportFolder):
         return True
 
 
-def _parse_change(found: Any, where: str) -> TableChange:
+def _parse_change(journal: dict[str, Any], where: str) -> TableChange:
     try:
-        document = TableDocument.parse(found["document"], where)
-        return TableChange(
-            document, [TableFile(**file) for file in found["files"]], bool(found["replaces"])
-        )
+        found = journal["change"]
+        files = [TableFile(**file) for file in found["files"]]
+        document, replaces = found["document"], bool(found["replaces"])
     except (TypeError, KeyError):
         raise StoreFormatError(
             f"{where}: change is not what a run commits, expected document, files and replaces"
         ) from None
+    if [file.place for file in files] != [place for _, place in journal["moves"]]:
+        raise StoreFormatError(f"{where}: change has other files than moves, expected the same")
+    return TableChange(TableDocument.parse(document, where), files, replaces)
 
 
 # ---- the manifest of Parquet --------------------------------------------------------------------------
@@ -284,5 +289,9 @@ def read_manifest(out: Folder) -> tuple[TableDocument | None, list[TableFile]]:
     try:
         files = [TableFile(**file) for file in found["files"]]
     except (TypeError, KeyError):
-        raise StoreFormatError(f"{where}: files are not those of a table") from None
+        files = None
+    if files is None or not all(is_part_place(file.place) for file in files):
+        raise StoreFormatError(
+            f"{where}: files are not those of a table, expected topic_dir=*/day=*/part-*.parquet each"
+        )
     return TableDocument.parse(found["table"], where), files

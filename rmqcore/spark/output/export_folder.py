@@ -227,10 +227,15 @@ def _check(out: Folder, journal: dict[str, Any]) -> None:
         A name on the way to a file is a link, or the file is one.
     """
     old = journal["old"]
-    if not isinstance(old, list) or not all(_is_place(place, _PLACE) for place in old):
+    if not isinstance(old, list) or not all(map(is_part_place, old)):
         raise _unbelievable(out, "old", "topic_dir=*/day=*/part-*.parquet each")
     check_moves(out, journal["moves"], _PLACE, "topic_dir=*/day=*/part-*.parquet")
     _refuse_links(out, old)
+
+
+def is_part_place(place: object) -> bool:
+    """Whether a place is that of a part file of an export."""
+    return _is_place(place, _PLACE)
 
 
 def check_moves(out: Folder, moves: Any, places: re.Pattern[str], shown: str) -> None:

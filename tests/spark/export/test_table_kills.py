@@ -73,7 +73,7 @@ def test_a_run_that_dies_before_each_of_its_steps(tmp_path: Path, format: str) -
         pytest.importorskip("deltalake")
         pytest.importorskip("pyiceberg")
     log, out = LiveLog(tmp_path / "store"), tmp_path / "out"
-    step, came_through = 0, 0
+    step, came_through, end = 0, 0, None
     while came_through < 2:
         for number in range(7):
             log.append(["Orders", "a/b"][number % 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, cast
 
@@ -238,6 +239,8 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        ({"files": [{"place": "../x"}]}, "files are not those of a table"),
+        ({"files": [{"place": "../x", "topic": "T", "day": 1, "rows": 1, "byte_count": 1, "bounds": {}}]}, "files are not those"),
         ({"version": 9}, "no document of version 1"),
         ({"commit": -1}, "expected two numbers"),
         ({"watermarks": {"b": {"phy_offset": -1, "root": "/", "seal": None}}}, "is no watermark"),
@@ -252,7 +255,8 @@ def test_a_manifest_that_somebody_changed(
     out = tmp_path / "out"
     grow(f"b={tmp_path / 'store'}", out)
     manifest = json.loads((out / "_manifest.json").read_bytes())
-    manifest["table"] |= change
+    manifest["table"] |= {name: value for name, value in change.items() if name != "files"}
+    manifest |= {name: value for name, value in change.items() if name == "files"}
     (out / "_manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(StoreFormatError, match=told):
         grow(f"b={tmp_path / 'store'}", out)
@@ -280,7 +284,7 @@ def test_a_package_that_is_missing_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(package: str) -> str:
-        raise versions.PackageNotFoundError(package)
+        raise PackageNotFoundError(package)
 
     monkeypatch.setattr(versions, "version", missing)
     with pytest.raises(SparkMissingError, match=r"pip install 'rmqcore\[delta\]'"):

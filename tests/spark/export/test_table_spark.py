@@ -39,8 +39,8 @@ def test_a_table_that_grows_and_is_compacted(spark: SparkSession, tmp_path: Path
         report = rmqcore.spark.export_table(spark, store, out, **options)
         assert report.exit_code == 0
     assert len(table_files(out)) == 12 - 3 + 1
-    report = rmqcore.spark.compact(spark, out)
-    assert (report.files_before, report.files_after) == (10, 3)
+    compacted = rmqcore.spark.compact(spark, out)
+    assert (compacted.files_before, compacted.files_after) == (10, 3)
     expected = rows_in(tmp_path / "store")
     assert sorted(rows_of(out)) == expected
     frame = spark.read.parquet(str(out)).select("broker", "phy_offset", "topic", "body")
@@ -129,7 +129,7 @@ def test_iceberg_has_a_metadata_file_that_others_open(tmp_path: Path, in_process
 def test_no_warning_of_a_library_reaches_the_user(
     tmp_path: Path, in_process: None, caplog: pytest.LogCaptureFixture, format: str
 ) -> None:
-    """pyiceberg logged a warning for each file and column without least and greatest values."""
+    """A warning was logged by pyiceberg for each file and column without least and greatest values."""
     pytest.importorskip("deltalake" if format == "delta" else "pyiceberg")
     filled(tmp_path / "store", 30)
     for overwrite in (False, True):

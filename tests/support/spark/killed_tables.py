@@ -1,6 +1,7 @@
 """A process that adds to a table once, and kills itself with SIGKILL before a step: ``FOLDER FORMAT STEP``.
 
-A step is each file or folder that is made, written, moved or deleted, each task, and each commit of a table's log. Tells how many steps there were when it comes to the end.
+A step is each file or folder that is made, written, moved or deleted, each task, and each commit of a table's log. Tells how many
+steps there were when it comes to the end.
 """
 
 from __future__ import annotations
