@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from rmqcore.spark.jobs.export import export_parquet
     from rmqcore.spark.jobs.find import find
     from rmqcore.spark.jobs.topic_stats import topic_stats
-    from rmqcore.spark.lake.compact import compact, table_files
+    from rmqcore.spark.lake.compact import compact
     from rmqcore.spark.lake.export_table import export_table
+    from rmqcore.spark.lake.manifest import table_files
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
@@ -62,7 +63,7 @@ _LATER = {
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
     "sql": "rmqcore.spark.pruning.frames",
-    "table_files": "rmqcore.spark.lake.compact",
+    "table_files": "rmqcore.spark.lake.manifest",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it

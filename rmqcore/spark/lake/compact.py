@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.part_files import Partition
@@ -28,7 +27,9 @@ from rmqcore.spark.jobs.export_files import (
     write_files,
 )
 from rmqcore.spark.lake.document import TableDocument
-from rmqcore.spark.lake.table_folder import TableFile, TableFolder, read_manifest
+from rmqcore.spark.lake.manifest import read_manifest
+from rmqcore.spark.lake.table_folder import TableFolder
+from rmqcore.spark.lake.table_log import TableFile
 from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.output.job_folder import local_folder
 from rmqcore.spark.rows.schema import columns_named
@@ -146,23 +147,6 @@ def compact(
         written_bytes=sum(file.byte_count for file in fresh),
         seconds=time.monotonic() - began,
     )
-
-
-def table_files(out: str | os.PathLike[str]) -> list[str]:
-    """Give the paths of the files that a table of Parquet files has, by its manifest.
-
-    Raises
-    ------
-    FileNotFoundError
-        The folder is not there.
-    TargetNotEmptyError
-        It is no table that `export_table` made.
-    """
-    with Folder(out) as inside:
-        document, files = read_manifest(inside)
-        if document is None:
-            raise TargetNotEmptyError(f"{out} is no table that export_table made")
-        return [str(inside.path / file.place) for file in files]
 
 
 def small_groups(files: Iterable[TableFile], target_bytes: int) -> list[Group]:

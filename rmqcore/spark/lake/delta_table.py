@@ -17,7 +17,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.spark.lake.document import TableDocument, TableFormat
-from rmqcore.spark.lake.table_folder import TableChange, TableFile
+from rmqcore.spark.lake.table_log import TableChange, TableFile
 from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.rows.schema import arrow_schema, columns_named
 

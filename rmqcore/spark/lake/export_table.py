@@ -33,7 +33,8 @@ from rmqcore.spark.lake.increment import (
     plan_increments,
     watermark_behind,
 )
-from rmqcore.spark.lake.table_folder import TableFolder, TableLog
+from rmqcore.spark.lake.table_folder import TableFolder
+from rmqcore.spark.lake.table_log import ICEBERG_TABLE, TableLog
 from rmqcore.spark.lake.watermark import Watermark
 from rmqcore.spark.runtime.versions import check_package
 from rmqcore.spark.storage.locations import Paths
@@ -41,8 +42,6 @@ from rmqcore.spark.storage.locations import Paths
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
-
-ICEBERG_TABLE = "rmqcore.messages"
 
 
 @dataclass(frozen=True)

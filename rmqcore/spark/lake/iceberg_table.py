@@ -14,7 +14,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.offline.export.parquet_writer import NOT_SORTED_BY
 from rmqcore.spark.lake.document import TableDocument, TableFormat
-from rmqcore.spark.lake.table_folder import TableChange
+from rmqcore.spark.lake.table_log import ICEBERG_TABLE, TableChange
 from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema, columns_named
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PROPERTY = "rmqcore.table"
 MADE = "rmqcore.version"
 CATALOG = "catalog.db"
-IDENTIFIER = "rmqcore.messages"
 
 
 class IcebergLog:
@@ -42,7 +41,7 @@ class IcebergLog:
 
     format: TableFormat = "iceberg"
 
-    def __init__(self, catalog: Catalog | None = None, identifier: str = IDENTIFIER) -> None:
+    def __init__(self, catalog: Catalog | None = None, identifier: str = ICEBERG_TABLE) -> None:
         self._given = catalog
         self._identifier = identifier
 

@@ -11,20 +11,20 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any
 
-from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.export.part_files import Partition
 from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
 from rmqcore.spark.jobs.export_files import PartFile
-from rmqcore.spark.lake.document import TableDocument, TableFormat
+from rmqcore.spark.lake.document import TableDocument
+from rmqcore.spark.lake.manifest import manifest_of, read_manifest
+from rmqcore.spark.lake.table_log import TableChange, TableFile, TableLog
 from rmqcore.spark.output.export_folder import (
     MANIFEST,
     ExportFolder,
     check_moves,
-    is_part_place,
     move_files,
 )
 from rmqcore.spark.output.job_folder import JOURNAL, TEMPORARY, discard_jobs
@@ -34,64 +34,6 @@ from rmqcore.spark.storage.store_location import StoreLocation
 _DATA = "data"
 _PLACE = re.compile(r"data/day=[^/]+/part-\d{5,}\.parquet")
 """Of the files of a Delta or Iceberg table: a path without signs that its log would have to escape."""
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A part file in its place.
-
-    Attributes
-    ----------
-    place : str
-        Path below the table's folder.
-    topic, day, rows, byte_count, bounds
-        As `PartFile`.
-    """
-
-    place: str
-    topic: str
-    day: int
-    rows: int
-    byte_count: int
-    bounds: dict[str, list[int]]
-
-    @classmethod
-    def of(cls, place: str, file: PartFile) -> TableFile:
-        """A file that a task has written, at its place."""
-        return cls(place, file.topic, file.day, file.rows, file.byte_count, file.bounds)
-
-
-@dataclass(frozen=True)
-class TableChange:
-    """What a commit does to a table.
-
-    Attributes
-    ----------
-    document : TableDocument
-        The table's document behind the commit.
-    files : list of TableFile
-        The files that are added.
-    replaces : bool
-        They take the place of all rows that the table has.
-    """
-
-    document: TableDocument
-    files: list[TableFile]
-    replaces: bool
-
-
-class TableLog(Protocol):
-    """A table's own log: that of Delta or Iceberg."""
-
-    @property
-    def format(self) -> TableFormat:
-        """Its name."""
-
-    def read(self, out: Folder) -> TableDocument | None:
-        """Give the document of the table; None where there is no table."""
-
-    def commit(self, out: Folder, change: TableChange) -> None:
-        """Commit files that are in their places, with the document; nothing happens where that was done before."""
 
 
 class TableFolder(ExportFolder):
@@ -259,39 +201,3 @@ def _parse_change(journal: dict[str, Any], where: str) -> TableChange:
     if [file.place for file in files] != [place for _, place in journal["moves"]]:
         raise StoreFormatError(f"{where}: change has other files than moves, expected the same")
     return TableChange(TableDocument.parse(document, where), files, replaces)
-
-
-# ---- the manifest of Parquet --------------------------------------------------------------------------
-
-
-def manifest_of(document: TableDocument, files: Sequence[TableFile]) -> dict[str, Any]:
-    """The manifest of a table of Parquet files."""
-    return {"version": 3, "table": document.as_dict(), "files": [asdict(file) for file in files]}
-
-
-def read_manifest(out: Folder) -> tuple[TableDocument | None, list[TableFile]]:
-    """Give the document and the files of a table of Parquet files; None where the folder holds none.
-
-    Raises
-    ------
-    StoreFormatError
-        The manifest is that of a table, and says what cannot be.
-    """
-    where = str(out.path / MANIFEST)
-    try:
-        found = json.loads(out.read(MANIFEST))
-    except FileNotFoundError:
-        return None, []
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or "table" not in found:
-        return None, []
-    try:
-        files = [TableFile(**file) for file in found["files"]]
-    except (TypeError, KeyError):
-        files = None
-    if files is None or not all(is_part_place(file.place) for file in files):
-        raise StoreFormatError(
-            f"{where}: files are not those of a table, expected topic_dir=*/day=*/part-*.parquet each"
-        )
-    return TableDocument.parse(found["table"], where), files

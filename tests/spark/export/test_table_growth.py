@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.spark.table_rows import Row, grow, in_order, rows_in, rows_of, run_here
 from support.stores.live_log import LiveLog
 
-from rmqcore.spark.lake.compact import compact, table_files
+from rmqcore.spark.lake.compact import compact
+from rmqcore.spark.lake.manifest import table_files
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -172,6 +173,20 @@ def test_a_store_that_comes_later_and_one_that_is_not_given(
     assert grow(paths, out).rows == 2
     expected = sorted(row for name in "abc" for row in rows_in(tmp_path / name, name))
     assert sorted(rows_of(out)) == expected
+
+
+def test_a_store_on_another_filesystem(tmp_path: Path, in_process: None) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    log, disk = LiveLog(tmp_path / "store"), fsspec.filesystem("memory")
+    for _ in range(3):
+        for _ in range(20):
+            log.append()
+        for file in (tmp_path / "store" / "commitlog").iterdir():
+            disk.pipe(f"/grown/commitlog/{file.name}", file.read_bytes())
+        report = grow("b=memory://grown", tmp_path / "out", **{"storage.filesystem": "fsspec"})
+        assert (report.rows, report.watermarks) == (20, {"b": log.end})
+    assert rows_of(tmp_path / "out") == rows_in(tmp_path / "store")
+    disk.rm("/grown", recursive=True)
 
 
 def test_a_store_without_files_is_a_table_without_rows(tmp_path: Path, in_process: None) -> None:

@@ -24,7 +24,7 @@ from rmqcore import Message
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.spark.lake.compact import compact
 from rmqcore.spark.lake.export_table import table_log
-from rmqcore.spark.lake.table_folder import read_manifest
+from rmqcore.spark.lake.manifest import read_manifest
 
 pytest.importorskip("pyarrow")
 

@@ -23,7 +23,8 @@ from rmqcore.errors import (
     WatermarkError,
 )
 from rmqcore.spark.jobs.export import export_parquet
-from rmqcore.spark.lake.compact import compact, table_files
+from rmqcore.spark.lake.compact import compact
+from rmqcore.spark.lake.manifest import table_files
 from rmqcore.spark.output.job_folder import lock_folder
 from rmqcore.spark.runtime import versions
 

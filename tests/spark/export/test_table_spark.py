@@ -11,7 +11,7 @@ from support.stores.live_log import LiveLog
 
 import rmqcore.spark
 from rmqcore.errors import TargetNotEmptyError
-from rmqcore.spark.lake.compact import table_files
+from rmqcore.spark.lake.manifest import table_files
 
 pq = pytest.importorskip("pyarrow.parquet")
 

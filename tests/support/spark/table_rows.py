@@ -12,8 +12,8 @@ import pytest
 import rmqcore
 from rmqcore.spark.jobs import export as export_job
 from rmqcore.spark.lake import compact as compact_job
-from rmqcore.spark.lake.compact import table_files
 from rmqcore.spark.lake.export_table import TableReport, export_table
+from rmqcore.spark.lake.manifest import table_files
 
 NO_SPARK: Any = None
 Row = tuple[str, int, str, bytes]
