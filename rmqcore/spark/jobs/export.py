@@ -373,16 +373,14 @@ def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> lis
     ]
 
 
-def places_of(
-    written: Sequence[tuple[str, PartFile]], first_number: int = 0
-) -> list[tuple[str, str]]:
+def places_of(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
     """Give each file's path in the job's folder and its place, numbered by topic, day and the order of the log."""
     return [
         (
             f"{name}/{file.name}",
             f"{partition_folder(*file.partition, TABLE_KEY)}/part-{number:05}.parquet",
         )
-        for number, (name, file) in enumerate(written, first_number)
+        for number, (name, file) in enumerate(written)
     ]
 
 
