@@ -318,6 +318,16 @@ class OtherStoreError(StoreError):
     exit_code = 2
 
 
+class WatermarkError(StoreError):
+    """A table that grows with a store's log, and the store, do not fit together: another log lies there now."""
+
+    code = "WATERMARK"
+    hint = (
+        "nothing was changed: give the store that the table was made of, export into a new folder, or begin the table anew with "
+        "--overwrite"
+    )
+
+
 class RowRefusedError(StoreError):
     """A row that Spark was to write makes no message; nothing of the write is seen."""
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rmqcore.spark.jobs.export import export_parquet
     from rmqcore.spark.jobs.find import find
     from rmqcore.spark.jobs.topic_stats import topic_stats
+    from rmqcore.spark.lake.compact import compact
+    from rmqcore.spark.lake.export_table import export_table
+    from rmqcore.spark.lake.manifest import table_files
     from rmqcore.spark.output.damage_folder import DamageCounter
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "DamageCounter",
     "audit",
+    "compact",
     "compare",
     "export_parquet",
+    "export_table",
     "find",
     "optimize",
     "read",
@@ -39,14 +44,17 @@ __all__ = [
     "run_compare",
     "session",
     "sql",
+    "table_files",
     "topic_stats",
 ]
 
 _LATER = {
     "DamageCounter": "rmqcore.spark.output.damage_folder",
     "audit": "rmqcore.spark.jobs.audit",
+    "compact": "rmqcore.spark.lake.compact",
     "compare": "rmqcore.spark.jobs.compare",
     "export_parquet": "rmqcore.spark.jobs.export",
+    "export_table": "rmqcore.spark.lake.export_table",
     "find": "rmqcore.spark.jobs.find",
     "optimize": "rmqcore.spark.pruning.frames",
     "read": "rmqcore.spark.source.registration",
@@ -58,6 +66,7 @@ _LATER = {
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
     "sql": "rmqcore.spark.pruning.frames",
+    "table_files": "rmqcore.spark.lake.manifest",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it

@@ -15,6 +15,7 @@ from rmqcore.cli.spark.compare import compare
 from rmqcore.cli.spark.export import export_parquet
 from rmqcore.cli.spark.find import find
 from rmqcore.cli.spark.rebuild import rebuild_consume_queues, rebuild_index
+from rmqcore.cli.spark.table import compact, export_table
 from rmqcore.cli.spark.topic_stats import topic_stats
 
 VERBS: dict[str, Callable[..., int]] = {
@@ -23,6 +24,8 @@ VERBS: dict[str, Callable[..., int]] = {
     "find": find,
     "compare": compare,
     "export-parquet": export_parquet,
+    "export-table": export_table,
+    "compact": compact,
     "rebuild-consume-queues": rebuild_consume_queues,
     "rebuild-index": rebuild_index,
 }

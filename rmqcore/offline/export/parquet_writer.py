@@ -30,7 +30,8 @@ _REPEATING = {
     "reconsume_times",
     "broker",
 }
-_NOT_SORTED_BY = {"body", "properties", "keys"}
+NOT_SORTED_BY = {"body", "properties", "keys"}
+"""Columns without a least and a greatest value in the files."""
 
 
 def parquet_writer(
@@ -49,5 +50,5 @@ def parquet_writer(
         compression=compression,
         use_dictionary=[name for name in schema.names if name in _REPEATING],
         write_batch_size=ROWS_A_STEP,
-        write_statistics=[name for name in schema.names if name not in _NOT_SORTED_BY],
+        write_statistics=[name for name in schema.names if name not in NOT_SORTED_BY],
     )

@@ -153,48 +153,116 @@ def export_parquet(
     check_target(target_file_bytes)
     plans = source.plans()
     splits = [split for plan in plans for split in plan.splits]
-    names = [_split_name(split) for split in splits]
     with ExportFolder(
         out,
-        _job_name(source.options, columns, compression),
+        job_name(source.options, columns, compression),
         stores=source.stores,
         overwrite=overwrite,
     ) as folder:
-        kept = {
-            name: rows
-            for split, name in zip(splits, names, strict=True)
-            if not _may_grow(split) and (rows := SplitRows.read(folder.job_folder / name))
-        }
-        tasks = [
-            ExportTask(split, columns, source.options, compression, str(folder.job_folder), name)
-            for split, name in zip(splits, names, strict=True)
-            if name not in kept
-        ]
-        # A task takes a folder with its split's name for the work of a faster attempt of the same job.
-        folder.make_room(task.name for task in tasks)
-        done = {task.name: rows for task, rows in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
-        divided = [(kept | done)[name] for name in names]
-        check_chain(splits, [rows.report for rows in divided])
-        written = _write_files(
-            spark, folder, names, divided, set(done),
-            FilesTask((), columns, compression, target_file_bytes, str(folder.job_folder), ""),
-        )  # fmt: skip
-        places = _places(written)
+        work = FilesTask((), columns, compression, target_file_bytes, str(folder.job_folder), "")
+        exported = write_splits(spark, folder, splits, source.options, work)
+        places = places_of(exported.files)
         report = ExportReport(
             stores=[plan.location.root for plan in plans],
             out=str(folder.out),
-            rows=sum(rows.rows for rows in divided),
-            stored_bytes=sum(rows.stored_bytes for rows in divided),
+            rows=exported.rows,
+            stored_bytes=exported.stored_bytes,
             files=len(places),
-            file_bytes=sum(file.byte_count for _, file in written),
+            file_bytes=sum(file.byte_count for _, file in exported.files),
             partitions=len({place.rpartition("/")[0] for _, place in places}),
             splits=len(splits),
-            kept_splits=len(kept),
-            damage=_damage(plans, splits, divided, source.options),
+            kept_splits=exported.kept_splits,
+            damage=damage_with_gaps(plans, exported, source.options),
             seconds=time.monotonic() - began,
         )
         folder.commit(places, {"version": _VERSION, **_lasting(report)})
     return replace(report, seconds=time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class ExportedSplits:
+    """The rows of splits, in Parquet files that wait below the job's folder.
+
+    Attributes
+    ----------
+    splits : sequence of Split
+    divided : list of SplitRows
+        What was read of each.
+    files : list of (str, PartFile)
+        The files, by topic, day and the order of the log, each with its folder below the job's.
+    kept_splits : int
+        How many splits an interrupted export had finished.
+    """
+
+    splits: Sequence[Split]
+    divided: list[SplitRows]
+    files: list[tuple[str, PartFile]]
+    kept_splits: int
+
+    @property
+    def rows(self) -> int:
+        """The number of messages."""
+        return sum(rows.rows for rows in self.divided)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of their records in the store."""
+        return sum(rows.stored_bytes for rows in self.divided)
+
+    @property
+    def damage(self) -> list[tuple[str, DamageRange]]:
+        """The damage that tasks found, with the broker."""
+        return [
+            (split.broker, damage)
+            for split, rows in zip(self.splits, self.divided, strict=True)
+            for damage in rows.ranges
+        ]
+
+
+def write_splits(
+    spark: SparkSession,
+    folder: ExportFolder,
+    splits: Sequence[Split],
+    options: SourceOptions,
+    task: FilesTask,
+) -> ExportedSplits:
+    """Have the rows of splits written to Parquet files; what an interrupted export had finished is taken over.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    folder : ExportFolder
+        Where the work waits.
+    splits : sequence of Split
+    options : SourceOptions
+    task : FilesTask
+        Columns, compression, size and folder of the files.
+
+    Raises
+    ------
+    SplitError
+        The splits that were read do not fit together.
+    StoreError
+        A task failed.
+    """
+    names = [_split_name(split) for split in splits]
+    kept = {
+        name: rows
+        for split, name in zip(splits, names, strict=True)
+        if not _may_grow(split) and (rows := SplitRows.read(folder.job_folder / name))
+    }
+    tasks = [
+        ExportTask(split, task.columns, options, task.compression, task.job_folder, name)
+        for split, name in zip(splits, names, strict=True)
+        if name not in kept
+    ]
+    # A task takes a folder with its split's name for the work of a faster attempt of the same job.
+    folder.make_room(one.name for one in tasks)
+    done = {one.name: rows for one, rows in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
+    divided = [(kept | done)[name] for name in names]
+    check_chain(splits, [rows.report for rows in divided])
+    files = _write_files(spark, folder, names, divided, set(done), task)
+    return ExportedSplits(splits, divided, files, len(kept))
 
 
 def check_compression(compression: str) -> None:
@@ -231,7 +299,7 @@ def table_columns(options: SourceOptions, body: str | None) -> tuple[Column, ...
     return tuple(column for column in columns if body is None or column.name != "body")
 
 
-def _job_name(options: SourceOptions, columns: Sequence[Column], compression: str) -> str:
+def job_name(options: SourceOptions, columns: Sequence[Column], compression: str) -> str:
     """Name the job by its options, columns and compression; the stores are in the names of the splits."""
     # `storage` is not in the repr: its secrets do not change the export.
     said = [repr(options), repr(columns), compression, str(_VERSION)]
@@ -305,7 +373,7 @@ def plan_files(divided: Sequence[tuple[str, SplitRows]], task: FilesTask) -> lis
     ]
 
 
-def _places(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
+def places_of(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
     """Give each file's path in the job's folder and its place, numbered by topic, day and the order of the log."""
     return [
         (
@@ -316,21 +384,20 @@ def _places(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
     ]
 
 
-def _damage(
-    plans: Sequence[SplitPlan],
-    splits: Sequence[Split],
-    divided: Sequence[SplitRows],
-    options: SourceOptions,
+def damage_with_gaps(
+    plans: Sequence[SplitPlan], exported: ExportedSplits, options: SourceOptions
 ) -> list[tuple[str, DamageRange]]:
+    """Give the damage that tasks and plans found, with the broker.
+
+    Raises
+    ------
+    CorruptMessageError, DataLossError
+        The options say that what a plan found fails the export.
+    """
     for plan in plans:
         for gap in plan.gaps:
             check_damage(gap, plan.location.broker, options)
-    found = (
-        (split.broker, damage)
-        for split, rows in zip(splits, divided, strict=True)
-        for damage in rows.ranges
-    )
-    return with_gaps(plans, found)
+    return with_gaps(plans, exported.damage)
 
 
 def _lasting(report: ExportReport) -> dict[str, Any]:

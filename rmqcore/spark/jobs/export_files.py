@@ -210,7 +210,9 @@ def _rows(pieces: Iterable[Piece], columns: tuple[Column, ...]) -> Iterator[pa.R
     for piece in pieces:
         if piece.pos is None:
             with pq.ParquetFile(piece.path) as file:
-                for batch in file.iter_batches(batch_size=65536):
+                groups = range(file.num_row_groups)
+                # One row group after the other: a batch of rows of many of them is as long as it likes.
+                for batch in (one for group in groups for one in file.iter_batches(65536, [group])):
                     yield pa.RecordBatch.from_arrays(
                         batch.select(schema.names).columns, schema=schema
                     )

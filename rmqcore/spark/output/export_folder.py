@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -33,8 +33,11 @@ from rmqcore.spark.output.journal import SUCCESS, read_journal
 from rmqcore.spark.storage.store_location import StoreLocation
 
 MANIFEST = "_manifest.json"
-_PLACE = re.compile(r"topic(_dir)?=[^/]+/day=[^/]+/part-\d{5,}\.parquet")
-"""Spark's own writer calls its files part-00000-UUID.c000.zstd.parquet."""
+TABLE = "_rmqcore"
+"""A folder that a Delta or Iceberg table made by this package has: its log says which of its part files count."""
+_PLACE = re.compile(r"topic(_dir)?=[^/]+/day=[^/]+/part-\d{5,}(-\d{5,})?\.parquet")
+"""The second number is that of the compaction which made the file. Spark's own writer calls its files
+part-00000-UUID.c000.zstd.parquet."""
 
 
 class ExportFolder:
@@ -89,7 +92,7 @@ class ExportFolder:
         try:
             lock_folder(self.inside)
             refuse_foreign_work(self.inside)
-            self._refuse_content(was_finished=finish(self.inside))
+            self._refuse_content(was_finished=self._finish())
             self._discard_leftovers()
             self.inside.make(self._job_place, exist_ok=True)
         except BaseException:
@@ -110,7 +113,15 @@ class ExportFolder:
     def _job_place(self) -> str:
         return f"{TEMPORARY}/{self.job_folder.name}"
 
+    def _finish(self) -> bool:
+        """End a commit that was begun; answer whether there was such a commit."""
+        return finish(self.inside)
+
     def _refuse_content(self, *, was_finished: bool) -> None:
+        if self.inside.is_folder(TABLE):
+            raise TargetNotEmptyError(
+                f"{self.out} holds a Delta or Iceberg table, whose log says which files count"
+            )
         if self._overwrite:
             return
         if was_finished:
@@ -146,10 +157,18 @@ class ExportFolder:
         manifest : dict
             Content of ``_manifest.json``; plain JSON values.
         """
+        self._commit_instead(self.part_places(), places, manifest)
+
+    def part_places(self) -> list[str]:
+        """The part files of exports that the folder holds."""
+        return sorted(place for place in part_places(self.inside) if _PLACE.fullmatch(place))
+
+    def _commit_instead(
+        self, old: Sequence[str], places: Iterable[tuple[str, str]], manifest: dict[str, Any]
+    ) -> None:
         moves = [[f"{self._job_place}/{part}", place] for part, place in places]
-        old = [place for place in part_places(self.inside) if _PLACE.fullmatch(place)]
         os.sync()  # one wait for all files, in place of a wait for each of hundreds of small files
-        journal = {"old": sorted(old), "moves": moves, "manifest": manifest}
+        journal = {"old": list(old), "moves": moves, "manifest": manifest}
         _check(self.inside, journal)
         self.inside.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
         finish(self.inside)
@@ -163,26 +182,38 @@ def finish(out: Folder) -> bool:
     _check(out, journal)
     out.delete(SUCCESS, missing_ok=True)
     out.sync()
-    if journal["old"]:
-        for name in journal["old"]:
-            out.delete(name, missing_ok=True)
-            remove_empty_above(out, name)
+    if not {place for _, place in journal["moves"]}.isdisjoint(journal["old"]):
+        _remove_files(out, journal["old"])
         # From here on a file of such a name is a new file, which a repetition must not remove.
-        out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps({**journal, "old": []}).encode())
-    folders = set()
-    for part, place in journal["moves"]:
-        day = place.rpartition("/")[0]
-        out.make(day, exist_ok=True)
-        folders |= {day, day.rpartition("/")[0]}
-        with suppress(FileNotFoundError):  # an earlier try has moved it already
-            out.move(part, place)
-    for folder in sorted(folders):
-        out.folder(folder).sync()
+        journal["old"] = []
+        out.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
+    move_files(out, journal["moves"])
     out.write(MANIFEST, json.dumps(journal["manifest"], indent=1).encode() + b"\n")
+    _remove_files(
+        out, journal["old"]
+    )  # whom the manifest shows the way finds all its files before and after
     out.write(SUCCESS, b"")
     out.delete(f"{TEMPORARY}/{JOURNAL}")
     discard_jobs(out)  # attempts that lost a race may still write there
     return True
+
+
+def _remove_files(out: Folder, names: Iterable[str]) -> None:
+    for name in names:
+        out.delete(name, missing_ok=True)
+        remove_empty_above(out, name)
+
+
+def move_files(out: Folder, moves: Iterable[Sequence[str]]) -> None:
+    """Move files to their places, and wait until their names are on disk; may be repeated."""
+    moved = [*moves]
+    for part, place in moved:
+        out.make(place.rpartition("/")[0], exist_ok=True)
+        with suppress(FileNotFoundError):  # an earlier try has moved it already
+            out.move(part, place)
+    days = {place.rpartition("/")[0] for _, place in moved}
+    for folder in sorted(days | {day.rpartition("/")[0] for day in days}):
+        out.folder(folder).sync()
 
 
 def _check(out: Folder, journal: dict[str, Any]) -> None:
@@ -195,31 +226,63 @@ def _check(out: Folder, journal: dict[str, Any]) -> None:
     LinkError
         A name on the way to a file is a link, or the file is one.
     """
-    moves = journal["moves"]
-    if not isinstance(moves, list) or not all(_is_move(move) for move in moves):
-        raise _unbelievable(
-            out, "moves", f"[{TEMPORARY}/..., topic_dir=*/day=*/part-*.parquet] each"
-        )
     old = journal["old"]
-    if not isinstance(old, list) or not all(map(_is_place, old)):
+    if not isinstance(old, list) or not all(map(is_part_place, old)):
         raise _unbelievable(out, "old", "topic_dir=*/day=*/part-*.parquet each")
-    for place in (*old, *(place for move in moves for place in move)):
+    check_moves(out, journal["moves"], _PLACE, "topic_dir=*/day=*/part-*.parquet")
+    _refuse_links(out, old)
+
+
+def is_part_place(place: object) -> bool:
+    """Whether a place is that of a part file of an export."""
+    return _is_place(place, _PLACE)
+
+
+def check_moves(out: Folder, moves: Any, places: re.Pattern[str], shown: str) -> None:
+    """Check the moves of a journal before they are believed.
+
+    Parameters
+    ----------
+    out : Folder
+    moves : object
+        What the journal has for them.
+    places : re.Pattern
+        The places that files may be moved to.
+    shown : str
+        Such a place, for people.
+
+    Raises
+    ------
+    StoreFormatError, LinkError
+        As of a whole journal.
+    """
+    if not isinstance(moves, list) or not all(_is_move(move, places) for move in moves):
+        raise _unbelievable(out, "moves", f"[{TEMPORARY}/..., {shown}] each")
+    _refuse_links(out, (place for move in moves for place in move))
+
+
+def _refuse_links(out: Folder, places: Iterable[str]) -> None:
+    for place in places:
         status = out.status(place)
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise link_error(out.path / place)
 
 
-def _is_place(place: object) -> bool:
-    return isinstance(place, str) and _PLACE.fullmatch(place) is not None
+def _is_place(place: object, places: re.Pattern[str]) -> bool:
+    return isinstance(place, str) and places.fullmatch(place) is not None
 
 
-def _is_move(move: object) -> bool:
+def _is_move(move: object, places: re.Pattern[str]) -> bool:
     if not (
         isinstance(move, list) and len(move) == 2 and all(isinstance(one, str) for one in move)
     ):
         return False
     part, place = move
-    return part.startswith(f"{TEMPORARY}/") and ".." not in part.split("/") and _is_place(place)
+    return (
+        part.startswith(f"{TEMPORARY}/")
+        and ".." not in part.split("/")
+        and _is_place(place, places)
+    )
 
 
 def _unbelievable(out: Folder, field: str, expected: str) -> StoreFormatError:

@@ -7,12 +7,12 @@ Spark compares the Arrow batches of a source with its schema exactly: order, wid
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column
+from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column, ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -136,3 +136,8 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
         "map<string,string>": pa.map_(pa.string(), pa.string()),
     }
     return pa.schema([(column.name, by_name[column.type]) for column in columns])
+
+
+def columns_named(named: Iterable[Sequence[str]]) -> tuple[Column, ...]:
+    """Give columns of which only name and type are known: those of a table that was exported."""
+    return tuple(Column(name, cast("ColumnType", of_type), "") for name, of_type in named)

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rmqcore.errors import SparkMissingError
 
-_INSTALL = "pip install 'rmqcore[spark]'"
+_INSTALL = "pip install 'rmqcore[{}]'"
 
 # The first PySpark version of a line -> the oldest pyarrow and the oldest pandas that it takes.
 _FLOORS = (((4, 2), "18.0", "2.2"), ((4, 1), "15.0", "2.2"), ((4, 0), "11.0", "2.0"), ((3, 5), "4.0", "1.0.5"))  # fmt: skip
@@ -52,16 +52,29 @@ def check_versions(at_least: tuple[int, int] = DATA_SOURCE) -> tuple[int, int]:
         have = _version(package)
         if _numbers(have) < _numbers(floor):
             raise SparkMissingError(
-                f"{package} {have} is installed, PySpark {text} needs {floor} or later: {_INSTALL}"
+                f"{package} {have} is installed, PySpark {text} needs {floor} or later: {_INSTALL.format('spark')}"
             )
     return found
 
 
-def _version(package: str) -> str:
+def check_package(package: str, extra: str) -> None:
+    """Check that the package of an extra is installed.
+
+    Raises
+    ------
+    SparkMissingError
+        It is not; the message says how to install it.
+    """
+    _version(package, extra)
+
+
+def _version(package: str, extra: str = "spark") -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        raise SparkMissingError(f"{package} is not installed: {_INSTALL}") from None
+        error = SparkMissingError(f"{package} is not installed: {_INSTALL.format(extra)}")
+        error.hint = _INSTALL.format(extra)
+        raise error from None
 
 
 def _numbers(text: str) -> tuple[int, int]:

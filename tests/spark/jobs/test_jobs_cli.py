@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.stores.built_store import BuiltStore
+from support.stores.live_log import LiveLog
 
 import rmqcore
 from rmqcore.cli import main
@@ -149,3 +150,24 @@ def test_ctrl_c(run: Any, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("rmqcore.spark.jobs.audit.run_tasks", interrupted)
     assert run("audit", golden / "basic" / "store")[:2] == (130, None)
+
+
+def test_a_table_and_its_compaction(run: Any, tmp_path: Path) -> None:
+    log, out = LiveLog(tmp_path / "store", file_size=1 << 16), tmp_path / "out"
+    store = f"b={tmp_path / 'store'}"
+    for count in (30, 10):
+        for _ in range(count):
+            log.append()
+        code, found, err = run("export-table", store, "-o", out)
+        assert (code, found["rows"], found["watermarks"], err) == (0, count, {"b": log.end}, "")
+    log.write(log.end, log.record()[:40])
+    code, found, err = run("export-table", store, "-o", out)
+    assert (code, found["rows"], found["unfinished"]) == (0, 0, ["b"])
+    assert "b: the log ends in what is no whole record" in err
+    code, found, _ = run("compact", out)
+    assert (code, found["rewritten"], found["written"], found["rows"]) == (0, 2, 1, 40)
+    code, _, err = run("compact", tmp_path / "store")
+    assert code == 1
+    assert "is not empty" in err
+    code, _, err = run("compact", out, "--option", "topics=T")
+    assert code == 64

@@ -1,0 +1,173 @@
+"""The log of a Delta table: files and watermark in one commit.
+
+A Delta commit can say of an application how far it came, as one number (``txn``), which stays in the table's state through
+checkpoints and other writers' commits. Ours is the number of our commit with a hash of the table's document, which was put on
+disk before under that name. The number grows, as other programs expect of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import StoreFormatError, TargetNotEmptyError
+from rmqcore.offline.export.partitions import partition_folder
+from rmqcore.spark.lake.document import TableDocument, TableFormat
+from rmqcore.spark.lake.table_log import TableChange, TableFile
+from rmqcore.spark.output.export_folder import TABLE
+from rmqcore.spark.rows.schema import arrow_schema, columns_named
+
+if TYPE_CHECKING:
+    from deltalake import Schema
+    from deltalake.transaction import AddAction
+
+APP_ID = "rmqcore"
+PARTITION = "day"
+_HASH = (1 << 40) - 1
+"""The bits of an application's number that are the document's hash; those above are the number of the commit."""
+_ESCAPE = re.compile("%[0-9a-fA-F]{2}")
+_UNKNOWN_DAY = -1
+_LONGEST_BOUND = 256
+"""Bytes of a topic that is given as its files' least and greatest value."""
+
+
+class DeltaLog:
+    """A Delta table in the folder; see `TableLog`."""
+
+    format: TableFormat = "delta"
+
+    def read(self, out: Folder) -> TableDocument | None:
+        """Give the document of the table; None where there is no table.
+
+        Raises
+        ------
+        TargetNotEmptyError
+            The table is another program's.
+        StoreFormatError
+            The document is gone, or is not the one that the log means.
+        ValueError
+            deltalake takes the folder's path for another one.
+        """
+        from deltalake import DeltaTable
+
+        if _ESCAPE.search(str(out.path)):
+            raise ValueError(
+                f"out={str(out.path)!r}: deltalake takes % with two hex digits for an escaped sign; give a folder without"
+            )
+        if not DeltaTable.is_deltatable(str(out.path)):
+            return None
+        number = DeltaTable(str(out.path)).transaction_version(APP_ID)
+        if number is None:
+            raise TargetNotEmptyError(f"{out.path} is a Delta table that rmqcore did not make")
+        place = _document_place(number)
+        try:
+            data = out.read(place)
+        except FileNotFoundError:
+            raise StoreFormatError(
+                f"{out.path / place} is gone, which says how far the table has the log: restore it, nothing was changed"
+            ) from None
+        document = None
+        if _hash_of(data) == number & _HASH:
+            document = TableDocument.parse(json.loads(data), str(out.path / place))
+        if document is None or _number_of(document) != number:
+            raise StoreFormatError(f"{out.path / place} was changed since it was written")
+        return document
+
+    def commit(self, out: Folder, change: TableChange) -> None:
+        """Commit files that are in their places, with the document; nothing happens where that was done before."""
+        from deltalake import CommitProperties, DeltaTable, Transaction
+        from deltalake.transaction import create_table_with_add_actions
+
+        number = _number_of(change.document)
+        out.make(TABLE, exist_ok=True)
+        out.write(_document_place(number), change.document.encode().encode())
+        properties = CommitProperties(
+            custom_metadata={APP_ID: change.document.encode()},
+            app_transactions=[Transaction(APP_ID, number)],
+        )
+        schema = _schema(change.document)
+        actions = [_add_action(file) for file in change.files]
+        if not DeltaTable.is_deltatable(str(out.path)):
+            create_table_with_add_actions(
+                str(out.path), schema, actions, partition_by=[PARTITION], commit_properties=properties
+            )  # fmt: skip
+        else:
+            table = DeltaTable(str(out.path))
+            if table.transaction_version(APP_ID) != number:
+                table.create_write_transaction(
+                    list(actions),
+                    "overwrite" if change.replaces else "append",
+                    schema,
+                    [PARTITION],
+                    commit_properties=properties,
+                )
+        for name in out.folder(TABLE).names():
+            place = f"{TABLE}/{name}"
+            if name.startswith("watermark-") and place != _document_place(number):
+                out.delete(place)
+
+
+def _number_of(document: TableDocument) -> int:
+    return document.commit << _HASH.bit_length() | _hash_of(document.encode().encode())
+
+
+def _hash_of(data: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big") & _HASH
+
+
+def _document_place(number: int) -> str:
+    return f"{TABLE}/watermark-{number:016x}.json"
+
+
+def _schema(document: TableDocument) -> Schema:
+    import pyarrow as pa
+    from deltalake import Schema
+
+    columns = arrow_schema(columns_named(document.settings["columns"]))
+    return Schema.from_arrow(columns.append(pa.field(PARTITION, pa.date32())))
+
+
+def _add_action(file: TableFile) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    day = partition_folder("", file.day).rpartition("=")[2]
+    return AddAction(
+        file.place,
+        file.byte_count,
+        {PARTITION: None if file.day == _UNKNOWN_DAY else day},
+        int(datetime.now(UTC).timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps(_stats(file)),
+    )
+
+
+def _stats(file: TableFile) -> dict[str, Any]:
+    """What readers skip files by. Our times are whole milliseconds, which is as fine as a Delta log has them."""
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    for name, (low, high) in file.bounds.items():
+        is_time = name == "store_timestamp"
+        if is_time and file.day == _UNKNOWN_DAY:  # times that no calendar has
+            continue
+        least[name] = _time_text(low) if is_time else low
+        greatest[name] = _time_text(high) if is_time else high
+    if len(file.topic.encode()) <= _LONGEST_BOUND:
+        least["topic"] = greatest["topic"] = file.topic
+    return {
+        "numRecords": file.rows,
+        "minValues": least,
+        "maxValues": greatest,
+        "nullCount": dict.fromkeys(least, 0),
+    }
+
+
+def _time_text(time_us: int) -> str:
+    whole_ms = time_us // 1000
+    return (
+        datetime.fromtimestamp(whole_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        + f".{whole_ms % 1000:03}Z"
+    )

@@ -1,0 +1,200 @@
+"""What a run exports: of each store the records behind its watermark, as far as they are proven to be whole.
+
+The rules are those of a stream (`rmqcore.spark.stream`): the log ends at the first place of its newest file that is no whole
+record, and a part of the log that is missing is an error unless ``failOnDataLoss`` is off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from rmqcore.errors import DataLossError, WatermarkError
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.walk import damage_of, gap_between
+from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits, seal_at
+from rmqcore.spark.options.source_options import SourceOptions
+from rmqcore.spark.options.values import LATEST
+from rmqcore.spark.splits.planning import SplitPlan
+from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.split_report import SplitReport
+from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.stream.cursor import StoreCursor
+from rmqcore.spark.stream.files import StreamFiles
+from rmqcore.spark.stream.limits import Allowance, share_out
+from rmqcore.spark.stream.planning import plan_batch
+from rmqcore.spark.stream.stream_options import check_stream_options, stream_rules
+
+Marks = Mapping[str, Watermark]
+
+
+@dataclass(frozen=True)
+class Increment:
+    """The part of a store's log that a run exports.
+
+    Attributes
+    ----------
+    plan : SplitPlan
+        The splits between the two offsets, and the files that are missing or too short there.
+    start, end : int
+        CommitLog offsets where records begin or end.
+    unfinished : bool
+        What lies at the end is no whole record: a later run exports it when it is.
+    """
+
+    plan: SplitPlan
+    start: int
+    end: int
+    unfinished: bool
+
+    @property
+    def location(self) -> StoreLocation:
+        """The store."""
+        return self.plan.location
+
+
+def check_table_options(options: SourceOptions) -> None:
+    """Refuse options by which the rows of a store depend on when a run is made.
+
+    Raises
+    ------
+    ValueError
+        An option says where to end, or begins at the present end.
+    """
+    check_stream_options(options)
+    starts = options.starting_offsets
+    moves = (
+        starts == "latest"
+        if isinstance(starts, str)
+        else any(
+            LATEST in queues.values() for brokers in starts.values() for queues in brokers.values()
+        )
+    )
+    if moves:
+        raise ValueError(
+            "option startingOffsets: latest is another place in every run; give queue offsets or startingPhyOffset"
+        )
+
+
+def plan_increments(
+    stores: Sequence[StoreLocation], marks: Marks, options: SourceOptions
+) -> list[Increment]:
+    """Plan a run; a store without CommitLog files is left out.
+
+    Raises
+    ------
+    WatermarkError
+        A store is not the one that the table has the beginning of, or has it under another name.
+    DataLossError
+        A part of a log behind its watermark is missing, and failOnDataLoss is on.
+    """
+    rules = stream_rules(options)
+    cursors: list[tuple[StoreLocation, int, StoreCursor]] = []
+    for store in stores:
+        files = StreamFiles(store).files
+        mark = marks.get(store.broker)
+        if mark is None:
+            _check_new(store, files, marks, stores)
+        else:
+            check_watermark(store.broker, files, mark)
+        start = _first(files, options.span(store.broker).start_phy_offset) if mark is None else mark.phy_offset  # fmt: skip
+        if start is not None:
+            cursors.append((store, start, StoreCursor(store, start, rules)))
+    allowance = Allowance(options.max_records_per_trigger, options.max_bytes_per_trigger)
+    if cursors:
+        share_out([cursor for _, _, cursor in cursors], allowance)
+    byte_count = sum(cursor.position - start for _, start, cursor in cursors)
+    sizing = options.sizing().for_bytes(byte_count)
+    found = []
+    for store, start, cursor in cursors:
+        end = cursor.position
+        splits = plan_batch(store, start, end, sizing, fail_on_data_loss=options.fail_on_data_loss)
+        _check_planned(store, splits, end)
+        # The watermark goes to the end: no task may come less far, whatever failOnDataLoss says.
+        reaching = [
+            replace(split, must_reach=True) if split.farthest_end == end else split
+            for split in splits
+        ]
+        plan = SplitPlan(store, reaching, _gaps(store.log_files(), start, end), 0)
+        found.append(Increment(plan, start, end, cursor.unfinished))
+    return found
+
+
+def _first(files: Sequence[LogFile], wanted: int | None) -> int | None:
+    """Where a store's first run begins: the beginning of the file that has the first record that is wanted."""
+    if not files:
+        return None
+    at = 0 if wanted is None else max(0, bisect_right(files, wanted, key=_from) - 1)
+    return files[at].file_from_offset
+
+
+def _from(file: LogFile) -> int:
+    return file.file_from_offset
+
+
+def _check_new(
+    store: StoreLocation, files: Sequence[LogFile], marks: Marks, stores: Iterable[StoreLocation]
+) -> None:
+    """Refuse a store that the table has under another name: its rows would be there twice."""
+    given = {one.broker for one in stores}
+    for broker, mark in marks.items():
+        if broker not in given and (mark.root == store.root or fits(files, mark)):
+            raise WatermarkError(
+                f"store {store.broker}: the table has the log of {store.root} as that of {broker}: give it as "
+                f"{broker}={store.root}"
+            )
+
+
+def _check_planned(store: StoreLocation, splits: Sequence[Split], end: int) -> None:
+    """Make sure that the splits come to the end, which becomes the watermark."""
+    if not splits:
+        return
+    last = splits[-1]
+    reached = last.end
+    if reached is None:
+        reached = last.file.file_from_offset + max(last.file.size, last.shape.file_size)
+    if reached < end:
+        raise DataLossError(
+            store.broker, reached, None, "the log was cut while the run was planned"
+        )
+
+
+def _gaps(files: Sequence[LogFile], start: int, end: int) -> list[DamageRange]:
+    shape = LogShape.of(list(files))
+    gaps = [
+        gap
+        for one, other in pairwise(files)
+        for gap in gap_between(one, other, shape.file_size)
+        if gap.end_phy_offset > start and gap.start_phy_offset < end
+    ]
+    first = files[0] if files else None
+    if first is not None and first.file_from_offset > start:
+        base = first.file_from_offset
+        gaps = [
+            *damage_of(first, start - base, 0, "missing_file", "file", f"a file with {start}", "missing"),
+            *gaps,
+        ]  # fmt: skip
+    return gaps
+
+
+def watermark_behind(
+    increment: Increment, reports: Sequence[SplitReport], before: Watermark | None
+) -> Watermark:
+    """Give the watermark of a table that has the rows of an increment.
+
+    Parameters
+    ----------
+    increment : Increment
+    reports : sequence of SplitReport
+        What the tasks said of its splits.
+    before : Watermark or None
+    """
+    ends = [report.end_phy_offset for report in reports if report.start_phy_offset is not None]
+    end = min(max(ends, default=0), increment.end)
+    seal = seal_at(increment.location.log_files(), end) if ends else None
+    if seal is None and before is not None:
+        seal = before.seal
+    return Watermark(increment.end, increment.location.root, seal)

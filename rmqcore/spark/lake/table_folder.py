@@ -1,0 +1,203 @@
+"""The folder of a table: ours alone while a run holds it, with rows and watermark committed as one.
+
+A run writes a journal, moves its files to their places and then commits them with the table's document: for Parquet that is the
+manifest, for Delta and Iceberg a commit of the table's own log. Whoever is given the folder after a crash ends such a commit
+first: every step can be repeated, and the table's log says whether the last one has happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.offline.export.part_files import Partition
+from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
+from rmqcore.spark.jobs.export_files import PartFile
+from rmqcore.spark.lake.document import TableDocument
+from rmqcore.spark.lake.manifest import manifest_of, read_manifest
+from rmqcore.spark.lake.table_log import TableChange, TableFile, TableLog
+from rmqcore.spark.output.export_folder import (
+    MANIFEST,
+    ExportFolder,
+    check_moves,
+    move_files,
+)
+from rmqcore.spark.output.job_folder import JOURNAL, TEMPORARY, discard_jobs
+from rmqcore.spark.output.journal import read_journal
+from rmqcore.spark.storage.store_location import StoreLocation
+
+_DATA = "data"
+_PLACE = re.compile(r"data/day=[^/]+/part-\d{5,}\.parquet")
+"""Of the files of a Delta or Iceberg table: a path without signs that its log would have to escape."""
+
+
+class TableFolder(ExportFolder):
+    """The folder of a table on the driver; a context manager that holds a lock on it.
+
+    Parameters
+    ----------
+    out, job, stores, overwrite
+        As `ExportFolder`.
+    log : TableLog, optional
+        None: the table is Parquet files and their manifest.
+
+    Attributes
+    ----------
+    document : TableDocument or None
+        The table's document; None where there is no table yet.
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        job: str,
+        *,
+        stores: Iterable[StoreLocation],
+        overwrite: bool = False,
+        log: TableLog | None = None,
+    ) -> None:
+        super().__init__(out, job, stores=stores, overwrite=overwrite)
+        self._log = log
+        self.document: TableDocument | None = None
+
+    def place(self, partition: Partition, number: int) -> str:
+        """Where the part file of a number goes."""
+        folder = partition_folder(*partition, TABLE_KEY)
+        if self._log is not None:
+            folder = f"{_DATA}/{folder.rpartition('/')[2]}"
+        return f"{folder}/part-{number:05}.parquet"
+
+    def discard(self) -> None:
+        """Remove the work of a run that has nothing to commit."""
+        discard_jobs(self.inside)
+
+    # ---- what is there ------------------------------------------------------------------------------
+
+    def _finish(self) -> bool:
+        if self._log is None:
+            return super()._finish()
+        return self._finish_table(self._log)
+
+    def _refuse_content(self, *, was_finished: bool) -> None:
+        self.document = read_manifest(self.inside)[0] if self._log is None else self._log.read(self.inside)  # fmt: skip
+        if self.document is not None:
+            return
+        if self._log is None:
+            if self.inside.status(MANIFEST) is not None and not self._overwrite:
+                raise TargetNotEmptyError(
+                    f"{self.out} holds an export that says not how far it has the log, so no run can go on with it: begin the "
+                    "table anew with overwrite, or in a new folder"
+                )
+            super()._refuse_content(was_finished=was_finished)
+            return
+        names = sorted(set(self.inside.names()) - {TEMPORARY})
+        if names:
+            raise TargetNotEmptyError(
+                f"{self.out} is no {self._log.format} table, and not empty: it holds {names[0]}"
+            )
+
+    # ---- the commit ---------------------------------------------------------------------------------
+
+    def commit_table(
+        self,
+        written: Sequence[tuple[str, PartFile]],
+        document: TableDocument,
+        *,
+        replaces: bool = False,
+    ) -> list[TableFile]:
+        """Commit the files that a run has written, with the table's document, and give them with their places.
+
+        Parameters
+        ----------
+        written : sequence of (str, PartFile)
+            Each with its folder below the job's.
+        document : TableDocument
+            Its `next_part` is the number that the first file gets.
+        replaces : bool
+            They take the place of all rows that the table has.
+        """
+        first = document.next_part
+        files = [
+            TableFile.of(self.place(file.partition, number), file)
+            for number, (_, file) in enumerate(written, first)
+        ]
+        moves = [
+            (f"{task}/{file.name}", added.place)
+            for (task, file), added in zip(written, files, strict=True)
+        ]
+        self._refuse_taken(places=(file.place for file in files), replaces=replaces)
+        document = document.after(len(files))
+        if self._log is None:
+            old = self.part_places() if replaces else []
+            kept = [] if replaces else read_manifest(self.inside)[1]
+            self._commit_instead(old, moves, manifest_of(document, [*kept, *files]))
+            return files
+        change = TableChange(document, files, replaces)
+        journal = {
+            "moves": [[f"{self._job_place}/{part}", place] for part, place in moves],
+            "change": {**asdict(change), "document": document.as_dict()},
+        }
+        os.sync()
+        self.inside.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
+        self._finish_table(self._log)
+        return files
+
+    def exchange(
+        self,
+        old: Sequence[str],
+        moves: Sequence[tuple[str, str]],
+        document: TableDocument,
+        files: Sequence[TableFile],
+    ) -> None:
+        """Commit that files take the place of others of a table of Parquet files.
+
+        Parameters
+        ----------
+        old : sequence of str
+            Places of the files that go.
+        moves : sequence of (str, str)
+            Path of a new file below the job's folder, and its place.
+        document : TableDocument
+        files : sequence of TableFile
+            All that the table has then.
+        """
+        self._refuse_taken((place for _, place in moves), replaces=False)
+        self._commit_instead(old, moves, manifest_of(document, files))
+
+    def _refuse_taken(self, places: Iterable[str], *, replaces: bool) -> None:
+        for place in places:
+            if self.inside.status(place) is not None and not replaces:
+                raise StoreError(
+                    f"{self.out / place} is there, and the table has no file of that number: another program made it"
+                )
+
+    def _finish_table(self, log: TableLog) -> bool:
+        journal = read_journal(self.inside, {"moves", "change"})
+        if journal is None:
+            return False
+        check_moves(self.inside, journal["moves"], _PLACE, "data/day=*/part-*.parquet")
+        change = _parse_change(journal, str(self.out / TEMPORARY / JOURNAL))
+        move_files(self.inside, journal["moves"])
+        log.commit(self.inside, change)
+        self.inside.delete(f"{TEMPORARY}/{JOURNAL}")
+        discard_jobs(self.inside)
+        return True
+
+
+def _parse_change(journal: dict[str, Any], where: str) -> TableChange:
+    try:
+        found = journal["change"]
+        files = [TableFile(**file) for file in found["files"]]
+        document, replaces = found["document"], bool(found["replaces"])
+    except (TypeError, KeyError):
+        raise StoreFormatError(
+            f"{where}: change is not what a run commits, expected document, files and replaces"
+        ) from None
+    if [file.place for file in files] != [place for _, place in journal["moves"]]:
+        raise StoreFormatError(f"{where}: change has other files than moves, expected the same")
+    return TableChange(TableDocument.parse(document, where), files, replaces)
