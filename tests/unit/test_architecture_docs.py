@@ -10,7 +10,7 @@ from support.places import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`([\w./]+(?:\.(?:py|pyx|c|h|md|toml)|/))`", PAGE)
-TO_COME = {"remoting/", "broker/"}
+TO_COME = {"broker/"}
 """Rooms that the page announces."""
 STORE_FOLDERS = {"commitlog/", "cut/"}
 BASES = ["", "rmqcore", "src/rmqcore/_native", "src/rmqcore/_native/kernels"]

@@ -84,6 +84,12 @@ public final class Driver {
                 return Offsets.save(request.getString("file"), request.getJSONObject("table"));
             case "loadOffsets":
                 return Offsets.load(request.getString("file"));
+            case "encodeCommands":
+                return Json.map(request.getJSONArray("requests"), Remoting::encode);
+            case "decodeFrames":
+                return Json.map(request.getJSONArray("requests"), Remoting::decode);
+            case "remotingTables":
+                return Remoting.tables();
             case "crash":
                 Runtime.getRuntime().halt(137);
                 return null;
