@@ -26,6 +26,7 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 public final class Driver {
     private final Map<Integer, ClockedStore> stores = new HashMap<>();
     private final Clients clients = new Clients();
+    private NameServer nameServer;
     private int opened;
 
     private Driver() {
@@ -88,6 +89,13 @@ public final class Driver {
                 return Json.map(request.getJSONArray("requests"), Remoting::encode);
             case "decodeFrames":
                 return Json.map(request.getJSONArray("requests"), Remoting::decode);
+            case "bodies":
+                return Json.map(request.getJSONArray("requests"), Bodies::through);
+            case "nameServer":
+                nameServer = new NameServer(request.getJSONObject("settings"));
+                return null;
+            case "askNameServer":
+                return Json.map(request.getJSONArray("requests"), nameServer::ask);
             case "remotingTables":
                 return Remoting.tables();
             case "crash":
