@@ -385,6 +385,35 @@ class RequestError(StoreError):
         return f"{self.request}: {self.field} is {self.found}, expected {self.expected}"
 
 
+class FilterExpressionError(StoreError):
+    """The SQL92 expression of a subscription is none that RocketMQ takes.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    pos : int
+        Position in it of the word that is wrong, counted from 0.
+    expected, found : str
+        What should stand there, and what does.
+    """
+
+    code = "FILTER_EXPRESSION"
+    hint = "there is no LIKE and no arithmetic; texts stand in single quotes, and are not compared by < and >"
+
+    def __init__(self, text: str, pos: int, expected: str, found: str) -> None:
+        super().__init__(text, pos, expected, found)
+        self.text = text
+        self.pos = pos
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        start = max(0, self.pos - 20)
+        near = ascii(self.text[start : self.pos + 20])
+        return f"filter expression@{self.pos}, near {near}: found {self.found[:60]!a}, expected {self.expected}"
+
+
 # ---- Spark ------------------------------------------------------------------------------------------
 
 

@@ -89,6 +89,8 @@ public final class Driver {
                 return Json.map(request.getJSONArray("requests"), Remoting::encode);
             case "decodeFrames":
                 return Json.map(request.getJSONArray("requests"), Remoting::decode);
+            case "filter":
+                return Json.map(request.getJSONArray("requests"), Filters::ask);
             case "bodies":
                 return Json.map(request.getJSONArray("requests"), Bodies::through);
             case "nameServer":
