@@ -139,7 +139,7 @@ class RouteTable:
         left = {number: other for number, other in broker.addresses.items() if other != address}
         self._brokers[broker_name] = replace(broker, addresses=left)
         if not left:
-            self._forget_broker(cluster, broker_name)
+            self._forget_broker(broker_name)
         elif broker.enable_acting_master and MASTER_ID not in left:
             self._set_perm(broker_name, remove=WRITE)
 
@@ -272,18 +272,19 @@ class RouteTable:
         return None if live is None else Master(address, live.ha_address)
 
     def _forget_instance(self, instance: BrokerAddress) -> None:
-        for broker in self._brokers.values():
-            if broker.cluster == instance.cluster and instance.address in broker.addresses.values():
-                self.unregister(instance.cluster, broker.broker_name, instance.address)
+        for name in self._clusters.get(instance.cluster, set()):
+            broker = self._brokers[name]
+            if instance.address in broker.addresses.values():
+                self.unregister(instance.cluster, name, instance.address)
                 return
         del self._live[instance]
 
-    def _forget_broker(self, cluster: str, broker_name: str) -> None:
+    def _forget_broker(self, broker_name: str) -> None:
         del self._brokers[broker_name]
-        names = self._clusters.get(cluster, set())
-        names.discard(broker_name)
-        if not names:
-            self._clusters.pop(cluster, None)
+        for cluster, names in list(self._clusters.items()):
+            names.discard(broker_name)
+            if not names:
+                del self._clusters[cluster]
         for topic in list(self._topics):
             self._remove_queues(topic, broker_name)
 

@@ -126,6 +126,24 @@ def test_a_broker_that_moved_to_another_connection_stays() -> None:
     assert asker.names() == ["b"]
 
 
+@pytest.mark.parametrize("how", ["silent", "closed", "unregistered"])
+def test_a_broker_that_changed_its_cluster_is_forgotten_in_both(how: str) -> None:
+    """Java looks for it in the cluster that it registered in first, does not find it, and shows it in routes for ever."""
+    asker = Asker()
+    asker.register()
+    asker.register(clusterName="D")
+    assert asker.server.routes.clusters() == {"C": ["b"], "D": ["b"]}
+    if how == "silent":
+        assert asker.server.routes.expire(200_000) == ["one", "one"]
+    elif how == "closed":
+        asker.server.routes.connection_closed("one")
+    else:
+        asker.server.routes.unregister("D", "b", "b:1")
+    assert asker.names() == []
+    assert asker.server.routes.clusters() == {}
+    assert asker.server.routes.brokers() == ()
+
+
 def test_a_slave_hears_where_its_master_is() -> None:
     asker = Asker()
     assert asker.register().ext_fields == {}

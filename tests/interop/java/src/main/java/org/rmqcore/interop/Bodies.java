@@ -1,7 +1,7 @@
 package org.rmqcore.interop;
 
-import com.alibaba.fastjson2.JSONObject;
 import com.alibaba.fastjson2.JSON;
+import com.alibaba.fastjson2.JSONObject;
 import java.util.Base64;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
