@@ -335,6 +335,95 @@ class RowRefusedError(StoreError):
     hint = "the message names the row and its column: correct or filter such rows, then write again"
 
 
+# ---- the wire ---------------------------------------------------------------------------------------
+
+
+class ProtocolError(StoreError):
+    """Bytes from a peer that are no frame or no header of RocketMQ's protocol; the connection they came on is to be closed.
+
+    Parameters
+    ----------
+    part : str
+        What was read: ``frame``, ``JSON header`` or ``binary header``.
+    pos : int
+        Position of the field in that part, of a frame counted from its first byte.
+    field : str
+        The field that is wrong.
+    expected, found : object
+        What the field should hold, and what it holds.
+    """
+
+    code = "PROTOCOL"
+    hint = "does the peer speak RocketMQ's remoting protocol, not gRPC, HTTP or TLS? Look at the address and port on both sides"
+
+    def __init__(self, part: str, pos: int, field: str, expected: object, found: object) -> None:
+        super().__init__(part, pos, field, expected, found)
+        self.part = part
+        self.pos = pos
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.part}@{self.pos}: {self.field} is {self.found}, expected {self.expected}"
+
+
+class RequestError(StoreError):
+    """A request whose fields or body cannot be used; it gets an error as its answer, and the connection goes on.
+
+    Parameters
+    ----------
+    request : str
+        Name of the request code.
+    field : str
+        The field of the request or of its body.
+    expected, found : object
+        What the field should hold, and what it holds.
+    """
+
+    code = "REQUEST"
+    hint = "the request is not what RocketMQ's clients send: look at the client's version"
+
+    def __init__(self, request: str, field: str, expected: object, found: object) -> None:
+        super().__init__(request, field, expected, found)
+        self.request = request
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.request}: {self.field} is {self.found}, expected {self.expected}"
+
+
+class FilterExpressionError(StoreError):
+    """The SQL92 expression of a subscription is none that RocketMQ takes.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    pos : int
+        Position in it of the word that is wrong, counted from 0.
+    expected, found : str
+        What should stand there, and what does.
+    """
+
+    code = "FILTER_EXPRESSION"
+    hint = "there is no LIKE and no arithmetic; texts stand in single quotes, and are not compared by < and >"
+
+    def __init__(self, text: str, pos: int, expected: str, found: str) -> None:
+        super().__init__(text, pos, expected, found)
+        self.text = text
+        self.pos = pos
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        start = max(0, self.pos - 20)
+        near = ascii(self.text[start : self.pos + 20])
+        return f"filter expression@{self.pos}, near {near}: found {self.found[:60]!a}, expected {self.expected}"
+
+
 # ---- Spark ------------------------------------------------------------------------------------------
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import Any
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.java_json import integer, quote_keys, shown_value
 
 MOST_BYTES = 64 << 20
 MOST_VALUES = 4_000_000
 """Bounds of a file that is read; with a group on each of 100,000 topics of 16 queues it has 25 MB and 1.7 million values."""
-MOST_SHOWN = 200
-"""Letters of a name or value from the file that a problem repeats."""
-
-# A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without quotes.
-# Strings without an end and numbers without a colon match as well, so that nothing is looked at twice.
-_KEYS = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?\d++)(\s*+:)?', re.DOTALL)
 
 
 def read_config_file(paths: StorePaths, place: str) -> dict[str, Any] | None:
@@ -87,26 +81,9 @@ def parse_config(data: bytes) -> dict[str, Any]:
     if text.count(",") > MOST_VALUES:
         raise ValueError(f"it has more than {MOST_VALUES} values, which no broker writes")
     try:
-        saved = json.loads(_KEYS.sub(_quoted, text), parse_int=_integer)
+        saved = json.loads(quote_keys(text), parse_int=integer)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no JSON, perhaps torn: {error}") from None
     if not isinstance(saved, dict):
         raise ValueError(f"it holds {shown_value(saved)}, expected an object")  # noqa: TRY004  (no argument has a wrong type)
     return saved
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return found[0] if found[2] is None else f'"{found[1]}"{found[2]}'
-
-
-def _integer(digits: str) -> int | str:
-    """A number; one with more digits than a long has stays text, and int() is not asked for it."""
-    return int(digits) if len(digits) <= 20 else digits
-
-
-def shown_value(value: object) -> str:
-    """A value of the file for a problem, in ASCII and not longer than a line or two."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = ascii(value[: MOST_SHOWN + 1] if isinstance(value, str) else value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

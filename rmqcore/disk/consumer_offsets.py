@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rmqcore.disk.config_files import read_config_file, shown_value
+from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.java_json import shown_value
 
 FILE = "config/consumerOffset.json"
 BACKUP = FILE + ".bak"

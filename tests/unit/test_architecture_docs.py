@@ -10,8 +10,6 @@ from support.places import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`([\w./]+(?:\.(?:py|pyx|c|h|md|toml)|/))`", PAGE)
-TO_COME = {"remoting/", "broker/"}
-"""Rooms that the page announces."""
 STORE_FOLDERS = {"commitlog/", "cut/"}
 BASES = ["", "rmqcore", "src/rmqcore/_native", "src/rmqcore/_native/kernels"]
 
@@ -23,7 +21,7 @@ def found(name: str) -> bool:
     return "/" not in name.rstrip("/") and bool([*(ROOT / "rmqcore").rglob(name)])
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMED) - TO_COME - STORE_FOLDERS))
+@pytest.mark.parametrize("name", sorted(set(NAMED) - STORE_FOLDERS))
 def test_what_the_page_names_is_there(name: str) -> None:
     assert found(name)
 

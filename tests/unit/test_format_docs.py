@@ -24,6 +24,10 @@ from rmqcore import codec
 from rmqcore._native.index import index_reader
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.paths import file_name, parse_file_name
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+from rmqcore.remoting.request_fields import encode_fields, parse_fields
 
 PAGES = sorted((ROOT / "docs" / "format").glob("*.md"))
 LAYOUT_H = ROOT / "src" / "rmqcore" / "_native" / "kernels" / "format" / "layout.h"
@@ -196,7 +200,7 @@ def of(structure: str) -> pytest.MarkDecorator:
 def test_every_page_has_an_example() -> None:
     pages = {page.name for page in PAGES} - {"README.md"}
     assert {example.page for example in EXAMPLES} == pages
-    structures = {"record", "blank", "properties", "cq", "index", "checkpoint", "names"}
+    structures = {"record", "blank", "properties", "cq", "index", "checkpoint", "names", "frame"}
     assert {example.structure for example in EXAMPLES} == structures
 
 
@@ -309,3 +313,21 @@ def test_names(example: Example) -> None:
     for offset, name in example.expected["names"].items():
         assert file_name(int(offset)) == name
         assert parse_file_name(name) == int(offset)
+
+
+@of("frame")
+def test_frames(example: Example) -> None:
+    decoder = FrameDecoder()
+    decoder.feed(example.data)
+    frame = decoder.next_frame()
+    assert frame is not None and decoder.pending == 0
+    command = decode_command(frame)
+    assert encode_command(command) == example.data
+    expected = dict(example.expected)
+    del expected["structure"]
+    assert command.body.decode() == expected.pop("body")
+    assert command.language.name == expected.pop("language")
+    fields = expected.pop("fields")
+    assert parse_fields(RequestCode(command.code), command.ext_fields) == fields
+    assert encode_fields(RequestCode(command.code), fields) == command.ext_fields
+    assert {name: getattr(command, name) for name in expected} == expected

@@ -26,6 +26,7 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 public final class Driver {
     private final Map<Integer, ClockedStore> stores = new HashMap<>();
     private final Clients clients = new Clients();
+    private NameServer nameServer;
     private int opened;
 
     private Driver() {
@@ -84,6 +85,21 @@ public final class Driver {
                 return Offsets.save(request.getString("file"), request.getJSONObject("table"));
             case "loadOffsets":
                 return Offsets.load(request.getString("file"));
+            case "encodeCommands":
+                return Json.map(request.getJSONArray("requests"), Remoting::encode);
+            case "decodeFrames":
+                return Json.map(request.getJSONArray("requests"), Remoting::decode);
+            case "filter":
+                return Json.map(request.getJSONArray("requests"), Filters::ask);
+            case "bodies":
+                return Json.map(request.getJSONArray("requests"), Bodies::through);
+            case "nameServer":
+                nameServer = new NameServer(request.getJSONObject("settings"));
+                return null;
+            case "askNameServer":
+                return Json.map(request.getJSONArray("requests"), nameServer::ask);
+            case "remotingTables":
+                return Remoting.tables();
             case "crash":
                 Runtime.getRuntime().halt(137);
                 return null;

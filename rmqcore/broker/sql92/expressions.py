@@ -1,0 +1,199 @@
+"""The parts of a filter expression, and what each makes of a message's properties.
+
+Null is the third truth value. What cannot be compared raises `ValueError`, as Java throws: the broker takes it for no match.
+
+Source: RocketMQ 5.5.0 org.apache.rocketmq.filter.expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rmqcore.broker.sql92.values import Long, Value, compare, parse_double
+
+Properties = Mapping[str, str]
+
+
+class Expression(Protocol):
+    """A part of an expression."""
+
+    @property
+    def depth(self) -> int:
+        """How many parts lie in each other."""
+        ...
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give its value for a message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that stands in the expression; TRUE, FALSE and NULL are conditions too."""
+
+    value: Value
+
+    depth = 1
+
+    def evaluate(self, properties: Properties) -> Value:  # noqa: ARG002  (the same for every message)
+        """Give the value."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property by its name; null where the message has none."""
+
+    name: str
+
+    depth = 1
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give its text."""
+        return properties.get(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """A minus sign; null before anything but a number."""
+
+    operand: Expression
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give the number with its sign changed."""
+        value = self.operand.evaluate(properties)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return Long(-value) if isinstance(value, Long) else -value
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a condition."""
+
+    operand: Expression
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give true for false and false for true."""
+        value = self.operand.evaluate(properties)
+        return None if value is None else value is False
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanCast:
+    """A property where a condition is wanted: false, as its text is no boolean, or null."""
+
+    operand: Property
+    depth: int = 2
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give false, or null where the message has no such property."""
+        return None if self.operand.evaluate(properties) is None else False
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """Conditions with OR, or with AND, between them.
+
+    `decisive` is the value of one that decides for all, so that those behind it are not looked at: true for OR, false for AND.
+    """
+
+    operands: Sequence[Expression]
+    decisive: bool
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give the decisive value where one has it, else null where one is null, else the other value."""
+        found: Value = not self.decisive
+        for operand in self.operands:
+            value = operand.evaluate(properties)
+            if value is self.decisive:
+                return self.decisive
+            if value is None:
+                found = None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """An equals sign, and IS NULL."""
+
+    left: Expression
+    right: Expression
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give whether both are equal; null where the left alone is null."""
+        left, right = self.left.evaluate(properties), self.right.evaluate(properties)
+        if left is None:
+            return True if right is None else None
+        return False if right is None else compare(left, right) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A comparison by order; texts are compared as numbers."""
+
+    left: Expression
+    right: Expression
+    holds: Callable[[int], bool]
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give whether it holds; null where one is null."""
+        left = self.left.evaluate(properties)
+        right = None if left is None else self.right.evaluate(properties)
+        if left is None or right is None:
+            return None
+        if isinstance(left, str) and isinstance(right, str):
+            left, right = parse_double(left), parse_double(right)
+        return self.holds(compare(left, right))
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """IN and NOT IN a list of texts."""
+
+    operand: Property
+    texts: frozenset[str]
+    negated: bool
+    depth: int = 2
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give whether the property is in the list; null where the message has none."""
+        value = self.operand.evaluate(properties)
+        return None if value is None else (value in self.texts) is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """CONTAINS, STARTSWITH, ENDSWITH, and each with NOT: false of anything but a text, and for a search for nothing."""
+
+    operand: Expression
+    search: str
+    test: Callable[[str, str], bool]
+    negated: bool
+    depth: int
+
+    def evaluate(self, properties: Properties) -> Value:
+        """Give whether the text passes."""
+        if not self.search:
+            return False
+        value = self.operand.evaluate(properties)
+        if not isinstance(value, str):
+            return False
+        return self.test(value, self.search) is not self.negated
+
+
+CONDITIONS = (Not, BooleanCast, Logic, Equal, Order, In, TextTest)
+
+
+def is_condition(part: Expression) -> bool:
+    """Whether its value is true, false or null whatever the message is."""
+    if isinstance(part, Constant):
+        return part.value is None or isinstance(part.value, bool)
+    return isinstance(part, CONDITIONS)

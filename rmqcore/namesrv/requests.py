@@ -1,0 +1,260 @@
+"""The requests that a name server answers: a request, a connection and the time go in, a response comes out.
+
+Source: RocketMQ 5.5.0 DefaultRequestProcessor, ClientRequestProcessor.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from rmqcore.errors import RequestError
+from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from rmqcore.namesrv.route_table import (
+    DEFAULT_TIMEOUT_MS,
+    BrokerAddress,
+    Registration,
+    RouteTable,
+)
+from rmqcore.namesrv.settings import NameServerSettings
+from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.routes import encode_cluster_info, encode_route
+from rmqcore.remoting.bodies.topic_configs import parse_data_version, parse_registration
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import RequestFields, parse_fields
+
+_CRC_MASK = 0x7FFFFFFF
+_SEE = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+
+class NameServer:
+    """A name server without its socket. Not thread-safe.
+
+    Attributes
+    ----------
+    routes : RouteTable
+    kv_config : KvConfig
+    settings : NameServerSettings
+    """
+
+    def __init__(self, settings: NameServerSettings | None = None) -> None:
+        self.routes = RouteTable()
+        self.kv_config = KvConfig()
+        self.settings = settings or NameServerSettings()
+
+    def answer(
+        self, request: RemotingCommand, *, connection: object, now_ms: int
+    ) -> RemotingCommand | None:
+        """Answer a request; None where there is nothing to answer: a one-way request, or a response.
+
+        Parameters
+        ----------
+        request : RemotingCommand
+        connection : object
+            That it came over: a broker that registers over it is gone when it is closed.
+        now_ms : int
+        """
+        if request.is_response:
+            return None
+        handler = _HANDLERS.get(request.code)
+        if handler is None:
+            response = request.not_supported()
+        else:
+            try:
+                response = handler(_Call(self, request, connection, now_ms))
+            except RequestError as error:
+                response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
+        return None if request.is_oneway else response
+
+
+class _Call:
+    """One request with all that its handler needs."""
+
+    def __init__(
+        self, server: NameServer, request: RemotingCommand, connection: object, now_ms: int
+    ) -> None:
+        self.server = server
+        self.request = request
+        self.connection = connection
+        self.now_ms = now_ms
+        self.code = RequestCode(request.code)
+        self.fields: RequestFields = parse_fields(self.code, request.ext_fields)
+        self.respond = request.response
+
+    @property
+    def instance(self) -> BrokerAddress:
+        return BrokerAddress(self.fields.text("clusterName"), self.fields.text("brokerAddr"))
+
+
+def _register_broker(call: _Call) -> RemotingCommand:
+    fields, body = call.fields, call.request.body
+    crc = fields.number("bodyCrc32")
+    if crc and crc != zlib.crc32(body) & _CRC_MASK:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    table = parse_registration(
+        call.code.name,
+        body,
+        version=call.request.version,
+        compressed=fields.flag("compressed"),
+    )
+    who = Registration(
+        cluster=fields.text("clusterName"),
+        broker_name=fields.text("brokerName"),
+        broker_id=fields.number("brokerId"),
+        address=fields.text("brokerAddr"),
+        ha_address=fields.text("haServerAddr"),
+        timeout_ms=fields.number("heartbeatTimeoutMillis", DEFAULT_TIMEOUT_MS),
+        enable_acting_master=(
+            fields.flag("enableActingMaster") if "enableActingMaster" in fields else None
+        ),
+    )
+    settings = call.server.settings
+    try:
+        master = call.server.routes.register(
+            who,
+            table,
+            connection=call.connection,
+            now_ms=call.now_ms,
+            delete_missing_topics=settings.delete_topic_with_broker_registration,
+        )
+    except ValueError:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "register broker failed")
+    ext_fields = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master else {}
+    ordered = call.server.kv_config.namespace(ORDER_TOPIC_CONFIG)
+    if not settings.return_order_topic_config_to_broker or ordered is None:
+        return call.respond(ext_fields=ext_fields)
+    return call.respond(ext_fields=ext_fields, body=encode_json({"table": ordered}))
+
+
+def _unregister_broker(call: _Call) -> RemotingCommand:
+    cluster, address = call.instance
+    call.server.routes.unregister(cluster, call.fields.text("brokerName"), address)
+    return call.respond()
+
+
+def _broker_heartbeat(call: _Call) -> RemotingCommand:
+    call.server.routes.heard_of(call.instance, call.now_ms)
+    return call.respond()
+
+
+def _query_data_version(call: _Call) -> RemotingCommand:
+    theirs = parse_data_version(call.code.name, call.request.body)
+    known = call.server.routes.data_version(call.instance)
+    call.server.routes.heard_of(call.instance, call.now_ms)
+    ext_fields = {"changed": "false" if known == theirs else "true"}
+    body = b"" if known is None else encode_json(known.as_json())
+    return call.respond(ext_fields=ext_fields, body=body)
+
+
+def _member_group(call: _Call) -> RemotingCommand:
+    name = call.fields.text("brokerName")
+    broker = call.server.routes.broker(name)
+    addresses = dict(sorted(broker.addresses.items())) if broker else {}
+    group = {
+        "brokerAddrs": {str(broker_id): address for broker_id, address in addresses.items()},
+        "brokerName": name,
+        "cluster": call.fields.text("clusterName"),
+    }
+    return call.respond(body=encode_json({"brokerMemberGroup": group}))
+
+
+def _route(call: _Call) -> RemotingCommand:
+    topic, settings = call.fields.text("topic"), call.server.settings
+    route = call.server.routes.route(topic, acting_master=settings.support_acting_master)
+    if route is None:
+        remark = f"No topic route info in name server for the topic: {topic}{_SEE}"
+        return call.respond(ResponseCode.TOPIC_NOT_EXIST, remark)
+    order = None
+    if settings.order_message_enable:
+        order = call.server.kv_config.get(ORDER_TOPIC_CONFIG, topic)
+    return call.respond(body=encode_route(route, order_topic_conf=order))
+
+
+def _cluster_info(call: _Call) -> RemotingCommand:
+    routes = call.server.routes
+    return call.respond(body=encode_cluster_info(routes.brokers(), routes.clusters()))
+
+
+def _topic_list(call: _Call) -> RemotingCommand:
+    if not call.server.settings.enable_all_topic_list:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "disable")
+    return call.respond(body=encode_json({"topicList": call.server.routes.topics()}))
+
+
+def _system_topics(call: _Call) -> RemotingCommand:
+    """Names of clusters and brokers are topics that every broker makes for itself; with the address of one of them."""
+    routes = call.server.routes
+    listed: list[str] = []
+    for cluster, names in routes.clusters().items():
+        listed += [cluster, *names]
+    body: dict[str, object] = {"topicList": list(dict.fromkeys(listed))}
+    if brokers := [broker for broker in routes.brokers() if broker.addresses]:
+        body = {"brokerAddr": brokers[0].addresses[min(brokers[0].addresses)], **body}
+    return call.respond(body=encode_json(body))
+
+
+def _delete_topic(call: _Call) -> RemotingCommand:
+    cluster = call.fields.text("clusterName") or None
+    call.server.routes.delete_topic(call.fields.text("topic"), cluster)
+    return call.respond()
+
+
+def _wipe_write_perm(call: _Call) -> RemotingCommand:
+    count = call.server.routes.wipe_write_perm(call.fields.text("brokerName"))
+    return call.respond(ext_fields={"wipeTopicCount": str(count)})
+
+
+def _add_write_perm(call: _Call) -> RemotingCommand:
+    count = call.server.routes.add_write_perm(call.fields.text("brokerName"))
+    return call.respond(ext_fields={"addTopicCount": str(count)})
+
+
+def _put_kv(call: _Call) -> RemotingCommand:
+    namespace, key = call.fields.text("namespace"), call.fields.text("key")
+    call.server.kv_config.put(namespace, key, call.fields.text("value"))
+    return call.respond()
+
+
+def _get_kv(call: _Call) -> RemotingCommand:
+    namespace, key = call.fields.text("namespace"), call.fields.text("key")
+    value = call.server.kv_config.get(namespace, key)
+    if value is None:
+        remark = f"No config item, Namespace: {namespace} Key: {key}"
+        return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
+    return call.respond(ext_fields={"value": value})
+
+
+def _delete_kv(call: _Call) -> RemotingCommand:
+    call.server.kv_config.delete(call.fields.text("namespace"), call.fields.text("key"))
+    return call.respond()
+
+
+def _get_settings(call: _Call) -> RemotingCommand:
+    return call.respond(body=call.server.settings.as_text().encode())
+
+
+def _update_settings(call: _Call) -> RemotingCommand:
+    call.server.settings = call.server.settings.changed(call.code.name, call.request.body)
+    return call.respond()
+
+
+_HANDLERS: dict[int, Callable[[_Call], RemotingCommand]] = {
+    RequestCode.PUT_KV_CONFIG: _put_kv,
+    RequestCode.GET_KV_CONFIG: _get_kv,
+    RequestCode.DELETE_KV_CONFIG: _delete_kv,
+    RequestCode.REGISTER_BROKER: _register_broker,
+    RequestCode.UNREGISTER_BROKER: _unregister_broker,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_info,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: _wipe_write_perm,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topic_list,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: _delete_topic,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: _system_topics,
+    RequestCode.UPDATE_NAMESRV_CONFIG: _update_settings,
+    RequestCode.GET_NAMESRV_CONFIG: _get_settings,
+    RequestCode.QUERY_DATA_VERSION: _query_data_version,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: _add_write_perm,
+    RequestCode.GET_BROKER_MEMBER_GROUP: _member_group,
+    RequestCode.BROKER_HEARTBEAT: _broker_heartbeat,
+}

@@ -1,0 +1,314 @@
+"""Which brokers are there, and which topics they have.
+
+Source: RocketMQ 5.5.0 RouteInfoManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rmqcore.remoting.bodies.routes import MASTER_ID, BrokerData, QueueData, TopicRoute
+from rmqcore.remoting.bodies.topic_configs import WRITE, DataVersion, TopicConfig, TopicTable
+
+DEFAULT_TIMEOUT_MS = 120_000
+"""How long a broker may be silent, unless it says otherwise when it registers."""
+READ_AND_WRITE = 6
+MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics whose routes say how a broker is made up: no slave plays the master there."""
+
+
+class BrokerAddress(NamedTuple):
+    """Which instance of a broker; its id may change."""
+
+    cluster: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Who registers. `enable_acting_master` is None where a broker before 5.0 does not say."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str = ""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    enable_acting_master: bool | None = None
+
+    @property
+    def instance(self) -> BrokerAddress:
+        """Which instance it is."""
+        return BrokerAddress(self.cluster, self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """Where a slave finds its master."""
+
+    address: str
+    ha_address: str
+
+
+@dataclass(slots=True)
+class _Live:
+    """An instance that was heard of."""
+
+    last_ms: int
+    timeout_ms: int
+    data_version: DataVersion
+    connection: object
+    ha_address: str
+
+
+class RouteTable:
+    """The table of a name server. Times are given to it; connections are anything that can be compared. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, set[str]] = {}
+        self._live: dict[BrokerAddress, _Live] = {}
+
+    # ---- brokers ----------------------------------------------------------------------------------
+
+    def register(
+        self,
+        who: Registration,
+        table: TopicTable,
+        *,
+        connection: object,
+        now_ms: int,
+        delete_missing_topics: bool = False,
+    ) -> Master | None:
+        """Take a broker and its topics, or hear of it again.
+
+        Parameters
+        ----------
+        who : Registration
+        table : TopicTable
+            Looked at where its version is not the one that this instance had, and for topics that the broker did not have.
+        connection : object
+            When it is closed the broker is gone: `connection_closed`.
+        now_ms : int
+        delete_missing_topics : bool
+            Topics that are not in `table` are taken from the broker.
+
+        Returns
+        -------
+        Master or None
+            The master of a slave, if it is known.
+
+        Raises
+        ------
+        ValueError
+            An instance that is not known registers a single topic: it has to say all first. Nothing is changed.
+        """
+        broker = self._brokers.get(who.broker_name) or BrokerData(who.cluster, who.broker_name)
+        addresses = {
+            broker_id: address
+            for broker_id, address in broker.addresses.items()
+            if address != who.address or broker_id == who.broker_id
+        }
+        if self._is_stale(who, addresses, table):
+            self._live.pop(who.instance, None)
+            self._place(who, broker, addresses)
+            return None
+        if who.broker_id not in addresses and len(table.topics) == 1:
+            raise ValueError("a broker that is not registered registers a single topic")
+        is_first = not addresses.get(who.broker_id)
+        addresses[who.broker_id] = who.address
+        self._place(who, broker, addresses)
+        if who.broker_id == MASTER_ID or self._is_prime_slave(who, addresses):
+            if delete_missing_topics:
+                self._delete_missing(who.broker_name, table.topics)
+            self._take_topics(who, table, is_first=is_first)
+        self._live[who.instance] = _Live(
+            now_ms, who.timeout_ms, table.data_version, connection, who.ha_address
+        )
+        return self._master_of(who, addresses)
+
+    def unregister(self, cluster: str, broker_name: str, address: str) -> None:
+        """Forget an instance; with its last one a broker and its queues are gone."""
+        self._live.pop(BrokerAddress(cluster, address), None)
+        broker = self._brokers.get(broker_name)
+        if broker is None:
+            return
+        left = {number: other for number, other in broker.addresses.items() if other != address}
+        self._brokers[broker_name] = replace(broker, addresses=left)
+        if not left:
+            self._forget_broker(broker_name)
+        elif broker.enable_acting_master and MASTER_ID not in left:
+            self._set_perm(broker_name, remove=WRITE)
+
+    def connection_closed(self, connection: object) -> None:
+        """Forget the instances that registered over a connection."""
+        for instance, live in list(self._live.items()):
+            if live.connection is connection:
+                self._forget_instance(instance)
+
+    def expire(self, now_ms: int) -> list[object]:
+        """Forget the instances that were silent for too long.
+
+        Returns
+        -------
+        list of object
+            Their connections, which are to be closed.
+        """
+        silent = {
+            instance: live.connection
+            for instance, live in self._live.items()
+            if live.last_ms + live.timeout_ms < now_ms
+        }
+        for instance in silent:
+            self._forget_instance(instance)
+        return list(silent.values())
+
+    def heard_of(self, instance: BrokerAddress, now_ms: int) -> None:
+        """Note that an instance is there, if it is known."""
+        if live := self._live.get(instance):
+            live.last_ms = now_ms
+
+    def data_version(self, instance: BrokerAddress) -> DataVersion | None:
+        """Version of the topics that an instance registered; None where it is not known."""
+        live = self._live.get(instance)
+        return None if live is None else live.data_version
+
+    # ---- questions --------------------------------------------------------------------------------
+
+    def route(self, topic: str, *, acting_master: bool = False) -> TopicRoute | None:
+        """Give the brokers and queues of a topic; None where no broker has it.
+
+        With `acting_master` a broker without master, which has to want that, shows the slave that plays it as master.
+        """
+        queues = self._topics.get(topic, {})
+        brokers = [self._brokers[name] for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        if acting_master and not topic.startswith(MEMBER_GROUP_PREFIX):
+            brokers = [_with_acting_master(one, queues[one.broker_name]) for one in brokers]
+        return TopicRoute(tuple(brokers), tuple(queues.values()))
+
+    def brokers(self) -> tuple[BrokerData, ...]:
+        """All brokers."""
+        return tuple(self._brokers.values())
+
+    def broker(self, broker_name: str) -> BrokerData | None:
+        """Give one broker."""
+        return self._brokers.get(broker_name)
+
+    def clusters(self) -> dict[str, list[str]]:
+        """Names of the brokers of each cluster."""
+        return {cluster: sorted(names) for cluster, names in self._clusters.items()}
+
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._topics)
+
+    # ---- changes by operators ---------------------------------------------------------------------
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, or what the brokers of one cluster have of it."""
+        queues = self._topics.get(topic, {})
+        for name in list(queues) if cluster is None else self._clusters.get(cluster, set()):
+            queues.pop(name, None)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Let nobody write to a broker's queues until it registers other topics; how many topics it has."""
+        return self._set_perm(broker_name, remove=WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Let everybody read and write a broker's queues; how many topics it has."""
+        return self._set_perm(broker_name, to=READ_AND_WRITE)
+
+    # ---- inside -----------------------------------------------------------------------------------
+
+    def _is_stale(self, who: Registration, addresses: Mapping[int, str], table: TopicTable) -> bool:
+        """Whether another instance with this id is there, and its state is newer."""
+        old = addresses.get(who.broker_id)
+        if old is None or old == who.address:
+            return False
+        version = self.data_version(BrokerAddress(who.cluster, old))
+        return version is not None and version.state_version > table.data_version.state_version
+
+    def _place(self, who: Registration, broker: BrokerData, addresses: dict[int, str]) -> None:
+        self._clusters.setdefault(who.cluster, set()).add(who.broker_name)
+        self._brokers[who.broker_name] = replace(
+            broker, addresses=addresses, enable_acting_master=bool(who.enable_acting_master)
+        )
+
+    @staticmethod
+    def _is_prime_slave(who: Registration, addresses: Mapping[int, str]) -> bool:
+        return who.enable_acting_master is not None and who.broker_id == min(addresses)
+
+    def _take_topics(self, who: Registration, table: TopicTable, *, is_first: bool) -> None:
+        is_new = is_first or self.data_version(who.instance) != table.data_version
+        read_only = bool(who.enable_acting_master) and who.broker_id != MASTER_ID
+        for topic in table.topics.values():
+            queues = self._topics.setdefault(topic.name, {})
+            if is_new or who.broker_name not in queues:
+                perm = topic.perm & ~WRITE if read_only else topic.perm
+                queues[who.broker_name] = _queue_data(who.broker_name, topic, perm)
+
+    def _delete_missing(self, broker_name: str, topics: Mapping[str, TopicConfig]) -> None:
+        for topic in [topic for topic in self._topics if topic not in topics]:
+            self._remove_queues(topic, broker_name)
+
+    def _remove_queues(self, topic: str, broker_name: str) -> None:
+        queues = self._topics[topic]
+        queues.pop(broker_name, None)
+        if not queues:
+            del self._topics[topic]
+
+    def _master_of(self, who: Registration, addresses: Mapping[int, str]) -> Master | None:
+        address = addresses.get(MASTER_ID)
+        if who.broker_id == MASTER_ID or address is None:
+            return None
+        live = self._live.get(BrokerAddress(who.cluster, address))
+        return None if live is None else Master(address, live.ha_address)
+
+    def _forget_instance(self, instance: BrokerAddress) -> None:
+        for name in self._clusters.get(instance.cluster, set()):
+            broker = self._brokers[name]
+            if instance.address in broker.addresses.values():
+                self.unregister(instance.cluster, name, instance.address)
+                return
+        del self._live[instance]
+
+    def _forget_broker(self, broker_name: str) -> None:
+        del self._brokers[broker_name]
+        for cluster, names in list(self._clusters.items()):
+            names.discard(broker_name)
+            if not names:
+                del self._clusters[cluster]
+        for topic in list(self._topics):
+            self._remove_queues(topic, broker_name)
+
+    def _set_perm(self, broker_name: str, *, remove: int = 0, to: int | None = None) -> int:
+        changed = 0
+        for queues in self._topics.values():
+            if found := queues.get(broker_name):
+                perm = found.perm & ~remove if to is None else to
+                queues[broker_name] = replace(found, perm=perm)
+                changed += 1
+        return changed
+
+
+def _queue_data(broker_name: str, topic: TopicConfig, perm: int) -> QueueData:
+    return QueueData(
+        broker_name, topic.read_queue_nums, topic.write_queue_nums, perm, topic.topic_sys_flag
+    )
+
+
+def _with_acting_master(broker: BrokerData, queues: QueueData) -> BrokerData:
+    """The broker with its lowest slave at the master's place, if it has no master and nobody may write."""
+    has_master = MASTER_ID in broker.addresses
+    if has_master or not broker.addresses or not broker.enable_acting_master or queues.perm & WRITE:
+        return broker
+    lowest = min(broker.addresses)
+    others = {number: address for number, address in broker.addresses.items() if number != lowest}
+    return replace(broker, addresses={MASTER_ID: broker.addresses[lowest], **others})

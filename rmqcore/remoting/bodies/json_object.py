@@ -1,0 +1,138 @@
+"""A JSON object from a body, read member by member: each type is checked, and an error names the member."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from rmqcore.errors import RequestError
+from rmqcore.java_json import parse_json, shown_value
+
+MAX_DEPTH = 8
+_LONG = 1 << 63
+
+
+class JsonObject:
+    """An object inside a body. A member that is null counts as one that is missing, as Java leaves those out.
+
+    Parameters
+    ----------
+    request : str
+        Name of the request, for errors.
+    where : str
+        Where in the body it lies; empty for the body itself.
+    members : dict
+    """
+
+    def __init__(self, request: str, where: str, members: dict[str, Any]) -> None:
+        self._request = request
+        self._where = where
+        self._members = members
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Give a text; without a default it must be there."""
+        value = self._given(name, default)
+        if not isinstance(value, str):
+            self.refuse(name, "a text", value)
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Give a number of at most 64 bits; without a default it must be there."""
+        value = self._given(name, default)
+        if type(value) is not int or not -_LONG <= value < _LONG:
+            self.refuse(name, "a whole number of 64 bits", value)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Give what is true or false; false where it is missing."""
+        value = self._given(name, False)
+        if not isinstance(value, bool):
+            self.refuse(name, "true or false", value)
+        return value
+
+    def child(self, name: str) -> JsonObject:
+        """Give an object; an empty one where it is missing."""
+        return self._object(name, self._given(name, {}))
+
+    def table(self, name: str) -> Iterator[tuple[str, JsonObject]]:
+        """Give the keys and objects of an object of objects."""
+        for key, value in self._table(name):
+            yield key, self._object(f"{name}.{shown_value(key)}", value)
+
+    def text_table(self, name: str) -> dict[str, str]:
+        """Give an object of texts."""
+        found = dict(self._table(name))
+        for key, value in found.items():
+            if not isinstance(value, str):
+                self.refuse(f"{name}.{shown_value(key)}", "a text", value)
+        return found
+
+    def objects(self, name: str) -> list[JsonObject]:
+        """Give a list of objects; none where it is missing."""
+        return [self._object(f"{name}[{i}]", value) for i, value in enumerate(self._list(name))]
+
+    def texts(self, name: str) -> list[str]:
+        """Give a list of texts; none where it is missing."""
+        return [
+            value if isinstance(value, str) else self.refuse(f"{name}[{i}]", "a text", value)
+            for i, value in enumerate(self._list(name))
+        ]
+
+    def numbers(self, name: str) -> list[int]:
+        """Give a list of numbers; none where it is missing."""
+        return [
+            value if type(value) is int else self.refuse(f"{name}[{i}]", "a number", value)
+            for i, value in enumerate(self._list(name))
+        ]
+
+    def _given(self, name: str, default: object) -> Any:
+        value = self._members.get(name)
+        return default if value is None else value
+
+    def _table(self, name: str) -> Iterator[tuple[str, Any]]:
+        value = self._given(name, {})
+        if not isinstance(value, dict):
+            self.refuse(name, "an object", value)
+        yield from value.items()
+
+    def _list(self, name: str) -> list[Any]:
+        value = self._given(name, [])
+        if not isinstance(value, list):
+            self.refuse(name, "a list", value)
+        return value
+
+    def _object(self, name: str, value: object) -> JsonObject:
+        if not isinstance(value, dict):
+            self.refuse(name, "an object", value)
+        return JsonObject(self._request, self._path(name), value)
+
+    def _path(self, name: str) -> str:
+        return f"{self._where}.{name}" if self._where else name
+
+    def refuse(self, name: str, expected: str, value: object) -> NoReturn:
+        """Raise the error that names a member of this object."""
+        found = "missing" if value is None else shown_value(value)
+        raise RequestError(self._request, self._path(name), expected, found)
+
+
+def parse_body(request: str, data: bytes) -> JsonObject:
+    """Read a body that is a JSON object; numbers may be keys without quotes, as fastjson writes them.
+
+    Raises
+    ------
+    RequestError
+        It is none, lies too deep, or is no UTF-8.
+    """
+    try:
+        value = parse_json(data, MAX_DEPTH)
+    except ValueError as error:
+        raise RequestError(request, "body", "a JSON object", f"unreadable: {error}") from None
+    if not isinstance(value, dict):
+        raise RequestError(request, "body", "a JSON object", shown_value(value))
+    return JsonObject(request, "", value)
+
+
+def encode_json(value: Any) -> bytes:
+    """Write JSON as Java does, without blanks: the Go client takes a blank for a part of an address."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")

@@ -1,0 +1,219 @@
+"""The topics of a broker, as it registers them.
+
+Source: RocketMQ 5.5.0 RegisterBrokerBody, TopicConfigSerializeWrapper, TopicConfig, DataVersion.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqcore.errors import RequestError
+from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
+
+READ, WRITE = 4, 2
+"""Bits of a topic's ``perm``."""
+SINGLE_TAG = "SINGLE_TAG"
+FIRST_VERSION_WITH_LIST = 37
+"""Before V3_0_11 the body has the topics alone, without an object around them."""
+MAX_PLAIN_SIZE = 64 << 20
+"""Bytes that a compressed body may become."""
+_INT = struct.Struct(">i")
+_INT_LIMIT = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """Which state a table is in: two that are equal are of one state."""
+
+    state_version: int = 0
+    timestamp_ms: int = 0
+    counter: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        """Give it by Java's names."""
+        return {
+            "counter": self.counter,
+            "stateVersion": self.state_version,
+            "timestamp": self.timestamp_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """What a broker says of a topic; the defaults are Java's."""
+
+    name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = READ | WRITE
+    topic_filter_type: str = SINGLE_TAG
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it by Java's names."""
+        return {
+            "attributes": dict(self.attributes),
+            "order": self.order,
+            "perm": self.perm,
+            "readQueueNums": self.read_queue_nums,
+            "topicFilterType": self.topic_filter_type,
+            "topicName": self.name,
+            "topicSysFlag": self.topic_sys_flag,
+            "writeQueueNums": self.write_queue_nums,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """All topics of a broker by name, and the version of the table."""
+
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    data_version: DataVersion = DataVersion()
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it by Java's names: the body of GET_ALL_TOPIC_CONFIG, and what topics.json has."""
+        return {
+            "dataVersion": self.data_version.as_json(),
+            "topicConfigTable": {name: topic.as_json() for name, topic in self.topics.items()},
+        }
+
+
+def parse_data_version(request: str, body: bytes) -> DataVersion:
+    """Read a body that is the version of a table.
+
+    Raises
+    ------
+    RequestError
+        It is none.
+    """
+    return _data_version(parse_body(request, body))
+
+
+def parse_registration(request: str, body: bytes, *, version: int, compressed: bool) -> TopicTable:
+    """Read the topics of REGISTER_BROKER; what it says of filter servers and static topics is left out.
+
+    Parameters
+    ----------
+    request : str
+        Its name, for errors.
+    body : bytes
+        May be empty: no topics.
+    version : int
+        Of the request.
+    compressed : bool
+        What its field of that name says.
+
+    Raises
+    ------
+    RequestError
+        The body is not what it should be.
+    """
+    if not body:
+        return TopicTable()
+    if version < FIRST_VERSION_WITH_LIST:
+        return _topic_table(parse_body(request, body))
+    if compressed:
+        return _CompressedReader(request, body).topic_table()
+    return _topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
+
+
+def encode_registration(table: TopicTable) -> bytes:
+    """Write the topics for REGISTER_BROKER, not compressed."""
+    return encode_json({"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()})
+
+
+def _data_version(found: JsonObject) -> DataVersion:
+    names = ("stateVersion", "timestamp", "counter")
+    return DataVersion(*(found.number(name, 0) for name in names))
+
+
+def _topic_table(found: JsonObject) -> TopicTable:
+    topics = {}
+    for key, topic in found.table("topicConfigTable"):
+        name = topic.text("topicName", key)
+        topics[name] = TopicConfig(
+            name,
+            _int(topic, "readQueueNums", 16),
+            _int(topic, "writeQueueNums", 16),
+            _int(topic, "perm", READ | WRITE),
+            topic.text("topicFilterType", SINGLE_TAG),
+            _int(topic, "topicSysFlag", 0),
+            topic.flag("order"),
+            topic.text_table("attributes"),
+        )
+    return TopicTable(topics, _data_version(found.child("dataVersion")))
+
+
+def _int(found: JsonObject, name: str, default: int) -> int:
+    value = found.number(name, default)
+    if not -_INT_LIMIT <= value < _INT_LIMIT:
+        found.refuse(name, "a whole number of 32 bits", value)
+    return value
+
+
+class _CompressedReader:
+    """A zlib stream of lengths and texts, of which none is believed."""
+
+    def __init__(self, request: str, body: bytes) -> None:
+        self._request = request
+        stream = zlib.decompressobj()
+        try:
+            self._data = stream.decompress(body, MAX_PLAIN_SIZE)
+        except zlib.error as error:
+            raise self._wrong("body", "a zlib stream", error) from None
+        if not stream.eof:
+            expected = f"a zlib stream of at most {MAX_PLAIN_SIZE} bytes"
+            raise self._wrong("body", expected, "one that goes on or is cut")
+        self._pos = 0
+
+    def topic_table(self) -> TopicTable:
+        """Read version and topics; the lists behind them are left out."""
+        version = parse_data_version(self._request, self._piece("dataVersion"))
+        topics = {}
+        for number in range(self._length("topic count", len(self._data) // 4)):
+            topic = self._topic(f"topic {number}")
+            topics[topic.name] = topic
+        return TopicTable(topics, version)
+
+    def _topic(self, field: str) -> TopicConfig:
+        try:
+            text = self._piece(field).decode("utf-8")
+            name, *numbers, filter_type = text.split(" ", 5)[:5]
+            read_nums, write_nums, perm = map(int, numbers)
+        except ValueError:
+            expected = "a name, two numbers of queues, perm and a filter type"
+            raise self._wrong(field, expected, "another text") from None
+        attributes = text.split(" ", 5)[5:]
+        return TopicConfig(
+            name, read_nums, write_nums, perm, filter_type, attributes=self._attributes(attributes)
+        )
+
+    def _attributes(self, text: list[str]) -> dict[str, str]:
+        """Read the attributes; an older broker sends none."""
+        if not text or not text[0].strip():
+            return {}
+        members = parse_body(self._request, b'{"attributes":' + text[0].encode() + b"}")
+        return members.text_table("attributes")
+
+    def _piece(self, field: str) -> bytes:
+        length = self._length(field, len(self._data) - self._pos - 4)
+        self._pos += length
+        return self._data[self._pos - length : self._pos]
+
+    def _length(self, field: str, most: int) -> int:
+        if len(self._data) - self._pos < 4:
+            raise self._wrong(f"{field} length", "4 bytes", f"{len(self._data) - self._pos} bytes")
+        length: int = _INT.unpack_from(self._data, self._pos)[0]
+        if not 0 <= length <= most:
+            raise self._wrong(f"{field} length", f"0 to {most}", length)
+        self._pos += 4
+        return length
+
+    def _wrong(self, field: str, expected: str, found: object) -> RequestError:
+        return RequestError(self._request, field, expected, found)

@@ -1,0 +1,101 @@
+"""A request or a response, and the responses to a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rmqcore.remoting.codes import (
+    OUR_VERSION,
+    LanguageCode,
+    RequestCode,
+    ResponseCode,
+    SerializeType,
+)
+
+RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
+FIRST_POP_CODE = 200050
+LAST_POP_CODE = 200199
+
+
+@dataclass(slots=True)
+class RemotingCommand:
+    """What a frame says.
+
+    Attributes
+    ----------
+    code : int
+        Of a request a `RequestCode`, of a response a `ResponseCode`; a number that has no name is possible.
+    language : LanguageCode
+        Who wrote it.
+    version : int
+        Ordinal of the writer's RocketMQ version.
+    opaque : int
+        The requester's number of the request; its response repeats it.
+    flag : int
+        Bit 0 is set in a response, bit 1 in a request that wants none.
+    remark : str or None
+        Text for people.
+    ext_fields : dict
+        The request's or response's own fields, all as text.
+    body : bytes
+    serialize_type : SerializeType
+        How its header is written.
+    """
+
+    code: int
+    language: LanguageCode = LanguageCode.PYTHON
+    version: int = OUR_VERSION
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext_fields: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    serialize_type: SerializeType = SerializeType.JSON
+
+    @property
+    def is_response(self) -> bool:
+        """Whether it answers a request."""
+        return bool(self.flag & RESPONSE_FLAG)
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether it is a request that must not be answered."""
+        return bool(self.flag & ONEWAY_FLAG)
+
+    def response(
+        self,
+        code: int = ResponseCode.SUCCESS,
+        remark: str | None = None,
+        *,
+        ext_fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> RemotingCommand:
+        """Give the response to this request, with its number.
+
+        It is written as JSON whatever the request was written as: every client reads that, and no code is too large for it.
+        """
+        return RemotingCommand(
+            code,
+            opaque=self.opaque,
+            flag=RESPONSE_FLAG,
+            remark=remark,
+            ext_fields=dict(ext_fields or {}),
+            body=body,
+        )
+
+    def not_supported(self) -> RemotingCommand:
+        """Give the response to a request of a kind that is not served: it names the kind."""
+        remark = f"request type {code_name(self.code)} not supported"
+        if FIRST_POP_CODE <= self.code <= LAST_POP_CODE:
+            remark += ": POP is not supported; use a remoting client"
+        return self.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+def code_name(code: int) -> str:
+    """Number and name of a request code: ``310 SEND_MESSAGE_V2``."""
+    try:
+        return f"{code} {RequestCode(code).name}"
+    except ValueError:
+        return str(code)

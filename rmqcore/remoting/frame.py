@@ -1,0 +1,129 @@
+"""Frames: two words, a header and a body, cut out of whatever pieces a connection brings.
+
+Source: RocketMQ 5.5.0 NettyDecoder, RemotingCommand#decode.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from rmqcore.errors import ProtocolError
+from rmqcore.remoting.codes import SerializeType
+
+MAX_FRAME_SIZE = 16 << 20
+"""Bytes of a whole frame, its length word included: Java's ``com.rocketmq.remoting.frameMaxLength``."""
+MAX_HEADER_SIZE = 64 << 10
+"""Bytes of a header. Java has no bound of its own here."""
+
+_WORDS = struct.Struct(">iI")
+_HEADER_LENGTH = 0xFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that came whole: how its header is written, the header and the body."""
+
+    serialize_type: SerializeType
+    header: bytes
+    body: bytes
+
+
+class FrameDecoder:
+    """Cuts the bytes of one connection into frames.
+
+    It holds the bytes that came and are in no frame yet, and nothing else: a length that is announced takes no memory. Each
+    length is checked as soon as its four bytes are there, before anything is waited for. Not thread-safe.
+
+    Parameters
+    ----------
+    max_frame_size, max_header_size : int
+        Bytes of the longest frame and header that are taken.
+    """
+
+    def __init__(
+        self, *, max_frame_size: int = MAX_FRAME_SIZE, max_header_size: int = MAX_HEADER_SIZE
+    ) -> None:
+        self._max_frame_size = max_frame_size
+        self._max_header_size = max_header_size
+        self._bytes = bytearray()
+        self._pos = 0
+        self._failed: ProtocolError | None = None
+
+    @property
+    def pending(self) -> int:
+        """Bytes that came and are not part of a frame that was given."""
+        return len(self._bytes) - self._pos
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what a connection brought."""
+        if self._failed is None:
+            self._bytes += data
+
+    def next_frame(self) -> Frame | None:
+        """Give the next frame; None where it has not come whole.
+
+        Raises
+        ------
+        ProtocolError
+            What came is no frame. There is no next one: every later call raises the same.
+        """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            frame = self._cut()
+        except ProtocolError as error:
+            self._failed = error
+            self._bytes = bytearray()
+            self._pos = 0
+            raise
+        if frame is None and self._pos:
+            # Once for all frames of a feed: what is behind them moves at most once for each piece that came.
+            del self._bytes[: self._pos]
+            self._pos = 0
+        return frame
+
+    def _cut(self) -> Frame | None:
+        came = self.pending
+        if came < 4:
+            return None
+        # The second word is looked at when it is there; until then it reads as an empty JSON header.
+        words = bytes(self._bytes[self._pos : self._pos + 8]).ljust(8, b"\0")
+        length, header_word = _WORDS.unpack(words)
+        if not 4 <= length <= self._max_frame_size - 4:
+            expected = f"4 to {self._max_frame_size - 4}"
+            raise ProtocolError("frame", 0, "length", expected, length)
+        if came < 8:
+            return None
+        header_size = header_word & _HEADER_LENGTH
+        serialize_type = header_word >> 24
+        if serialize_type not in (SerializeType.JSON, SerializeType.ROCKETMQ):
+            raise ProtocolError("frame", 4, "serialize type", "0 or 1", serialize_type)
+        most = min(length - 4, self._max_header_size)
+        if header_size > most:
+            raise ProtocolError("frame", 5, "header length", f"at most {most}", header_size)
+        if came < 4 + length:
+            return None
+        start, end = self._pos + 8, self._pos + 4 + length
+        with memoryview(self._bytes) as view:
+            header = bytes(view[start : start + header_size])
+            body = bytes(view[start + header_size : end])
+        self._pos = end
+        return Frame(SerializeType(serialize_type), header, body)
+
+
+def encode_frame(frame: Frame, *, max_frame_size: int = MAX_FRAME_SIZE) -> bytes:
+    """Give the bytes of a frame.
+
+    Raises
+    ------
+    ValueError
+        It is longer than `max_frame_size`, or its header than the 24 bits that say its length.
+    """
+    length = 4 + len(frame.header) + len(frame.body)
+    if length > max_frame_size - 4:
+        raise ValueError(f"a frame of {length + 4} bytes, at most {max_frame_size} are taken")
+    if len(frame.header) > _HEADER_LENGTH:
+        raise ValueError(f"a header of {len(frame.header)} bytes, at most {_HEADER_LENGTH} fit")
+    header_word = frame.serialize_type << 24 | len(frame.header)
+    return _WORDS.pack(length, header_word) + frame.header + frame.body

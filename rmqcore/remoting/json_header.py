@@ -1,0 +1,116 @@
+"""A header as JSON: what everybody speaks.
+
+Source: RocketMQ 5.5.0 RemotingCommand, RemotingSerializable.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rmqcore.errors import ProtocolError
+from rmqcore.java_json import parse_json, shown_value
+from rmqcore.remoting.codes import LanguageCode
+from rmqcore.remoting.command import RemotingCommand
+
+PART = "JSON header"
+MAX_DEPTH = 8
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def decode_json_header(data: bytes) -> RemotingCommand:
+    """Read a header; members that nobody knows are left out.
+
+    Raises
+    ------
+    ProtocolError
+        It is no JSON object in UTF-8, lies too deep, or a member has a wrong type.
+    """
+    try:
+        found = parse_json(data, MAX_DEPTH)
+    except ValueError as error:
+        raise ProtocolError(PART, 0, "text", "JSON in UTF-8", f"unreadable: {error}") from None
+    if not isinstance(found, dict):
+        raise _wrong("text", "an object", found)
+    return RemotingCommand(
+        code=_int(found, "code", None),
+        language=_language(found.get("language")),
+        version=_int(found, "version", 0),
+        opaque=_int(found, "opaque", None),
+        flag=_int(found, "flag", 0),
+        remark=_remark(found.get("remark")),
+        ext_fields=_ext_fields(found.get("extFields")),
+    )
+
+
+def encode_json_header(command: RemotingCommand) -> bytes:
+    """Write a header as Java does: members by name, no blanks, none that is null.
+
+    Raises
+    ------
+    ValueError
+        A number is no int, or a text has half of a surrogate pair.
+    """
+    members: dict[str, Any] = {
+        "code": _checked(command.code, "code"),
+        "extFields": command.ext_fields,  # also when empty: clients look into it without asking whether it is there
+        "flag": _checked(command.flag, "flag"),
+        "language": command.language.name,
+        "opaque": _checked(command.opaque, "opaque"),
+    }
+    if command.remark is not None:
+        members["remark"] = command.remark
+    members["serializeTypeCurrentRPC"] = "JSON"
+    members["version"] = _checked(command.version, "version")
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+def _wrong(field: str, expected: str, found: object) -> ProtocolError:
+    return ProtocolError(PART, 0, field, expected, shown_value(found))
+
+
+def _checked(number: int, field: str) -> int:
+    if not _INT_MIN <= number <= _INT_MAX:
+        raise ValueError(f"{field} is {number}, expected an int of 32 bits")
+    return int(number)
+
+
+def _int(found: dict[str, Any], name: str, default: int | None) -> int:
+    value = found.get(name, default)
+    if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
+        raise _wrong(name, "an int of 32 bits", value)
+    return value
+
+
+def _language(value: object) -> LanguageCode:
+    """Its name, or its number as some clients write it; one that has neither is OTHER, as nothing depends on it."""
+    if value is None:
+        return LanguageCode.OTHER
+    if type(value) is int:
+        return LanguageCode(value) if 0 <= value <= max(LanguageCode) else LanguageCode.OTHER
+    if not isinstance(value, str):
+        raise _wrong("language", "a name", value)
+    return LanguageCode.__members__.get(value, LanguageCode.OTHER)
+
+
+def _remark(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise _wrong("remark", "a text", value)
+
+
+def _ext_fields(value: object) -> dict[str, str]:
+    """The fields as text. Values that are numbers or true and false become what Java makes of them; null is no field."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong("extFields", "an object", value)
+    fields = {}
+    for name, text in value.items():
+        if isinstance(text, bool):
+            fields[name] = "true" if text else "false"
+        elif isinstance(text, str | int):
+            fields[name] = str(text)
+        elif text is not None:
+            raise _wrong(f"extFields.{shown_value(name)}", "a text", text)
+    return fields

@@ -1,0 +1,249 @@
+"""A name server's answers, where Java's is not needed to judge them: brokers that vanish, requests that are wrong, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rmqcore.namesrv.requests import NameServer
+from rmqcore.namesrv.settings import NameServerSettings
+from rmqcore.remoting.bodies.routes import parse_route
+from rmqcore.remoting.bodies.topic_configs import (
+    DataVersion,
+    TopicConfig,
+    TopicTable,
+    encode_registration,
+)
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+TWO = {name: TopicConfig(name, 4, 4) for name in ("TBW102", "T1")}
+
+
+class Asker:
+    """A name server, and the clock that it is asked by."""
+
+    def __init__(self, settings: NameServerSettings | None = None) -> None:
+        self.server = NameServer(settings)
+        self.now_ms = 0
+
+    def ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, Value] | None = None,
+        body: bytes = b"",
+        connection: object = "one",
+    ) -> RemotingCommand:
+        request = RemotingCommand(
+            code, opaque=7, ext_fields=encode_fields(code, fields or {}), body=body
+        )
+        response = self.server.answer(request, connection=connection, now_ms=self.now_ms)
+        assert response is not None
+        assert (response.opaque, response.is_response) == (7, True)
+        return response
+
+    def register(
+        self, name: str = "b", *, connection: object = "one", **more: Any
+    ) -> RemotingCommand:
+        fields: dict[str, Value] = {
+            "clusterName": "C",
+            "brokerName": name,
+            "brokerId": 0,
+            "brokerAddr": f"{name}:1",
+            "haServerAddr": f"{name}:2",
+        }
+        body = encode_registration(TopicTable(TWO, DataVersion(counter=1)))
+        code = RequestCode.REGISTER_BROKER
+        return self.ask(code, {**fields, **more}, body, connection)
+
+    def names(self, topic: str = "T1") -> list[str]:
+        response = self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            return []
+        return [one.broker_name for one in parse_route("x", response.body).brokers]
+
+
+def test_a_broker_that_is_silent_for_two_minutes_is_gone() -> None:
+    asker = Asker()
+    asker.register("a", connection="one")
+    asker.register("b", connection="two")
+    asker.now_ms = 100_000
+    broker: dict[str, Value] = {"clusterName": "C", "brokerName": "b", "brokerAddr": "b:1"}
+    asker.ask(RequestCode.BROKER_HEARTBEAT, broker)
+    assert asker.server.routes.expire(120_000) == []
+    assert asker.server.routes.expire(120_001) == ["one"]
+    assert asker.names() == ["b"]
+    assert asker.server.routes.expire(220_000) == []
+    assert asker.server.routes.expire(220_001) == ["two"]
+    assert asker.names() == []
+    assert asker.server.routes.clusters() == {}
+
+
+def test_a_broker_says_how_long_it_may_be_silent() -> None:
+    asker = Asker()
+    asker.register(heartbeatTimeoutMillis=1000)
+    assert asker.server.routes.expire(1001) == ["one"]
+
+
+def test_asking_for_the_version_is_a_sign_of_life() -> None:
+    asker = Asker()
+    asker.register()
+    asker.now_ms = 100_000
+    broker: dict[str, Value] = {
+        "clusterName": "C",
+        "brokerName": "b",
+        "brokerAddr": "b:1",
+        "brokerId": 0,
+    }
+    for counter, changed in ((1, "false"), (2, "true")):
+        body = json.dumps({"counter": counter}).encode()
+        response = asker.ask(RequestCode.QUERY_DATA_VERSION, broker, body)
+        assert response.ext_fields == {"changed": changed}
+        assert json.loads(response.body)["counter"] == 1
+    assert asker.server.routes.expire(120_001) == []
+
+
+def test_a_connection_that_is_closed_takes_its_brokers_along() -> None:
+    asker = Asker()
+    asker.register("a", connection=(one := object()))
+    asker.register("b", connection=object())
+    asker.register("c", connection=one)
+    asker.server.routes.connection_closed(one)
+    assert asker.names() == ["b"]
+    asker.server.routes.connection_closed(one)
+    assert asker.names() == ["b"]
+
+
+def test_a_broker_that_moved_to_another_connection_stays() -> None:
+    asker = Asker()
+    asker.register(connection=(old := object()))
+    asker.register(connection=object())
+    asker.server.routes.connection_closed(old)
+    assert asker.names() == ["b"]
+
+
+@pytest.mark.parametrize("how", ["silent", "closed", "unregistered"])
+def test_a_broker_that_changed_its_cluster_is_forgotten_in_both(how: str) -> None:
+    """Java looks for it in the cluster that it registered in first, does not find it, and shows it in routes for ever."""
+    asker = Asker()
+    asker.register()
+    asker.register(clusterName="D")
+    assert asker.server.routes.clusters() == {"C": ["b"], "D": ["b"]}
+    if how == "silent":
+        assert asker.server.routes.expire(200_000) == ["one", "one"]
+    elif how == "closed":
+        asker.server.routes.connection_closed("one")
+    else:
+        asker.server.routes.unregister("D", "b", "b:1")
+    assert asker.names() == []
+    assert asker.server.routes.clusters() == {}
+    assert asker.server.routes.brokers() == ()
+
+
+def test_a_slave_hears_where_its_master_is() -> None:
+    asker = Asker()
+    assert asker.register().ext_fields == {}
+    response = asker.register(brokerId=1, brokerAddr="slave:1")
+    assert response.ext_fields == {"haServerAddr": "b:2", "masterAddr": "b:1"}
+
+
+def test_topics_of_an_old_version_are_not_read_again() -> None:
+    asker = Asker()
+    asker.register()
+    asker.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "b"})
+    asker.register()
+    route = asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T1"})
+    assert [queues.perm for queues in parse_route("x", route.body).queues] == [4]
+
+
+def test_numbers_are_keys_with_quotes_also_for_old_clients() -> None:
+    asker = Asker()
+    asker.register()
+    request = RemotingCommand(
+        RequestCode.GET_ROUTEINFO_BY_TOPIC, version=0, ext_fields={"topic": "T1"}
+    )
+    response = asker.server.answer(request, connection=None, now_ms=0)
+    assert response is not None
+    assert json.loads(response.body)["brokerDatas"][0]["brokerAddrs"] == {"0": "b:1"}
+    assert b" " not in response.body
+
+
+@pytest.mark.parametrize(
+    ("code", "ext_fields", "body", "remark"),
+    [
+        (
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            {},
+            b"",
+            "GET_ROUTEINFO_BY_TOPIC: topic is missing, expected a value",
+        ),
+        (
+            RequestCode.REGISTER_BROKER,
+            {
+                "brokerName": "b",
+                "brokerAddr": "b:1",
+                "clusterName": "C",
+                "haServerAddr": "",
+                "brokerId": "x",
+            },
+            b"",
+            "REGISTER_BROKER: brokerId is 'x', expected a long",
+        ),
+        (
+            RequestCode.UPDATE_NAMESRV_CONFIG,
+            {},
+            b"kvConfigPath=/etc/passwd",
+            "UPDATE_NAMESRV_CONFIG: 'kvConfigPath' is none, expected one of ",
+        ),
+        (
+            RequestCode.UPDATE_NAMESRV_CONFIG,
+            {},
+            b"orderMessageEnable=maybe",
+            "UPDATE_NAMESRV_CONFIG: orderMessageEnable is 'maybe', expected true or false",
+        ),
+        (
+            RequestCode.UPDATE_NAMESRV_CONFIG,
+            {},
+            b"\xff",
+            "UPDATE_NAMESRV_CONFIG: body is 'utf-8' codec",
+        ),
+    ],
+)
+def test_a_wrong_request_gets_an_error_and_changes_nothing(
+    code: RequestCode, ext_fields: dict[str, str], body: bytes, remark: str
+) -> None:
+    server = NameServer()
+    request = RemotingCommand(code, opaque=9, ext_fields=ext_fields, body=body)
+    response = server.answer(request, connection=None, now_ms=0)
+    assert response is not None
+    assert (response.code, response.opaque) == (ResponseCode.SYSTEM_ERROR, 9)
+    assert response.remark is not None and response.remark.startswith(remark)
+    assert server.settings == NameServerSettings()
+    assert server.routes.brokers() == ()
+
+
+def test_settings_are_changed_and_told() -> None:
+    asker = Asker()
+    body = b"orderMessageEnable = true\nenableAllTopicList=false\n"
+    assert asker.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body).code == ResponseCode.SUCCESS
+    told = asker.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+    assert told == (
+        "deleteTopicWithBrokerRegistration=false\nenableAllTopicList=false\norderMessageEnable=true\n"
+        "returnOrderTopicConfigToBroker=true\nsupportActingMaster=false\n"
+    )
+    response = asker.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, "disable")
+
+
+def test_one_way_requests_act_and_are_not_answered_and_responses_are_neither() -> None:
+    server = NameServer()
+    fields = encode_fields(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"})
+    for flag in (ONEWAY_FLAG, RESPONSE_FLAG):
+        server.kv_config.delete("n", "k")
+        request = RemotingCommand(RequestCode.PUT_KV_CONFIG, flag=flag, ext_fields=fields)
+        assert server.answer(request, connection=None, now_ms=0) is None
+        assert server.kv_config.get("n", "k") == ("v" if flag == ONEWAY_FLAG else None)
