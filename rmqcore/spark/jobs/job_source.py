@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
-from rmqcore.spark.splits.planning import SplitPlan, plan_store
+from rmqcore.spark.splits.planning import SplitPlan, plan_stores
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.storage.locations import Paths, StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MOST_SENT = 1000
 """Damaged ranges of a split that go to the driver one by one, which holds those of all splits at once."""
@@ -30,8 +33,22 @@ class JobSource:
     stores: list[StoreLocation]
 
     @classmethod
-    def open(cls, paths: Paths, options: Mapping[str, Any], table: Table = "messages") -> JobSource:
+    def open(
+        cls,
+        paths: Paths,
+        options: Mapping[str, Any],
+        table: Table = "messages",
+        *,
+        spark: SparkSession | None = None,
+    ) -> JobSource:
         """Check options and find the stores.
+
+        Parameters
+        ----------
+        paths, options, table
+            Of the data source.
+        spark : SparkSession, optional
+            The session that runs the job: files are cut for as many tasks as it runs at once.
 
         Raises
         ------
@@ -40,16 +57,13 @@ class JobSource:
         NotAStoreError, FileNotFoundError, NotADirectoryError
             See `find_stores`.
         """
-        parsed = SourceOptions.parse({"table": table, **texts_of(options)})
+        parsed = SourceOptions.parse({"table": table, **texts_of(options)}).in_session(spark)
         return cls(parsed, parsed.stores(paths))
 
     def plans(self) -> list[SplitPlan]:
         """Plan the splits of each store; `minPartitions` counts the splits of all stores together."""
-        sizing = self.options.sizing()
-        if len(self.stores) > 1:
-            sizes = (file.size for store in self.stores for file in store.log_files())
-            sizing = sizing.for_bytes(sum(sizes))
-        return [plan_store(store, sizing, self.options.span(store.broker)) for store in self.stores]
+        wanted = [(store, self.options.span(store.broker)) for store in self.stores]
+        return plan_stores(wanted, self.options.sizing())
 
     def splits(self) -> list[Split]:
         """Give the splits of all stores."""
