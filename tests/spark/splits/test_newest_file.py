@@ -269,7 +269,7 @@ def test_sealed_files_that_the_rule_leaves_whole_are_cut_in_small_stores_only(
     plan = plan_store(store, sizing)
     assert all(split.aligned for split in plan.splits)
     assert_same(read_splits(plan), read_whole(root))
-    monkeypatch.setattr(planning, "WALKED", 3 * FILE_SIZE - 1)
+    monkeypatch.setattr(planning, "WALKED", 2 * FILE_SIZE)
     assert count() == [1, 1, 10]
     monkeypatch.setattr(planning, "NEWEST_WALKED", FILE_SIZE - 1)
     assert count() == [1, 1, 1]
