@@ -195,8 +195,9 @@ def _exact_cuts(
         return record_starts(file, survey.shape, count)
     if file == survey.newest:
         return None if survey.written is None else survey.written.cuts(most)
-    uncut = TAIL_RECORDS * sizing.max_record_size
-    if little and survey.location.is_local and min(uncut, file.size) > 2 * most:
+    sealed = file.file_from_offset < survey.shape.tail_from
+    uncut = min(TAIL_RECORDS * sizing.max_record_size, file.size)
+    if little and sealed and uncut > 2 * most and survey.location.is_local:
         return record_starts(file, survey.shape, count)
     return None
 
