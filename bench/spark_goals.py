@@ -13,7 +13,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 MASTER = "local[2]"
@@ -26,7 +26,7 @@ COPIED = (
 )
 
 
-def in_turn(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def in_turn(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Run jobs one after the other, some rounds of them; give the least seconds of each."""
     best: dict[str, float] = {}
     for _ in range(rounds):

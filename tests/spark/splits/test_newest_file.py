@@ -7,6 +7,7 @@ life of the file, sound and in their place, so nobody cut the file in which the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -67,7 +68,7 @@ def torn(seed: int, kept: int) -> SplitLog:
     return log
 
 
-NEWEST = {
+NEWEST: dict[str, Callable[[int], SplitLog]] = {
     "stale records behind the end": lambda seed: stale(Bodies.KINDS, seed, LIVE),
     "plain stale records": lambda seed: stale(("plain",), seed, LIVE),
     "preallocated zeros": preallocated,
