@@ -121,7 +121,7 @@ class Goals:
         took = [
             progress["durationMs"]["triggerExecution"] / 1e3 for progress in query.recentProgress
         ]
-        self.trigger = min(self.trigger, statistics.mean(took[1:-1]))
+        self.trigger = min(self.trigger, statistics.mean(took[1:-1] or took))
 
     def trigger_share(self) -> float:
         """The part of the store that a full trigger reads."""
