@@ -23,13 +23,18 @@ AUDIT_OVER_ALL = 1.6
 EXPORT_OVER_SPARK = 3.0
 EMPTY_TASK = 0.5
 WORKER_RSS_MIB = 512.0
+SINK_A_CORE = 0.5
+NAMED_OVER_DUCKDB = 2.0
+OPTIMIZED_OVER_NAMED = 1.3
+EXPORT_OVER_DUCKDB = 2.0
+STREAM_OVER_BATCH = 0.9
 GROUP = "spark local[2]"
 QUARTERS = ("tuples", "spark_parquet")
 """Jobs that read only a quarter of the store; they are compared with the others by rows a second."""
 
 
-def _run(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.spark_run", *arguments]
+def _run(*arguments: str, module: str = "spark_run") -> dict[str, Any]:
+    command = [sys.executable, "-m", f"bench.{module}", *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -78,10 +83,48 @@ def jobs(data: Data) -> list[Row]:
         ),
         Row(
             GROUP, "stores by the sink, a core of its Python", text["sink"],
-            found["records"] / (done["sink"]["python"] - done["all"]["python"]) / 1e6, None, "M rows/s",
+            found["records"] / (done["sink"]["python"] - done["all"]["python"]) / 1e6, SINK_A_CORE, "M rows/s",
         ),
         Row(GROUP, "whole files as splits", text["whole_files"]),
         Row(GROUP, "peak of a Python worker", f"{rss:.0f} MiB", rss, WORKER_RSS_MIB, "MiB", at_most=True),
+    ]  # fmt: skip
+
+
+def goals(data: Data) -> list[Row]:
+    """A session against one process with DuckDB, against itself, and a stream against a batch."""
+    store = data.cluster_store()
+    read_through(store)
+    out = pathlib.Path(tempfile.mkdtemp(dir=data.root))
+    try:
+        took = _run(str(store), str(out), module="spark_goals")
+    finally:
+        shutil.rmtree(out)
+
+    def text(name: str, other: str) -> str:
+        return f"{took[name]:.2f} s, {took[other]:.2f} s"
+
+    batch_trigger = took["batch"] * took["trigger_share"]
+    return [
+        Row(
+            GROUP, "group by over named columns / DuckDB over batches()", text("named", "duckdb"),
+            took["named"] / took["duckdb"], NAMED_OVER_DUCKDB, at_most=True,
+        ),
+        Row(
+            GROUP, "group by that optimize() reads / named columns", text("optimized", "named"),
+            took["optimized"] / took["named"], OPTIMIZED_OVER_NAMED, at_most=True,
+        ),
+        Row(
+            GROUP, "one file, in all columns: cut / one task", text("one_file", "one_task"),
+            took["one_task"] / took["one_file"],
+        ),
+        Row(
+            GROUP, "stream in triggers of 64 MiB / batch", f"{took['trigger']:.2f} s a trigger, {batch_trigger:.2f} s of a batch",
+            batch_trigger / took["trigger"], STREAM_OVER_BATCH,
+        ),
+        Row(
+            GROUP, "Parquet by workers / DuckDB's COPY, by topic and day", text("export", "duckdb_copy"),
+            took["duckdb_copy"] / took["export"], EXPORT_OVER_DUCKDB,
+        ),
     ]  # fmt: skip
 
 
@@ -96,4 +139,4 @@ def empty_tasks() -> list[Row]:
 
 
 def spark(data: Data) -> list[Row]:
-    return [*jobs(data), *empty_tasks()]
+    return [*jobs(data), *goals(data), *empty_tasks()]

@@ -131,7 +131,7 @@ def run_audit(spark: SparkSession, path: Paths, **options: Any) -> AuditReport:
         A task failed: a file cannot be read.
     """
     began = time.monotonic()
-    plans = JobSource.open(path, options, "corrupt").plans()
+    plans = JobSource.open(path, options, "corrupt", spark=spark).plans()
     splits = [split for plan in plans for split in plan.splits]
     # The driver sees both sides of every cut. So a task ends at its own end and asks nothing there: what lies behind boundaries
     # that are none is read in a second round, and where the sides do not fit the file is walked instead of failing.

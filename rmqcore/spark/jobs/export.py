@@ -147,7 +147,7 @@ def export_parquet(
         A task failed: a file cannot be read or written, the disk is full.
     """
     began = time.monotonic()
-    source = JobSource.open(path, options)
+    source = JobSource.open(path, options, spark=spark)
     columns = table_columns(source.options, body)
     check_compression(compression)
     check_target(target_file_bytes)

@@ -76,7 +76,7 @@ def find(
     wanted_keys, wanted_ids = _texts(keys), _texts(ids)
     if not wanted_keys and not wanted_ids:
         raise ValueError("find needs keys or ids")
-    source = JobSource.open(paths, given)
+    source = JobSource.open(paths, given, spark=spark)
     columns = columns_of(source.options)
     places = _find_places(spark, source, wanted_keys, wanted_ids, use_index=use_index)
     tasks: list[ReadTask | ScanTask] = [

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.spark.options.source_options import SourceOptions, Table, texts_of
-from rmqcore.spark.splits.planning import SplitPlan, plan_store
+from rmqcore.spark.splits.planning import SplitPlan, plan_stores
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.storage.locations import Paths, StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MOST_SENT = 1000
 """Damaged ranges of a split that go to the driver one by one, which holds those of all splits at once."""
@@ -31,8 +34,22 @@ class JobSource:
     stores: list[StoreLocation]
 
     @classmethod
-    def open(cls, paths: Paths, options: Mapping[str, Any], table: Table = "messages") -> JobSource:
+    def open(
+        cls,
+        paths: Paths,
+        options: Mapping[str, Any],
+        table: Table = "messages",
+        *,
+        spark: SparkSession | None = None,
+    ) -> JobSource:
         """Check options and find the stores.
+
+        Parameters
+        ----------
+        paths, options, table
+            Of the data source.
+        spark : SparkSession, optional
+            The session that runs the job: files are cut for as many tasks as it runs at once.
 
         Raises
         ------
@@ -41,7 +58,7 @@ class JobSource:
         NotAStoreError, FileNotFoundError, NotADirectoryError
             See `find_stores`.
         """
-        parsed = SourceOptions.parse({"table": table, **texts_of(options)})
+        parsed = SourceOptions.parse({"table": table, **texts_of(options)}).in_session(spark)
         if parsed.damage_folder is not None:
             raise ValueError(
                 "option damageFolder has no meaning for a job, only for rmqcore.spark.read: use run_audit for damage"
@@ -51,11 +68,8 @@ class JobSource:
     def plans(self) -> list[SplitPlan]:
         """Plan the splits of each store as it is now; `minPartitions` counts the splits of all stores together."""
         sizing = self.options.sizing()
-        stores = pin_stores(self.stores, sizing)
-        if len(stores) > 1:
-            sizes = (file.size for store in stores for file in store.log_files())
-            sizing = sizing.for_bytes(sum(sizes))
-        return [plan_store(store, sizing, self.options.span(store.broker)) for store in stores]
+        pinned = pin_stores(self.stores, sizing)
+        return plan_stores([(store, self.options.span(store.broker)) for store in pinned], sizing)
 
     def splits(self) -> list[Split]:
         """Give the splits of all stores."""

@@ -76,7 +76,7 @@ def topic_stats(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
     NotAStoreError, FileNotFoundError
         A path that is no store.
     """
-    source = JobSource.open(path, options)
+    source = JobSource.open(path, options, spark=spark)
     payloads = [(split, source.options) for split in source.splits()]
     partial = task_frame(spark, split_totals, payloads, _PARTIAL)
 

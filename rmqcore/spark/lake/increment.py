@@ -118,7 +118,8 @@ def plan_increments(
             replace(split, must_reach=True) if split.farthest_end == end else split
             for split in splits
         ]
-        plan = SplitPlan(store, reaching, _gaps(store.log_files(), start, end), 0)
+        gaps = _gaps(store.log_files(), start, end)
+        plan = SplitPlan(store, reaching, gaps, 0, sizing.max_partition_bytes)
         found.append(Increment(plan, start, end, cursor.unfinished))
     return found
 

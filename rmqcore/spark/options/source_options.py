@@ -10,13 +10,15 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.options.table import OPTIONS, Option
 from rmqcore.spark.options.values import QueueOffsets
-from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode
+from rmqcore.spark.runtime.parallelism import driver_cores, parallelism_of
+from rmqcore.spark.splits.planning import Span
+from rmqcore.spark.splits.sizing import MIB, Sizing, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
 from rmqcore.spark.storage.store_pin import StorePin
@@ -59,6 +61,7 @@ class SourceOptions:
     decompress_body: bool = False
     max_partition_bytes: int = 128 * MIB
     min_partitions: int = 1
+    parallelism: int | None = None
     split_mode: SplitMode = "auto"
     max_record_size: int = DEFAULT_MAX_RECORD_SIZE
     batch_rows: int = 10_000
@@ -119,10 +122,21 @@ class SourceOptions:
             follow_links=self.follow_links,
         )
 
+    def in_session(self, spark: Any) -> Self:
+        """The same for a session, whose tasks at once are known; unless the options say how many there are."""
+        if self.parallelism is not None:
+            return self
+        return replace(self, parallelism=parallelism_of(spark))
+
     def sizing(self) -> Sizing:
-        """Give how finely files are cut."""
+        """Give how finely files are cut: for all tasks that run at once, unless the user wants another number of parts."""
+        cores = 1 if self.min_partitions > 1 else self.parallelism or driver_cores()
         return Sizing(
-            self.max_partition_bytes, self.min_partitions, self.split_mode, self.max_record_size
+            self.max_partition_bytes,
+            self.min_partitions,
+            self.split_mode,
+            self.max_record_size,
+            cores,
         )
 
     def span(self, broker: str) -> Span:

@@ -12,7 +12,10 @@ from rmqcore.spark.options.given_filters import parse_filters
 from rmqcore.spark.storage.store_pin import parse_pins
 
 TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
-_SCAN = ("messages", "corrupt")
+CUT_TABLES = ("messages", "corrupt")
+"""Tables whose tasks read CommitLog files, which are cut into parts."""
+
+_SCAN = CUT_TABLES
 _MESSAGES = ("messages",)
 _QUEUES = ("messages", "consumequeue", "queues")
 
@@ -220,7 +223,16 @@ OPTIONS = (
         "min_partitions",
         values.int_in(1, 10_000_000),
         "1",
-        "Tasks wanted; a hint.",
+        "Tasks wanted; a hint. Parts get no smaller than 1 MiB for it.",
+        tables=_SCAN,
+    ),
+    Option(
+        "parallelism",
+        "parallelism",
+        values.int_in(1, 1_000_000),
+        "",
+        "Tasks that run at once: so many parts are made where there is enough to read, of 8 MiB at least. `rmqcore.spark.read` "
+        "and jobs take ``spark.sparkContext.defaultParallelism``, others the cores of the driver; `minPartitions` replaces it.",
         tables=_SCAN,
     ),
     Option(
@@ -228,7 +240,8 @@ OPTIONS = (
         "split_mode",
         values.word_of("auto", "resync", "walk"),
         "auto",
-        "How files are cut: ``resync`` (and ``auto``) tells it from the bytes around a cut, ``walk`` reads each file beforehand.",
+        "How files are cut: ``resync`` tells it from the bytes around a cut and leaves the newest file whole, ``walk`` reads "
+        "each file beforehand, ``auto`` only the newest one, and the others of a small store.",
         tables=_SCAN,
     ),
     Option(

@@ -80,7 +80,7 @@ def rebuild_index(
     address space of a worker: set at least 1 GiB a core. A container's limit counts these pages too, but the kernel writes them
     out and takes them back before it kills anything.
     """
-    source = RebuildSource.open(path, config, options)
+    source = RebuildSource.open(path, config, options, spark=spark)
     return build_index(SparkRunner(spark, 1), source, out, overwrite=overwrite)
 
 

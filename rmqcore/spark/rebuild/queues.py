@@ -80,7 +80,8 @@ def rebuild_consume_queues(
     overwrite : bool
         Replace ``out/consumequeue`` also when something else has made it.
     **options
-        Of the data source: ``maxPartitionBytes``, ``minPartitions``, ``splitMode``, ``maxRecordSize``, ``storage.*``.
+        Of the data source: ``maxPartitionBytes``, ``minPartitions``, ``parallelism``, ``splitMode``, ``maxRecordSize``,
+        ``storage.*``.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def rebuild_consume_queues(
     **Memory.** A task holds at most 64 MiB of entries and 32 MiB of a batch, a reducer one queue file (6 MB) and a batch of 32
     blobs of 0.9 MiB.
     """
-    source = RebuildSource.open(path, config, options)
+    source = RebuildSource.open(path, config, options, spark=spark)
     at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     runner = SparkRunner(spark, reduce_tasks(source.splits, at_once))
     return build_queues(runner, source, out, overwrite=overwrite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
@@ -17,9 +17,12 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.storage.locations import StoreLocation
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 CUTS = {
     name.lower(): name
-    for name in ("maxPartitionBytes", "minPartitions", "splitMode", "maxRecordSize")
+    for name in ("maxPartitionBytes", "minPartitions", "parallelism", "splitMode", "maxRecordSize")
 }
 
 
@@ -51,6 +54,8 @@ class RebuildSource:
         path: str | os.PathLike[str],
         config: MessageStoreConfig | str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
+        *,
+        spark: SparkSession | None = None,
     ) -> RebuildSource:
         """Plan the rebuild of one store.
 
@@ -60,6 +65,8 @@ class RebuildSource:
         config : MessageStoreConfig or path of a broker.conf, optional
         options : mapping, optional
             Options of the data source: those that say how files are cut and on which filesystem they lie.
+        spark : SparkSession, optional
+            As in `JobSource.open`.
 
         Raises
         ------
@@ -75,7 +82,7 @@ class RebuildSource:
                 raise ValueError(
                     f"option {name}: a rebuild reads all of a store, and takes {known} and storage.*"
                 )
-        job = JobSource.open(path, given, "corrupt")
+        job = JobSource.open(path, given, "corrupt", spark=spark)
         if len(job.stores) != 1:
             names = ", ".join(store.broker for store in job.stores)
             raise ValueError(f"a rebuild is of one store, not of {len(job.stores)}: {names}")

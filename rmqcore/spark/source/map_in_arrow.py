@@ -42,7 +42,7 @@ def read_with_map(
     from rmqcore.spark.tables.tables import open_table
 
     texts = texts_of({**options, "columns": columns, "path": path_text(path)})
-    parsed = SourceOptions.parse(texts)
+    parsed = SourceOptions.parse(texts).in_session(spark)
     chosen = columns_of(parsed)
     table = open_table(parsed, chosen)
     return task_frame(spark, table.read, table.parts(), spark_schema(chosen))

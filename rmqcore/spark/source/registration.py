@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
+from rmqcore.spark.options.table import CUT_TABLES
 from rmqcore.spark.rows.schema import columns_of, known_columns
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
 from rmqcore.spark.storage.locations import absolute_paths
@@ -82,6 +83,9 @@ def read(
 
     texts = texts_of({**options, "columns": columns, "path": path_text(path)})
     parsed = SourceOptions.parse(texts)
+    if parsed.table in CUT_TABLES and parsed.parallelism is None:
+        parsed = parsed.in_session(spark)
+        texts |= texts_of({"parallelism": parsed.parallelism})
     chosen = [column.name for column in columns_of(parsed)]
     wanted = chosen + _named_in(where, parsed, chosen)
     texts["columns"] = texts_of({"columns": wanted})["columns"]

@@ -1,67 +1,34 @@
-"""Splits of whole stores, before any of their records is read.
+"""Splits of whole stores, before their records are read.
 
-What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records.
-``walk`` alone reads whole files.
+What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records. Files are
+read as far as they are cut at records that a walk has met (`_exact_cuts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
 
+from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import gap_between
-from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE, Split, boundaries
-from rmqcore.spark.splits.split_start import last_boundary, record_starts
+from rmqcore.spark.splits.sizing import MIB, Sizing
+from rmqcore.spark.splits.split import Split, boundaries
+from rmqcore.spark.splits.split_start import TAIL_RECORDS, last_boundary, record_starts
 from rmqcore.spark.splits.time_pruning import files_in_time
+from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd
 
-SplitMode = Literal["auto", "resync", "walk"]
-MIB = 1024 * 1024
-LEAST_SPLIT = MIB
-"""`Sizing.min_partitions` asks for no smaller split than this: a task costs more than reading it."""
+WALKED = 512 * MIB
+"""With ``auto`` a plan that reads no more than this walks sealed files too, where the rule would leave more than two splits in
+one."""
 
-
-@dataclass(frozen=True)
-class Sizing:
-    """How finely files are cut; see the options of the same names.
-
-    Attributes
-    ----------
-    max_partition_bytes : int
-        No split has more, but for those that end a file.
-    min_partitions : int
-        Wanted in all; a hint.
-    split_mode : {"auto", "resync", "walk"}
-        ``resync``: a split's task tells from the bytes around its boundary where it begins, and reads nothing where they do not
-        tell: then the task before reads on (`rmqcore.spark.splits.settle`). The file in which the log ends, and 16 times
-        `max_record_size` before the end of every other file, are not cut. ``walk``:
-        the planner walks each file to find records where it can be cut. ``auto``: resync.
-    max_record_size : int
-        No record is longer, in bytes.
-    """
-
-    max_partition_bytes: int = 128 * MIB
-    min_partitions: int = 1
-    split_mode: SplitMode = "auto"
-    max_record_size: int = DEFAULT_MAX_RECORD_SIZE
-
-    def for_bytes(self, byte_count: int) -> Sizing:
-        """With splits so small that there are `min_partitions` of them in so many bytes.
-
-        Not below 1 MiB, unless exact cuts are asked for; with several stores give the bytes of all of them.
-        """
-        wanted = -(-byte_count // max(1, self.min_partitions))
-        least = 1 if self.split_mode == "walk" else LEAST_SPLIT
-        return replace(
-            self,
-            max_partition_bytes=min(self.max_partition_bytes, max(wanted, least)),
-            min_partitions=1,
-        )
+NEWEST_WALKED = 4096 * MIB
+"""With ``auto`` newest files are walked as long as they have no more bytes than this together: with more stores than that each
+of them keeps a core busy."""
 
 
 @dataclass(frozen=True)
@@ -98,29 +65,90 @@ class SplitPlan:
         Files that are missing or too short.
     skipped_files : int
         Files that hold nothing of what is asked for.
+    most_bytes : int
+        What a task should read at most: small splits may share one.
     """
 
     location: StoreLocation
     splits: list[Split]
     gaps: list[DamageRange]
     skipped_files: int
+    most_bytes: int
 
 
 def plan_store(
     location: StoreLocation, sizing: Sizing | None = None, span: Span | None = None
 ) -> SplitPlan:
-    """Cut the CommitLog of a store into splits.
+    """Cut the CommitLog of one store into splits; see `plan_stores`."""
+    (plan,) = plan_stores([(location, span or Span())], sizing or Sizing())
+    return plan
+
+
+def plan_stores(wanted: Sequence[tuple[StoreLocation, Span]], sizing: Sizing) -> list[SplitPlan]:
+    """Cut the CommitLogs of stores into splits.
 
     Parameters
     ----------
-    location : StoreLocation
+    wanted : sequence of (StoreLocation, Span)
+        Files and splits outside a store's span are left out, and their damage with them. Nothing at or behind its end is read.
         With a pin (`rmqcore.spark.splits.store_end.pin_stores`) the log is planned as it was; without one the last splits read
         on to where it ends when they are read.
-    sizing : Sizing, optional
-    span : Span, optional
-        Files and splits outside are left out, and their damage with them.
+    sizing : Sizing
+        For all stores together.
     """
-    span = span or Span()
+    surveys = [_survey(location, span) for location, span in wanted]
+    if sizing.split_mode == "auto":
+        surveys = list(_with_written(surveys, _for_all(surveys, sizing).max_partition_bytes))
+    sizing = _for_all(surveys, sizing)
+    little = sum(survey.byte_count for survey in surveys) <= WALKED
+    return [_plan(survey, sizing, little=little) for survey in surveys]
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """The files of a store that are read, and as far as it is known, what is written of the newest one."""
+
+    location: StoreLocation
+    span: Span
+    shape: LogShape
+    files: list[LogFile]
+    left_out: int
+    gaps: list[DamageRange]
+    written: WrittenPart | None = None
+
+    @property
+    def newest(self) -> LogFile | None:
+        """The file in which the log ends; None when it is not read."""
+        found = [file for file in self.files if file.file_from_offset == self.shape.tail_from]
+        return found[0] if found else None
+
+    def pinned_end(self, file: LogFile) -> FileEnd | None:
+        """Where the log ended in a file when the store was pinned; None for one that was full, and without a pin."""
+        pin = self.location.pin
+        return None if pin is None else pin.end_in(file)
+
+    @property
+    def stop(self) -> int | None:
+        """CommitLog offset from which on nothing of the newest file is asked for."""
+        pinned = None if self.newest is None else self.pinned_end(self.newest)
+        ends = [self.span.end_phy_offset, None if pinned is None else pinned.end_phy_offset]
+        return min((end for end in ends if end is not None), default=None)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes that are asked for. Files behind the newest one are there for later, and the rest of that one may be."""
+        start, stop = self.span.start_phy_offset or 0, self.stop
+        end = MAX_OFFSET if stop is None else stop
+        if self.written is not None:
+            end = min(end, self.written.end)
+        return sum(
+            max(0, min(end, file.end_offset) - max(start, file.file_from_offset))
+            for file in self.files
+            if file.file_from_offset <= self.shape.tail_from
+        )
+
+
+def _survey(location: StoreLocation, span: Span) -> _Survey:
     files = location.log_files()
     shape = location.log_shape(files)
     walked = [file for file in files if _is_walked(file, shape, span)]
@@ -133,17 +161,63 @@ def plan_store(
         gaps.sort(key=lambda gap: gap.start_phy_offset)
     if span.max_clock_step_ms is not None:
         walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
-    sizing = (sizing or Sizing()).for_bytes(sum(file.size for file in walked))
+    return _Survey(location, span, shape, walked, len(files) - len(walked), gaps)
+
+
+def _for_all(surveys: Iterable[_Survey], sizing: Sizing) -> Sizing:
+    return sizing.for_bytes(sum(survey.byte_count for survey in surveys))
+
+
+def _with_written(surveys: Iterable[_Survey], most_bytes: int) -> Iterator[_Survey]:
+    """Find out what is written of the newest files, where they may be cut.
+
+    Not of files elsewhere, which would come over the network for that: their tasks read them no slower.
+    """
+    left = NEWEST_WALKED
+    for survey in surveys:
+        newest = survey.newest
+        if newest is None or not survey.location.is_local or not most_bytes < newest.size <= left:
+            yield survey
+            continue
+        left -= newest.size
+        written = written_part(newest, most_bytes, stop=survey.stop)
+        yield replace(survey, written=written)
+
+
+def _plan(survey: _Survey, sizing: Sizing, *, little: bool) -> SplitPlan:
     splits: list[Split] = []
     used = 0
-    for file in walked:
+    for file in survey.files:
         before = len(splits)
-        cut = cut_file(location, file, shape, sizing)
-        splits += _within(
-            _until(cut, None if location.pin is None else location.pin.end_in(file)), span
+        exact = _exact_cuts(survey, file, sizing, little=little)
+        cut = (
+            cut_file(survey.location, file, survey.shape, sizing)
+            if exact is None
+            else cut_at(survey.location, file, survey.shape, exact)
         )
+        splits += _within(_until(cut, survey.pinned_end(file)), survey.span)
         used += len(splits) > before
-    return SplitPlan(location, splits, gaps, len(files) - used)
+    skipped = survey.left_out + len(survey.files) - used
+    return SplitPlan(survey.location, splits, survey.gaps, skipped, sizing.max_partition_bytes)
+
+
+def _exact_cuts(
+    survey: _Survey, file: LogFile, sizing: Sizing, *, little: bool
+) -> list[int] | None:
+    """Records at which a file is cut that the planner walks; None where it is cut by the rule."""
+    most = sizing.max_partition_bytes
+    count = -(-file.size // most)
+    if count <= 1 or sizing.split_mode == "resync":
+        return None
+    if sizing.split_mode == "walk":
+        return record_starts(file, survey.shape, count)
+    if file == survey.newest:
+        return None if survey.written is None else survey.written.cuts(most)
+    sealed = file.file_from_offset < survey.shape.tail_from
+    uncut = min(TAIL_RECORDS * sizing.max_record_size, file.size)
+    if little and sealed and uncut > 2 * most and survey.location.is_local:
+        return record_starts(file, survey.shape, count)
+    return None
 
 
 def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:
@@ -212,24 +286,28 @@ def _is_last(split: Split) -> bool:
 def cut_file(
     location: StoreLocation, file: LogFile, shape: LogShape, sizing: Sizing
 ) -> Iterator[Split]:
-    """Cut one file by `Sizing.max_partition_bytes`."""
+    """Cut one file by the rule, into parts of `Sizing.max_partition_bytes`."""
     count = -(-file.size // sizing.max_partition_bytes)
-    aligned = sizing.split_mode == "walk"
-    starts = [file.file_from_offset]
-    if count > 1 and aligned:
-        starts += record_starts(file, shape, count)
-    elif count > 1:
-        starts += boundaries(file, count, last_boundary(file, shape, sizing.max_record_size))
-    for number, start in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else None
+    last = last_boundary(file, shape, sizing.max_record_size)
+    starts = [file.file_from_offset, *boundaries(file, count, last)]
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
         yield Split(
             location.broker,
             file,
             shape,
             start,
             end,
-            aligned=aligned or number == 0,
+            aligned=number == 0,
             max_record_size=sizing.max_record_size,
-            cuts=1 if aligned else count,
-            check_end=not aligned and end is not None,
+            cuts=count,
+            check_end=end is not None,
         )
+
+
+def cut_at(
+    location: StoreLocation, file: LogFile, shape: LogShape, cuts: Sequence[int]
+) -> Iterator[Split]:
+    """Cut one file at records that a walk over it has met."""
+    starts = [file.file_from_offset, *cuts]
+    for start, end in zip(starts, [*cuts, None], strict=True):
+        yield Split(location.broker, file, shape, start, end)

@@ -21,7 +21,7 @@ from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
-from rmqcore.spark.splits.planning import Sizing
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd, StorePin

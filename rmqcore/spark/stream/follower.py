@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.errors import DataLossError, NotAStoreError
-from rmqcore.spark.splits.planning import Sizing
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor, StreamRules

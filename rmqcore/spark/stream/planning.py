@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rmqcore.spark.splits.planning import Sizing, cut_file
+from rmqcore.spark.splits.planning import WALKED, cut_file
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split import Split
-from rmqcore.spark.splits.split_start import record_starts
+from rmqcore.spark.splits.split_start import last_boundary
+from rmqcore.spark.splits.written import written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
 
@@ -22,7 +24,8 @@ def plan_batch(
 ) -> list[Split]:
     """Cut the log of a store between two offsets into splits.
 
-    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie in the file in which the log ends.
+    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie where bytes do not tell how a file is cut: in the
+    file in which the log ends, or near another one's end.
 
     Parameters
     ----------
@@ -67,15 +70,25 @@ def _cut(
     )
     if end - start <= sizing.max_partition_bytes:
         yield whole
-    elif place.sealed:
+    elif _is_cut_by_rule(location, files, place, end, sizing):
         for split in cut_file(location, file, files.shape, sizing):
             if (split.end is None or split.end > start) and split.start < end:
                 yield _within(split, whole)
     else:
-        count = -(-file.size // sizing.max_partition_bytes)
-        cuts = [at for at in record_starts(file, files.shape, count) if start < at < end]
+        most = sizing.max_partition_bytes
+        cuts = written_part(file, most, start=start, stop=end).cuts(most)
         for own_start, own_end in zip([start, *cuts], [*cuts, whole.end], strict=True):
             yield replace(whole, start=own_start, end=own_end)
+
+
+def _is_cut_by_rule(
+    location: StoreLocation, files: StreamFiles, place: Place, end: int, sizing: Sizing
+) -> bool:
+    """Whether a file is cut by the bytes around its cuts: where they tell, or where a walk would bring all of it here."""
+    told = last_boundary(place.file, files.shape, sizing.max_record_size)
+    return place.sealed and (
+        end <= told or end - place.phy_offset > WALKED or not location.is_local
+    )
 
 
 def _within(split: Split, whole: Split) -> Split:

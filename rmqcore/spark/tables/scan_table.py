@@ -11,7 +11,7 @@ from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of, span_of
-from rmqcore.spark.splits.planning import Sizing, SplitPlan, plan_store
+from rmqcore.spark.splits.planning import Span, SplitPlan, plan_stores
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.tables.table import TableRead, packed
@@ -48,34 +48,23 @@ class ScanRead(TableRead):
         DataLossError
             failOnDataLoss is on, and the option startingPhyOffset lies before a store's first file.
         """
-        sizing = self._sizing()
-        return [self._plan(store, sizing) for store in self.stores]
+        return plan_stores([self._wanted(store) for store in self.stores], self.options.sizing())
 
     def parts_of(self, plans: list[SplitPlan]) -> list[ScanPart]:
         """Tasks of about equal bytes: small files share a task."""
-        total = sum(split.byte_count for plan in plans for split in plan.splits)
-        most_bytes = self.options.sizing().for_bytes(total).max_partition_bytes
         parts = []
         for plan in plans:
             broker = plan.location.broker
             if plan.gaps:
                 parts.append(ScanPart(broker, (), tuple(plan.gaps)))
-            groups = packed(plan.splits, lambda split: split.byte_count, most_bytes)
+            groups = packed(plan.splits, lambda split: split.byte_count, plan.most_bytes)
             parts += [ScanPart(broker, splits) for splits in groups]
         return parts
 
-    def _sizing(self) -> Sizing:
-        sizing = self.options.sizing()
-        if self.options.min_partitions > 1 and len(self.stores) > 1:
-            return sizing.for_bytes(
-                sum(file.size for store in self.stores for file in store.log_files())
-            )
-        return sizing
-
-    def _plan(self, store: StoreLocation, sizing: Sizing) -> SplitPlan:
+    def _wanted(self, store: StoreLocation) -> tuple[StoreLocation, Span]:
         wanted = conditions_of(self.options, store.broker).and_also(self.pushed)
         self._check_start(store)
-        return plan_store(store, sizing, span_of(wanted, self.options.max_clock_step_ms))
+        return store, span_of(wanted, self.options.max_clock_step_ms)
 
     def _check_start(self, store: StoreLocation) -> None:
         start = self.options.span(store.broker).start_phy_offset

@@ -24,8 +24,8 @@ from rmqcore.spark.rebuild.index import build_index
 from rmqcore.spark.rebuild.queues import build_queues
 from rmqcore.spark.rebuild.source import RebuildSource
 from rmqcore.spark.rows.schema import columns_of
-from rmqcore.spark.splits.planning import Sizing
 from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.planning import plan_batch
 

@@ -15,7 +15,8 @@ from support.stores.split_logs import FILE_SIZE, MAX_RECORD, Bodies, split_log, 
 from support.stores.split_runs import plan_parts, read_splits, read_whole
 
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.spark.splits.planning import MIB, Sizing, Span, SplitMode, plan_store
+from rmqcore.spark.splits.planning import Span, plan_store
+from rmqcore.spark.splits.sizing import MIB, Sizing, SplitMode
 from rmqcore.spark.splits.split_start import TAIL_RECORDS
 from rmqcore.spark.splits.time_pruning import files_in_time, first_store_timestamp
 from rmqcore.spark.storage.locations import StoreLocation, find_stores
@@ -47,10 +48,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- where a file is cut ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["auto", "resync"])
-def test_no_boundary_near_a_files_end_and_none_in_the_tail(mode: SplitMode, root: Path) -> None:
+def test_no_boundary_near_a_files_end_and_none_in_the_tail(root: Path) -> None:
     (store,) = find_stores(str(root))
-    sizing = Sizing(FILE_SIZE // 50, split_mode=mode, max_record_size=MAX_RECORD)
+    sizing = Sizing(FILE_SIZE // 50, split_mode="resync", max_record_size=MAX_RECORD)
     plan = plan_store(store, sizing)
     by_file = [
         [split for split in plan.splits if split.file.file_from_offset == n * FILE_SIZE]
@@ -86,7 +86,9 @@ def test_min_partitions_make_smaller_splits_but_none_below_a_mebibyte(
     wanted: int, of_a_sealed_file: int, tmp_path: Path
 ) -> None:
     store = sparse_store(tmp_path, 4, 64 * MIB)
-    plan = plan_store(store, Sizing(min_partitions=wanted, max_record_size=MIB))
+    plan = plan_store(
+        store, Sizing(min_partitions=wanted, split_mode="resync", max_record_size=MIB)
+    )
     assert len(plan.splits) == 3 * of_a_sealed_file + 1
     assert min(split.byte_count for split in plan.splits) >= MIB
 

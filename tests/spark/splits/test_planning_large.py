@@ -14,7 +14,8 @@ import pytest
 from support.oracle import records as oracle
 
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.spark.splits.planning import MIB, Sizing, plan_store
+from rmqcore.spark.splits.planning import plan_store
+from rmqcore.spark.splits.sizing import MIB, Sizing
 from rmqcore.spark.storage.locations import StoreLocation, find_stores
 
 GIB = 1024 * MIB
@@ -70,7 +71,8 @@ def test_100_tb_are_planned_from_one_directory_and_one_header(
 
 PEAK = """
 import sys, tracemalloc
-from rmqcore.spark.splits.planning import Sizing, plan_store
+from rmqcore.spark.splits.planning import plan_store
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.storage.locations import find_stores
 (store,) = find_stores(sys.argv[1])
 tracemalloc.start()

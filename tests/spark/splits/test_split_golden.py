@@ -17,6 +17,7 @@ from support.stores.split_runs import (
 )
 
 import rmqcore
+from rmqcore.spark.splits.sizing import SplitMode
 
 PARTS = (1, 2, 7, 50)
 
@@ -33,16 +34,16 @@ def read_once(golden: Path) -> dict[Path, Read]:
 
 
 @pytest.mark.parametrize("parts", PARTS)
-@pytest.mark.parametrize("walk", [False, True], ids=["resync", "walk"])
+@pytest.mark.parametrize("mode", ["resync", "walk", "auto"])
 @pytest.mark.parametrize("pinned", [False, True], ids=["live", "pinned"])
 def test_every_golden_store_in_parts(
-    read_once: dict[Path, Read], parts: int, walk: bool, pinned: bool
+    read_once: dict[Path, Read], parts: int, mode: SplitMode, pinned: bool
 ) -> None:
     cut = 0
     for root, whole in read_once.items():
         # Not less than the largest record of the store, and small beside its files, so that they are cut at all.
         largest = max((row[1] for row in whole.rows), default=1)
-        plan = plan_parts(root, parts, largest, walk=walk, pinned=pinned)
+        plan = plan_parts(root, parts, largest, mode=mode, pinned=pinned)
         cut += sum(split.start > split.file.file_from_offset for split in plan.splits)
         assert_same(read_splits(plan), whole)
     assert len(read_once) > 40

@@ -186,7 +186,11 @@ def test_an_audit_does_not_depend_on_it_and_an_export_fails(
 
     monkeypatch.setattr(audit_job, "run_tasks", run)
     monkeypatch.setattr(export_job, "run_tasks", run)
-    options: dict[str, Any] = {"maxPartitionBytes": -(-SIZE // PARTS), "maxRecordSize": LARGEST}
+    options: dict[str, Any] = {
+        "maxPartitionBytes": -(-SIZE // PARTS),
+        "maxRecordSize": LARGEST,
+        "splitMode": "resync",
+    }
     spark: Any = None
     report = audit_job.run_audit(spark, sector.root, **options)
     sector.see(fails=6 in failing)  # whose own records lie in the sector

@@ -29,11 +29,13 @@ from support.stores.store_maker import MadeStore, make_store, sample_records
 
 from rmqcore.errors import SplitError
 from rmqcore.offline.log.log_files import LogShape
+from rmqcore.spark.splits.sizing import SplitMode
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.locations import find_stores
 
 PARTS = (1, 2, 7, 50, 300)
+MODES: tuple[SplitMode, ...] = ("resync", "walk", "auto")
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +50,9 @@ def deceptive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("parts", PARTS)
-@pytest.mark.parametrize("walk", [False, True], ids=["resync", "walk"])
-def test_deceptive_bodies_are_read_once(deceptive: Path, parts: int, walk: bool) -> None:
-    plan = plan_parts(deceptive, parts, MAX_RECORD, walk=walk)
+@pytest.mark.parametrize("mode", MODES)
+def test_deceptive_bodies_are_read_once(deceptive: Path, parts: int, mode: SplitMode) -> None:
+    plan = plan_parts(deceptive, parts, MAX_RECORD, mode=mode)
     if parts >= 7:
         assert len(plan.splits) > 6 * len(Bodies.KINDS)
     assert_same(read_splits(plan), read_whole(deceptive))
@@ -87,7 +89,7 @@ def damaged(
     damage=st.lists(changes, max_size=3),
     flips=st.lists(at_log, max_size=12),
     parts=st.sampled_from(PARTS),
-    walk=st.booleans(),
+    mode=st.sampled_from(MODES),
     verify_crc=st.booleans(),
 )
 def test_damage_is_the_same_however_a_store_is_cut(
@@ -95,7 +97,7 @@ def test_damage_is_the_same_however_a_store_is_cut(
     damage: list[Change],
     flips: list[tuple[int, int]],
     parts: int,
-    walk: bool,
+    mode: SplitMode,
     verify_crc: bool,
 ) -> None:
     files = damaged(STORES[number], damage, flips)
@@ -104,23 +106,26 @@ def test_damage_is_the_same_however_a_store_is_cut(
         (root / "commitlog").mkdir()
         MadeStore(files).write(root)
         whole = read_whole(root, verify_crc=verify_crc)
-        plan = plan_parts(root, parts, SMALL_RECORD, walk=walk)
+        plan = plan_parts(root, parts, SMALL_RECORD, mode=mode)
         try:
             read = read_splits(plan, verify_crc=verify_crc)
         except SplitError:
             # A damaged length happens to lead to another record: the read gives no answer rather than a wrong one.
-            assert whole.damage and not walk
+            assert whole.damage and mode == "resync"
         else:
             assert_same(read, whole)
     finally:
         shutil.rmtree(root)
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("number", range(len(STORES)))
-def test_a_sound_store_never_fails(number: int, parts: int, tmp_path: Path) -> None:
+def test_a_sound_store_never_fails(
+    number: int, parts: int, mode: SplitMode, tmp_path: Path
+) -> None:
     root = STORES[number].write(tmp_path)
-    plan = plan_parts(root, parts, SMALL_RECORD)
+    plan = plan_parts(root, parts, SMALL_RECORD, mode=mode)
     assert_same(read_splits(plan), read_whole(root))
     assert read_whole(root).damage == []
 

@@ -275,10 +275,12 @@ def test_several_stores(golden: Path) -> None:
 
 
 def test_max_record_size_keeps_cuts_from_the_end(golden: Path) -> None:
-    """Nothing is cut within 16 largest records of a file's end, so files of 128 KiB are not cut at all by the default."""
+    """The rule cuts nothing within 16 largest records of a file's end, so files of 128 KiB not at all by the default."""
     root = store_of(golden, "basic")
-    assert len(table_of(root, maxPartitionBytes="32k").parts()) == 7
-    finer = table_of(root, maxPartitionBytes="32k", maxRecordSize="2k")
+    resync = {"maxPartitionBytes": "32k", "splitMode": "resync"}
+    assert len(table_of(root, **resync).parts()) == 7
+    assert len(table_of(root, maxPartitionBytes="32k").parts()) > 25
+    finer = table_of(root, **resync, maxRecordSize="2k")
     assert len(finer.parts()) > 15
     assert only(rows_of(finer), "phy_offset") == only(golden_rows(golden, "basic"), "phy_offset")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rmqcore._native.scan.scan import ViewScan
-from rmqcore.spark.splits.planning import Sizing
 from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.cursor import StreamRules

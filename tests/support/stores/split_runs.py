@@ -11,8 +11,9 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
-from rmqcore.spark.splits.planning import Sizing, SplitPlan, plan_store
+from rmqcore.spark.splits.planning import SplitPlan, plan_store
 from rmqcore.spark.splits.settle import settle
+from rmqcore.spark.splits.sizing import Sizing, SplitMode
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.splits.store_end import pin_stores
@@ -77,14 +78,20 @@ def in_log_order(one: DamageRange) -> tuple[int, int, str]:
 
 
 def plan_parts(
-    root: Path, parts: int, max_record_size: int, *, walk: bool = False, pinned: bool = False
+    root: Path,
+    parts: int,
+    max_record_size: int,
+    *,
+    walk: bool = False,
+    mode: SplitMode = "resync",
+    pinned: bool = False,
 ) -> SplitPlan:
     """Cut every file into about so many splits, as far as the mode lets it be cut."""
     (store,) = find_stores(str(root))
     size = max((file.size for file in store.log_files()), default=1)
     sizing = Sizing(
         max_partition_bytes=-(-size // parts),
-        split_mode="walk" if walk else "resync",
+        split_mode="walk" if walk else mode,
         max_record_size=max_record_size,
     )
     if pinned:

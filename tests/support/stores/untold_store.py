@@ -12,7 +12,11 @@ from rmqcore.testing.hostile_logs import each
 FILE_SIZE = 128 * 1024
 MAX_RECORD = 1024
 PART = 4 * 1024
-CUT = {"maxPartitionBytes": str(PART), "maxRecordSize": str(MAX_RECORD)}
+CUT = {
+    "maxPartitionBytes": str(PART),
+    "maxRecordSize": str(MAX_RECORD),
+    "splitMode": "resync",
+}
 """Options of Spark."""
 
 

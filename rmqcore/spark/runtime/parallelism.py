@@ -1,0 +1,19 @@
+"""How many tasks run at once."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def parallelism_of(spark: Any) -> int | None:
+    """Give ``spark.sparkContext.defaultParallelism`` of a session; None where it has none (Spark Connect)."""
+    context = getattr(spark, "sparkContext", None)
+    return None if context is None else int(context.defaultParallelism)
+
+
+def driver_cores() -> int:
+    """Cores that this process may use: what ``local[*]`` takes."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
