@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from rmqcore.spark.sessions import session
     from rmqcore.spark.source.map_in_arrow import read_with_map
     from rmqcore.spark.source.registration import read, register
+    from rmqcore.spark.stream.lag import StoreLag, stream_lag
 
 __all__ = [
+    "StoreLag",
     "audit",
     "compare",
     "export_parquet",
@@ -37,10 +39,12 @@ __all__ = [
     "run_compare",
     "session",
     "sql",
+    "stream_lag",
     "topic_stats",
 ]
 
 _LATER = {
+    "StoreLag": "rmqcore.spark.stream.lag",
     "audit": "rmqcore.spark.jobs.audit",
     "compare": "rmqcore.spark.jobs.compare",
     "export_parquet": "rmqcore.spark.jobs.export",
@@ -55,6 +59,7 @@ _LATER = {
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
     "sql": "rmqcore.spark.pruning.frames",
+    "stream_lag": "rmqcore.spark.stream.lag",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it
