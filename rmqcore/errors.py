@@ -216,6 +216,58 @@ class DataLossError(StoreError):
         )
 
 
+class DamagedStreamError(StoreError):
+    """A stream has come to damage in a log's newest file, and sound records lie behind it.
+
+    Parameters
+    ----------
+    broker : str
+        Name of the store.
+    path : str
+        The CommitLog file.
+    phy_offset : int
+        CommitLog offset of the damage; all records before it are in the stream, or can be.
+    field : str
+        What is wrong there.
+    expected, found : object
+        What it should hold, and what it holds.
+    next_phy_offset : int
+        CommitLog offset of the first sound record, or BLANK, behind the damage.
+    """
+
+    code = "DAMAGED_STREAM"
+    hint = (
+        "onDamage=skip goes on behind the damage as a batch read does, onDamage=wait waits before it; table=corrupt and "
+        "`rmqcore fsck` show all of it"
+    )
+    exit_code = 2
+
+    def __init__(
+        self,
+        broker: str,
+        path: str,
+        phy_offset: int,
+        field: str,
+        expected: object,
+        found: object,
+        next_phy_offset: int,
+    ) -> None:
+        super().__init__(broker, path, phy_offset, field, expected, found, next_phy_offset)
+        self.broker = broker
+        self.path = path
+        self.phy_offset = phy_offset
+        self.field = field
+        self.expected = expected
+        self.found = found
+        self.next_phy_offset = next_phy_offset
+
+    def __str__(self) -> str:
+        return (
+            f"store {self.broker}: {self.path}@{self.phy_offset}: {self.field} is {self.found}, expected {self.expected}; "
+            f"the log goes on behind the damage, at CommitLog offset {self.next_phy_offset}: {self.hint}"
+        )
+
+
 class CompressionError(StoreError):
     """A compressed body that cannot be turned into plain bytes."""
 

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from rmqcore.spark.sessions import session
     from rmqcore.spark.source.map_in_arrow import read_with_map
     from rmqcore.spark.source.registration import read, register
+    from rmqcore.spark.stream.lag import StoreLag, stream_lag
 
 __all__ = [
     "DamageCounter",
+    "StoreLag",
     "audit",
     "compact",
     "compare",
@@ -44,12 +46,14 @@ __all__ = [
     "run_compare",
     "session",
     "sql",
+    "stream_lag",
     "table_files",
     "topic_stats",
 ]
 
 _LATER = {
     "DamageCounter": "rmqcore.spark.output.damage_folder",
+    "StoreLag": "rmqcore.spark.stream.lag",
     "audit": "rmqcore.spark.jobs.audit",
     "compact": "rmqcore.spark.lake.compact",
     "compare": "rmqcore.spark.jobs.compare",
@@ -67,6 +71,7 @@ _LATER = {
     "session": "rmqcore.spark.sessions",
     "sql": "rmqcore.spark.pruning.frames",
     "table_files": "rmqcore.spark.lake.manifest",
+    "stream_lag": "rmqcore.spark.stream.lag",
     "topic_stats": "rmqcore.spark.jobs.topic_stats",
 }
 """Public name -> module, which is loaded when the name is first asked for. No module here may bear a public name: importing it

@@ -69,6 +69,7 @@ class SourceOptions:
     max_records_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     tail_guard: Literal["crc", "consumequeue", "none"] = "crc"
+    on_damage: Literal["wait", "skip", "fail"] | None = None
     follow_links: bool = False
     pushdown: bool = False
     filters: tuple[GivenFilter, ...] = ()

@@ -293,6 +293,15 @@ OPTIONS = (
         tables=_MESSAGES,
     ),
     Option(
+        "onDamage",
+        "on_damage",
+        values.word_of("wait", "skip", "fail"),
+        "",
+        "Streams, at damage in the newest file that has sound records behind it: `wait` before it, and say so; `skip` it as a "
+        "batch read does; `fail` the query. By default `wait`, and `skip` with another tailGuard than `crc`.",
+        tables=_MESSAGES,
+    ),
+    Option(
         "followLinks",
         "follow_links",
         values.parse_bool,

@@ -8,18 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from rmqcore._native.scan.batch import Batch
-from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
 from rmqcore.spark.stream.limits import Allowance
-from rmqcore.spark.stream.tail import Ends, SoundWalk, record_ends
+from rmqcore.spark.stream.passing import PassingWalk
+from rmqcore.spark.stream.tail import Ends, Search, SoundWalk, first_sound
 
 TailGuard = Literal["crc", "consumequeue", "none"]
+OnDamage = Literal["wait", "skip", "fail"]
 LARGEST_BATCH = 65536
 
 
@@ -35,10 +34,19 @@ class StreamRules:
         store at rest finds the last record, behind any damage.
     fail_on_data_loss : bool
         Raise when a part of the log is missing; else warn and go on behind it.
+    on_damage : {"wait", "skip", "fail"}, optional
+        At damage in the last file that has sound records behind it. By default ``wait``, and ``skip`` with another guard than
+        ``crc``: there is no doubt then that the broker has written those records.
     """
 
     tail_guard: TailGuard = "crc"
     fail_on_data_loss: bool = True
+    on_damage: OnDamage | None = None
+
+    @property
+    def at_damage(self) -> OnDamage:
+        """What is done at damage, be it asked for or not."""
+        return self.on_damage or ("wait" if self.tail_guard == "crc" else "skip")
 
 
 class StoreCursor:
@@ -54,6 +62,8 @@ class StoreCursor:
     rules : StreamRules
     stop : int, optional
         CommitLog offset beyond which the position never moves.
+    search : Search, optional
+        Whether damage at the end of the log is searched for; by default it is.
 
     Attributes
     ----------
@@ -61,15 +71,29 @@ class StoreCursor:
         CommitLog offset behind the records taken so far: the end of a record, or the beginning of a file.
     unfinished : bool
         The log ends in bytes that are no whole record.
+    damage : DamageRange or None
+        Damage with sound records behind it, at which the log ends for this stream.
+    searched : bool
+        It was searched for: where `damage` is None there is none.
     """
 
     def __init__(
-        self, location: StoreLocation, start: int, rules: StreamRules, *, stop: int | None = None
+        self,
+        location: StoreLocation,
+        start: int,
+        rules: StreamRules,
+        *,
+        stop: int | None = None,
+        search: Search | None = None,
     ) -> None:
         self.files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
         self.position = start
         self.unfinished = False
-        self._guard = rules.tail_guard
+        self.damage: DamageRange | None = None
+        self.searched = False
+        self._rules = rules
+        self._search = search or Search()
+        self._walks: list[SoundWalk | PassingWalk] = []
         self._at_blank = False
         self._missed = -1
         if rules.tail_guard == "consumequeue":
@@ -85,6 +109,15 @@ class StoreCursor:
                 break
         if allowance.limited and allowance.spent:
             self._pass_blank()
+
+    def passed_damage(self) -> list[DamageRange]:
+        """What lies between records in the last file of the log, as far as the position has gone past it."""
+        found = {one.start_phy_offset: one for walk in self._walks for one in walk.met}
+        return [
+            one
+            for start, one in sorted(found.items())
+            if start < self.position and one.kind not in {"crc", "torn_tail"}
+        ]
 
     def _here(self) -> Place | None:
         if self._stop is not None and self.position >= self._stop:
@@ -121,7 +154,19 @@ class StoreCursor:
         if place.sealed or (self._at_blank and place.next_file is not None):
             self.position = place.file_end
             return True
+        self._note_next_file(place)
         return False
+
+    def _note_next_file(self, place: Place) -> None:
+        """Note damage from here on into the next file, which begins with zeros as a file that nobody has written to."""
+        waits = self._rules.at_damage != "skip" and self.searched and self._search.behind_zeros
+        if not waits or self.damage is not None or place.next_file is None or self._at_blank:
+            return
+        found = first_sound(place.next_file)
+        if found is not None:
+            self.damage = DamageRange(
+                self.position, found, "record", place.file.name, "record", "a record or BLANK", "neither"
+            )  # fmt: skip
 
     def _miss(self, place: Place) -> None:
         self.files.refresh()
@@ -149,36 +194,32 @@ class StoreCursor:
 
     def _ends(self, place: Place, allowance: Allowance) -> Iterator[Ends]:
         """Ends of the records behind a place, batch by batch."""
-        self._at_blank = self.unfinished = False
-        batch_rows = min(allowance.records or LARGEST_BATCH, LARGEST_BATCH)
-        if place.sealed or self._guard != "crc":
-            yield from self._walk(place, batch_rows)
-            return
-        walk = SoundWalk(place.file, place.phy_offset, batch_rows=batch_rows)
+        self._at_blank = self.unfinished = self.searched = False
+        self.damage = None
+        walk = self._walk(place, min(allowance.records or LARGEST_BATCH, LARGEST_BATCH))
+        if not place.sealed:
+            self._walks.append(walk)
         yield from walk.run()
         self._at_blank, self.unfinished = walk.at_blank, walk.unfinished
+        self.damage, self.searched = walk.damage, walk.searched and not place.sealed
 
-    def _walk(self, place: Place, batch_rows: int) -> Iterator[Ends]:
-        damage: list[DamageRange] = []
-        walk: LogWalk[Batch] = LogWalk(
-            [place.file],
-            ColumnScan(("phy_offset", "msg_size"), stop_offset=self._stop, batch_rows=batch_rows),
-            damage,
-            start=place.phy_offset,
-            stop=self._stop,
-            aligned_start=True,
-            shape=self.files.shape,
-            blanks=True,
+    def _walk(self, place: Place, batch_rows: int) -> SoundWalk | PassingWalk:
+        passes = place.sealed or self._rules.at_damage == "skip"
+        guarded = not place.sealed and self._rules.tail_guard == "crc"
+        if guarded and not passes:
+            return SoundWalk(
+                place.file, place.phy_offset, batch_rows=batch_rows, search=self._search
+            )
+        return PassingWalk(
+            place.file,
+            place.phy_offset,
+            self.files.shape,
+            batch_rows=batch_rows,
+            stop=None if guarded else self._stop,
+            stops_at_damage=not passes,
+            holds_back=guarded,
+            next_file=None if place.sealed or not passes else place.next_file,
         )
-        for found in walk.run():
-            if isinstance(found, Blank):
-                self._at_blank = True
-            elif len(found):
-                yield record_ends(found)
-        last = damage[-1].kind if damage else None
-        if last == "missing_file":
-            raise FileNotFoundError(place.file.location)
-        self.unfinished = last == "torn_tail"
 
     def _pass_blank(self) -> None:
         """Move over the BLANK if the batch's limit was reached at a file's last record: then the file may be deleted."""

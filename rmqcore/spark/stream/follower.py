@@ -11,8 +11,16 @@ from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor, StreamRules
 from rmqcore.spark.stream.files import StreamFiles, warn_once
 from rmqcore.spark.stream.limits import Allowance, share_out, turn
+from rmqcore.spark.stream.met_damage import MetDamage
 from rmqcore.spark.stream.planning import plan_batch
-from rmqcore.spark.stream.start import StreamStart, is_record_boundary, log_end, start_position
+from rmqcore.spark.stream.start import (
+    StreamStart,
+    end_cursor,
+    is_record_boundary,
+    log_end,
+    start_position,
+)
+from rmqcore.spark.stream.tail import Search
 
 Offsets = dict[str, int]
 
@@ -28,6 +36,10 @@ class StreamFollower:
         Answers the stores. It is called again for each batch, so that a glob finds new stores.
     start : StreamStart
     rules : StreamRules
+
+    Attributes
+    ----------
+    met : MetDamage
     """
 
     def __init__(
@@ -44,7 +56,7 @@ class StreamFollower:
         self._ends: Offsets = {}
         self._checked: set[str] = set()
         self._replayed: set[str] = set()
-        self._unfinished: Offsets = {}
+        self.met = MetDamage()
 
     # ---- offsets ------------------------------------------------------------------------------------
 
@@ -56,13 +68,25 @@ class StreamFollower:
         }
         return {broker: start for broker, start in found.items() if start is not None}
 
-    def latest(self, start: Mapping[str, int], allowance: Allowance) -> Offsets:
+    def latest(
+        self, start: Mapping[str, int], allowance: Allowance, *, once: bool = False
+    ) -> Offsets:
         """Where the batch that begins at `start` ends.
+
+        Parameters
+        ----------
+        start : mapping of str to int
+        allowance : Allowance
+        once : bool
+            The query asks for this batch alone.
 
         Raises
         ------
         DataLossError
             A part of a log from `start` on is missing.
+        DamagedStreamError
+            The batch ends at damage with sound records behind it: always with onDamage=fail; with ``wait`` where the query ends
+            with what there is now, and nothing else is left.
         """
         stores = self._stores()
         end = dict(start)
@@ -82,27 +106,51 @@ class StreamFollower:
             share_out(list(cursors.values()), allowance, turn(start))
         for broker, cursor in cursors.items():
             end[broker] = cursor.position
-            self._note_unfinished(broker, cursor)
+            self.met.note_batch(broker, cursor)
+        rule = self._rules.at_damage
+        is_last = (once or self._caps is not None) and end == dict(start)
+        if rule == "fail" or (rule == "wait" and is_last):
+            self.met.check(end)
         self._note_ends(stores, end, there_is_more=allowance.limited and allowance.spent)
         return end
 
     def ends(self) -> Offsets:
-        """Where the logs ended at the last look."""
-        return dict(self._ends)
+        """Where the logs ended at the last look, those behind damage too as far as it is known."""
+        behind = {broker: found.end_phy_offset for broker, found in self.met.waiting.items()}
+        return {broker: max(end, behind.get(broker, 0)) for broker, end in self._ends.items()}
 
-    def look(self) -> Offsets:
-        """Look where the logs end now."""
-        stores = self._stores()
-        found = {
-            broker: log_end(location, self._rules, self._ends.get(broker))
-            for broker, location in stores.items()
-        }
-        self._ends = {broker: end for broker, end in found.items() if end is not None}
-        return self.ends()
+    def present(self) -> Offsets:
+        """Look where a batch ends that takes all that there is now.
+
+        Raises
+        ------
+        DamagedStreamError
+            That is at damage, with onDamage=fail.
+        """
+        for broker, cursor in self._look(self.met.search):
+            self.met.note_batch(broker, cursor)
+        if self._rules.at_damage == "fail":
+            self.met.check(self._ends)
+        return dict(self._ends)
 
     def stop_at_present_end(self) -> None:
         """Let no later batch go past the present ends of the logs."""
-        self._caps = self.look()
+        for broker, cursor in self._look(lambda broker, start: Search()):
+            self.met.note_end(broker, cursor)
+            self.met.note_last_end(broker, cursor)
+        self._caps = dict(self._ends)
+
+    def _look(self, search: Callable[[str, int], Search]) -> list[tuple[str, StoreCursor]]:
+        found = []
+        for broker, location in self._stores().items():
+            start = self._ends.get(broker)
+            cursor = end_cursor(
+                location, self._rules, start, search(broker, -1 if start is None else start)
+            )
+            if cursor is not None:
+                found.append((broker, cursor))
+        self._ends = {broker: cursor.position for broker, cursor in found}
+        return found
 
     # ---- splits -------------------------------------------------------------------------------------
 
@@ -155,7 +203,10 @@ class StreamFollower:
         if location.broker not in self._checked:
             start = self._sound_start(location, start)
             self._checked.add(location.broker)
-        cursor = StoreCursor(location, start, self._rules, stop=stop)
+        search = self.met.search if self._caps is None else self.met.known
+        cursor = StoreCursor(
+            location, start, self._rules, stop=stop, search=search(location.broker, start)
+        )
         if cursor.files.end_before(start):
             # A recovery removed whole files. The broker writes its new files at offsets before the stream's offset.
             cursor.files.find(start)
@@ -189,19 +240,7 @@ class StreamFollower:
         if self._caps is not None:
             return
         if there_is_more:
-            self.look()
+            for broker, cursor in self._look(self.met.known):
+                self.met.note_end(broker, cursor)
         else:
             self._ends = {broker: end[broker] for broker in stores if broker in end}
-
-    def _note_unfinished(self, broker: str, cursor: StoreCursor) -> None:
-        """Warn once when two looks find the stream at the same unfinished record: its writer died, or it is damaged."""
-        here = cursor.position
-        if not cursor.unfinished:
-            self._unfinished.pop(broker, None)
-        elif self._unfinished.get(broker) != here:
-            self._unfinished[broker] = here
-        else:
-            warn_once(
-                f"store {broker}: what lies at CommitLog offset {here} is no whole record; the stream waits there until it is "
-                "whole, or the log goes on in another file"
-            )

@@ -30,6 +30,9 @@ except ImportError:  # before PySpark 4.2
         """Stands in for the class of this name, which this PySpark neither has nor looks for."""
 
 
+NO_LIMIT = (1 << 63) - 1
+"""More bytes than a log can have."""
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -63,16 +66,20 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Where the batch that begins at `start` ends. PySpark before 4.2 gives no arguments: where the logs end now."""
         if start is None:
             return self._stream.present()  # type: ignore[no-any-return]
-        return self._stream.latest(start, self._allowance(limit))  # type: ignore[no-any-return]
+        once = isinstance(limit, ReadAllAvailable)
+        return self._stream.latest(start, self._allowance(limit), once=once)  # type: ignore[no-any-return]
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit on records, else the limit on bytes: Spark takes only one limit. `latestOffset` applies the other too."""
+        """The limit on records, else the limit on bytes: Spark takes only one limit. `latestOffset` applies the other too.
+
+        Without limits it is one that nothing reaches: ReadAllAvailable then comes with Trigger.Once alone.
+        """
         options = self._stream.options
         if options.max_records_per_trigger is not None:
             return ReadMaxRows(options.max_records_per_trigger)
         if options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(options.max_bytes_per_trigger)
-        return ReadAllAvailable()
+        return ReadMaxBytes(NO_LIMIT)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Where the logs ended at the last look."""
@@ -97,7 +104,7 @@ class ShippedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         options = self._stream.options
         if isinstance(limit, ReadMaxRows):
             return Allowance(limit.max_rows, options.max_bytes_per_trigger)
-        if isinstance(limit, ReadMaxBytes):
+        if isinstance(limit, ReadMaxBytes) and limit.max_bytes != NO_LIMIT:
             return Allowance(options.max_records_per_trigger, limit.max_bytes)
         return Allowance()
 

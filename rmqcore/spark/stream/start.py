@@ -16,6 +16,7 @@ from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor, StreamRules
 from rmqcore.spark.stream.files import StreamFiles
 from rmqcore.spark.stream.limits import Allowance
+from rmqcore.spark.stream.tail import Search
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,15 @@ def start_position(location: StoreLocation, start: StreamStart, rules: StreamRul
 
 
 def log_end(location: StoreLocation, rules: StreamRules, start: int | None = None) -> int | None:
-    """Where the log of a store ends for a stream now; None without CommitLog files.
+    """Where the log of a store ends for a stream now; None without CommitLog files. See `end_cursor`."""
+    cursor = end_cursor(location, rules, start, Search(behind_zeros=False))
+    return None if cursor is None else cursor.position
+
+
+def end_cursor(
+    location: StoreLocation, rules: StreamRules, start: int | None, search: Search
+) -> StoreCursor | None:
+    """A cursor where the log of a store ends for a stream now; None without CommitLog files.
 
     Parameters
     ----------
@@ -70,6 +79,7 @@ def log_end(location: StoreLocation, rules: StreamRules, start: int | None = Non
     rules : StreamRules
     start : int, optional
         An offset at which a record is known to begin or end; the log before it is not read.
+    search : Search
     """
     files = StreamFiles(location)
     first = files.first_offset
@@ -78,9 +88,9 @@ def log_end(location: StoreLocation, rules: StreamRules, start: int | None = Non
     if start is None or not first <= start <= files.files[-1].end_offset:
         # The log ends in its last file, unless the queues decide where it ends.
         start = first if rules.tail_guard == "consumequeue" else files.shape.tail_from
-    cursor = StoreCursor(location, start, rules)
+    cursor = StoreCursor(location, start, rules, search=search)
     cursor.advance(Allowance())
-    return cursor.position
+    return cursor
 
 
 def is_record_boundary(file: LogFile, shape: LogShape, phy_offset: int) -> bool:

@@ -59,8 +59,8 @@ def stream_start(options: SourceOptions) -> StreamStart:
 
 
 def stream_rules(options: SourceOptions) -> StreamRules:
-    """The options tailGuard and failOnDataLoss."""
-    return StreamRules(options.tail_guard, options.fail_on_data_loss)
+    """The options tailGuard, failOnDataLoss and onDamage."""
+    return StreamRules(options.tail_guard, options.fail_on_data_loss, options.on_damage)
 
 
 def first_queue_offsets(options: SourceOptions, stores: list[StoreLocation]) -> QueueOffsets:

@@ -69,19 +69,22 @@ class StreamRead:
         queues = first_queue_offsets(self.options, stores)
         return StreamOffset(self._follower.initial(), queues).as_dict()
 
-    def latest(self, start: Offset, allowance: Allowance) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends."""
+    def latest(self, start: Offset, allowance: Allowance, *, once: bool = False) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends; see `StreamFollower.latest`."""
         begin = StreamOffset.parse(start)
-        return replace(begin, stores=self._follower.latest(begin.stores, allowance)).as_dict()
+        end = self._follower.latest(begin.stores, allowance, once=once)
+        return replace(begin, stores=end).as_dict()
 
     def present(self) -> dict[str, Any]:
         """Where the logs end now."""
-        return StreamOffset(self._follower.look()).as_dict()
+        return StreamOffset(self._follower.present()).as_dict()
 
     def seen(self) -> dict[str, Any] | None:
-        """Where the logs ended at the last look, for the query's progress."""
-        ends = self._follower.ends()
-        return StreamOffset(ends).as_dict() if ends else None
+        """Where the logs ended at the last look, and what was met of damage, for the query's progress."""
+        ends, damage = self._follower.ends(), self._follower.met.report()
+        if not ends:
+            return None
+        return StreamOffset(ends).as_dict() | ({"damage": damage} if damage else {})
 
     def stop_at_present_end(self) -> None:
         """Let no later batch go past the present ends of the logs."""

@@ -1,13 +1,14 @@
 """The file in which a live log ends: its records up to the first place that is no whole record.
 
-Nothing behind that place is looked at. A writer may be in the middle of a record there, and what lies further on may be
-records of an earlier life of the file, sound and in their place.
+No record behind that place is taken. A writer may be in the middle of a record there, and what lies further on may be
+records of an earlier life of the file, sound and in their place. It is only searched, so that damage can be told of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.window import SearchWindow
@@ -35,6 +37,31 @@ def record_ends(batch: Batch) -> Ends:
     return starts + sizes
 
 
+@dataclass(frozen=True)
+class Search:
+    """Whether a look at a live file searches behind the place where its records end, which may be damage.
+
+    Attributes
+    ----------
+    behind_zeros : bool
+        Also where that place holds zeros, as it does when all is well: the rest of the file is searched, but for its holes.
+    known : int or None
+        CommitLog offset of a place behind which an earlier look has searched, and found nothing.
+    damage : DamageRange or None
+        Damage that an earlier look has found.
+    """
+
+    behind_zeros: bool = True
+    known: int | None = None
+    damage: DamageRange | None = None
+
+    def wanted(self, place: Place, phy_offset: int) -> bool:
+        """Whether to search behind what lies at a CommitLog offset."""
+        if place.code == places.BLANK or phy_offset == self.known:
+            return False
+        return self.behind_zeros or place.code != places.ZERO
+
+
 class SoundWalk:
     """The records of a live file, from a record's start on.
 
@@ -47,6 +74,7 @@ class SoundWalk:
     start : int
         CommitLog offset in the file.
     batch_rows : int
+    search : Search, optional
 
     Attributes
     ----------
@@ -54,14 +82,31 @@ class SoundWalk:
         After `run`: the log goes on in the next file.
     unfinished : bool
         After `run`: what lies at the end is not zeros, and no whole record.
+    damage : DamageRange or None
+        After `run`: what lies at the end, when a search found a sound record behind it. The range ends there.
+    searched : bool
+        After `run`: there was a search.
+    met : list of DamageRange
+        Damage that the walk went past: none.
     """
 
-    def __init__(self, file: LogFile, start: int, *, batch_rows: int = 8192) -> None:
+    def __init__(
+        self,
+        file: LogFile,
+        start: int,
+        *,
+        batch_rows: int = 8192,
+        search: Search | None = None,
+    ) -> None:
         self._file = file
         self._start = start
         self._batch_rows = batch_rows
+        self._search = search
         self.at_blank = False
         self.unfinished = False
+        self.damage: DamageRange | None = None
+        self.searched = False
+        self.met: list[DamageRange] = []
 
     def run(self) -> Iterator[Ends]:
         """Yield where the records end.
@@ -85,7 +130,8 @@ class SoundWalk:
                 held = ends
                 last_start = int(ends[-2]) if len(ends) > 1 else before
                 before = int(ends[-1])
-            if len(held) and not self.at_blank and self._is_unfinished(source, last_start, before):
+            is_last = not self.at_blank and self.damage is None
+            if len(held) and is_last and ends_unfinished(source, last_start, before):
                 self.unfinished = True
                 held = held[:-1]
             if len(held):
@@ -103,21 +149,68 @@ class SoundWalk:
                 yield record_ends(sink.take())
             elif place.code == places.BODYCRC and self._is_followed(window, place):
                 trusted = base + pos
-            elif place.code != scan.END:
+            elif place.code != scan.END and not self._search_behind(window, place):
                 break
         self.at_blank = place.code == places.BLANK
         self.unfinished = place.code not in (places.BLANK, places.ZERO, places.SHORT_FILE)
         if sink.pending_rows:
             yield record_ends(sink.take())
 
+    def _search_behind(self, window: SearchWindow, place: Place) -> bool:
+        """Search for a sound record behind the place where the walk ends; answer whether one is there by now."""
+        base = self._file.file_from_offset
+        if self._search is None:
+            return False
+        found_before = self._search.damage
+        if found_before is not None and found_before.start_phy_offset == base + place.pos:
+            self.damage = found_before
+        if self.damage is not None or not self._search.wanted(place, base + place.pos):
+            return False
+        if window.look_again(place).code >= 0:
+            return True
+        self.searched = True
+        last = _behind_failing(window, place)
+        found: int | None = last.pos
+        if last.code == places.ZERO and not self._search.behind_zeros:
+            found = None
+        elif last.code < 0:
+            found, _ = window.next_proven(last.pos, after_zeros=last.code == places.ZERO)
+        if found is not None:
+            kind = "crc" if place.code == places.BODYCRC else "record"
+            self.damage = DamageRange(
+                base + place.pos, base + found, kind, self._file.name, *place.describe()
+            )
+        return False
+
     @staticmethod
     def _is_followed(window: SearchWindow, place: Place) -> bool:
         """Whether a sound record, or BLANK, follows one that fails its CRC: then nobody is still writing it."""
-        while place.code == places.BODYCRC:
-            place = window.step(place.pos + place.size)
-        return place.code >= 0
+        return _behind_failing(window, place).code >= 0
 
-    def _is_unfinished(self, source: LogBytes, start: int, end: int) -> bool:
-        raw = bytearray(end - start)
-        source.read_into(memoryview(raw), start - self._file.file_from_offset)
-        return is_unfinished(codec.decode(raw))
+
+def _behind_failing(window: SearchWindow, place: Place) -> Place:
+    """What lies behind records that fail only their CRC."""
+    while place.code == places.BODYCRC:
+        place = window.step(place.pos + place.size)
+    return place
+
+
+def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
+    """Whether a record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`."""
+    raw = bytearray(end - start)
+    source.read_into(memoryview(raw), start - source.file.file_from_offset)
+    return is_unfinished(codec.decode(raw))
+
+
+def first_sound(file: LogFile) -> int | None:
+    """CommitLog offset of the first record, or BLANK, that proves itself in a file whose beginning is zeros."""
+    unread: list[OSError] = []
+    try:
+        with (
+            file.open(lambda start, end, error: unread.append(error)) as source,
+            closing(SearchWindow(source, file.size, room=ROOM)) as window,
+        ):
+            found, _ = window.next_proven(0, after_zeros=True)
+    except FileNotFoundError:  # the broker has deleted it: the next look lists the files anew
+        return None
+    return None if found is None else file.file_from_offset + found

@@ -12,7 +12,7 @@ from support.stores.live_log import LiveLog
 
 import rmqcore
 from rmqcore import Message
-from rmqcore.errors import DataLossError
+from rmqcore.errors import DamagedStreamError, DataLossError
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.rows.schema import arrow_schema, columns_of, spark_schema
 from rmqcore.spark.stream.shipped import ShippedStreamReader, stream_reader
@@ -85,7 +85,8 @@ def test_batches_have_exactly_the_columns_asked_for(log: LiveLog) -> None:
 
 
 def test_limits_as_spark_takes_them(log: LiveLog) -> None:
-    assert reader(log.root).getDefaultReadLimit() == ReadAllAvailable()
+    # Not ReadAllAvailable, which stands for Trigger.Once.
+    assert reader(log.root).getDefaultReadLimit() == ReadMaxBytes((1 << 63) - 1)
     assert reader(log.root, maxOffsetsPerTrigger=5).getDefaultReadLimit() == ReadMaxRows(5)
     assert reader(log.root, maxBytesPerTrigger="1k").getDefaultReadLimit() == ReadMaxBytes(1024)
     both = reader(log.root, maxRecordsPerTrigger=20, maxBytesPerTrigger=500)
@@ -95,6 +96,40 @@ def test_limits_as_spark_takes_them(log: LiveLog) -> None:
     assert len(rows_of(both, start, both.latestOffset(start, ReadMaxRows(2)))) == 2
     # As of Trigger.Once: the options count no more.
     assert len(rows_of(both, start, both.latestOffset(start, ReadAllAvailable()))) == 30
+
+
+def test_without_limits_a_batch_takes_all(log: LiveLog) -> None:
+    stream = reader(log.root)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end == {"v": 1, "stores": {"broker-a": log.end}}
+
+
+def test_once_fails_where_a_query_stands_before_damage(log: LiveLog) -> None:
+    """Spark does not say that it asks once but by the limit, and a query that stood before damage ended well each night."""
+    damaged = [view.phy_offset for view in rmqcore.read(log.root).messages()][7]
+    log.write(damaged + 4, b"\xff" * 4)
+    stream = reader(log.root)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert end["stores"] == {"broker-a": damaged}
+    seen = stream.reportLatestOffset()
+    assert seen is not None and seen["stores"]["broker-a"] > damaged
+    assert seen["damage"]["broker-a"]["ranges"] == 1
+    assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
+    for query in (stream, reader(log.root)):
+        with pytest.raises(DamagedStreamError, match=f"@{damaged}: MAGIC"):
+            query.latestOffset(end, ReadAllAvailable())
+    skips = reader(log.root, onDamage="skip")
+    assert len(rows_of(skips, end, skips.latestOffset(end, ReadAllAvailable()))) == 22
+
+
+def test_damage_as_spark_before_4_2_meets_it(log: LiveLog) -> None:
+    damaged = [view.phy_offset for view in rmqcore.read(log.root).messages()][7]
+    log.write(damaged, bytes(50))
+    assert reader(log.root).latestOffset()["stores"] == {"broker-a": damaged}
+    assert reader(log.root, onDamage="skip").latestOffset()["stores"] == {"broker-a": log.end}
+    with pytest.raises(DamagedStreamError, match=f"@{damaged}"):
+        reader(log.root, onDamage="fail").latestOffset()
 
 
 def test_available_now_ends_though_the_log_goes_on(log: LiveLog) -> None:

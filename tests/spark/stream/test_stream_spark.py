@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.stores.live_log import LiveLog
+
+import rmqcore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,6 +127,87 @@ def test_damage(spark: SparkSession, tmp_path: Path, log: LiveLog, run: Run) -> 
     with pytest.raises(Exception, match="broker-a: commitlog/00000000000000000000@"):
         run(log.root, mode="FAILFAST")
     assert sum(run(log.root, name="two")) == log.count - 1
+
+
+def damage_the_newest_file(log: LiveLog) -> tuple[int, int]:
+    """Damage the 46th of 60 records; answer where it and the record behind it begin."""
+    starts = [view.phy_offset for view in rmqcore.read(log.root).messages()]
+    assert starts[45] > starts[-1] // log.file_size * log.file_size
+    log.write(starts[45] + 4, b"\xff" * 4)
+    return starts[45], starts[46]
+
+
+def test_available_now_at_damage_in_the_newest_file(
+    spark: SparkSession, tmp_path: Path, log: LiveLog, run: Run
+) -> None:
+    """It ended with success and 71,492 rows where a batch gave 87,046, and latestOffset was endOffset."""
+    damaged, behind = damage_the_newest_file(log)
+    place = rf"store broker-a: commitlog/{log.file_size:020}@{damaged}: MAGIC is 0xFFFFFFFF, expected 0xDAA320A7"
+    with pytest.raises(Exception, match=place):
+        run(log.root, maxRecordsPerTrigger=20, onDamage="fail")
+    with pytest.raises(Exception, match=place) as caught:
+        run(log.root, maxRecordsPerTrigger=20)
+    assert f"the log goes on behind the damage, at CommitLog offset {behind}" in str(caught.value)  # fmt: skip
+    assert "onDamage=skip" in str(caught.value)
+    assert stored(spark, tmp_path) == list(range(45))
+    # From the same checkpoint.
+    assert run(log.root, maxRecordsPerTrigger=10, onDamage="skip") == [10, 4]
+    batch = spark.read.format("rmqstore").load(str(log.root)).select("queue_offset")
+    assert stored(spark, tmp_path) == sorted(row[0] for row in batch.collect())
+
+
+def test_once_at_damage_in_the_newest_file(log: LiveLog, run: Run) -> None:
+    """Each night's query stood before the damage, and ended with success."""
+    damage_the_newest_file(log)
+    assert run(log.root, once=True) == [45]
+    with pytest.raises(Exception, match="the log goes on behind the damage"):
+        run(log.root, once=True)
+
+
+@pytest.mark.parametrize("rule", ["wait", "skip", "fail"])
+def test_damage_and_lag_in_the_progress_of_a_query(
+    spark: SparkSession, tmp_path: Path, log: LiveLog, rule: str
+) -> None:
+    from pyspark.sql.functions import col, count, count_if
+
+    from rmqcore.spark import register, stream_lag
+
+    damaged, behind = damage_the_newest_file(log)
+    register(spark)
+    stream = (
+        spark.readStream.format("rmqstore")
+        .options(onDamage=rule, columns="phy_offset,resynced")
+        .load(str(log.root))
+    )
+    seen = stream.observe("seen", count_if(col("resynced")).alias("gaps"), count("*").alias("rows"))
+    writer = seen.writeStream.format("parquet").trigger(processingTime="0 seconds")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start(str(tmp_path / "table"))
+    try:
+        if rule == "fail":
+            with pytest.raises(Exception, match=f"@{damaged}: MAGIC"):
+                query.processAllAvailable()
+            return
+        query.processAllAvailable()
+        (lag,) = stream_lag(query, log.root)
+        progress = next(one for one in query.recentProgress if one.numInputRows)
+    finally:
+        query.stop()
+    lost = behind - damaged
+    latest = json.loads(progress.sources[0].latestOffset)
+    assert (latest["damage"]["broker-a"]["ranges"], latest["damage"]["broker-a"]["bytes"]) == (1, lost)  # fmt: skip
+    observed = progress.observedMetrics["seen"]
+    if rule == "wait":
+        assert latest["stores"] == {"broker-a": behind}
+        assert f"@{damaged}: record, {lost} bytes" in latest["damage"]["broker-a"]["waiting"]
+        assert (lag.phy_offset, lag.lag_bytes) == (damaged, log.end - damaged)
+        assert [found.start_phy_offset for found in lag.damage] == [damaged]
+        assert (observed["gaps"], observed["rows"]) == (0, 45)
+    else:
+        assert latest["stores"] == {"broker-a": log.end}
+        assert "waiting" not in latest["damage"]["broker-a"]
+        assert (lag.phy_offset, lag.lag_bytes, lag.lag_ms) == (log.end, 0, 0)
+        assert (observed["gaps"], observed["rows"]) == (1, 59)
 
 
 def test_a_deleted_file(tmp_path: Path, log: LiveLog, run: Run) -> None:
