@@ -47,6 +47,10 @@ assert sources == {"testing/shim/calls.c", "testing/shim/record.c"}, f"sources i
 checkout = Path(sys.argv[1])
 compiled = {path.relative_to(checkout / "src/rmqcore").with_suffix("") for path in (checkout / "src").rglob("*.pyx")}
 plain = {path.relative_to(checkout / "rmqcore").with_suffix("") for path in (checkout / "rmqcore").rglob("*.py")}
+import pyspark_rmqstore  # without PySpark too
+
+beside = {path.name for path in Path(pyspark_rmqstore.__file__).parent.glob("*.py")}
+assert beside == {path.name for path in (checkout / "pyspark_rmqstore").glob("*.py")}, f"pyspark_rmqstore in the wheel: {beside}"
 wanted = compiled | plain
 present = {path.relative_to(package).parent / path.name.partition(".")[0] for end in ("py", "so") for path in package.rglob(f"*.{end}")}
 assert wanted == present, f"the wheel lacks {wanted - present} and has {present - wanted} too much"

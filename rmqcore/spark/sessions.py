@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.runtime.java import set_java_home
 from rmqcore.spark.runtime.versions import check_versions
 from rmqcore.spark.source.registration import register
@@ -67,23 +68,31 @@ def session(
 
     Notes
     -----
-    A session that runs already keeps the settings that Spark reads at its start: a warning names those that differ.
+    A session that runs already keeps the settings that Spark reads at its start: a warning names those that differ. Where
+    ``spark.remote`` or SPARK_REMOTE names a server of Spark Connect, the session is one of that server.
     """
     check_versions()
     from pyspark.sql import SparkSession
 
     given = {name: _text(value) for name, value in (conf or {}).items()}
     running = SparkSession.getActiveSession()
-    if running is None:
-        running = _start(SparkSession.builder, master, app_name, given)
-    else:
+    if running is not None:
         known = running.conf.getAll
-        _warn_of_static(running, _free(STATIC, known) | given)
-        for name, value in (_free(DYNAMIC, known) | given).items():
-            if running.conf.isModifiable(name):
-                running.conf.set(name, value)
+        _warn_of_static(running, given if is_connect(running) else _free(STATIC, known) | given)
+        _set(running, _free(DYNAMIC, known) | given)
+    elif "SPARK_REMOTE" in os.environ or "spark.remote" in given:
+        running = _connect(SparkSession.builder, master, app_name, given)
+        _set(running, _free(DYNAMIC, running.conf.getAll))
+    else:
+        running = _start(SparkSession.builder, master, app_name, given)
     register(running)
     return running
+
+
+def _set(running: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        if running.conf.isModifiable(name):
+            running.conf.set(name, value)
 
 
 def _free(settings: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
@@ -94,11 +103,10 @@ def _free(settings: Mapping[str, str], known: Mapping[str, str]) -> dict[str, st
 def _start(
     builder: SparkSession.Builder, master: str | None, app_name: str | None, given: dict[str, str]
 ) -> SparkSession:
-    known: dict[str, str] = {}
-    if "SPARK_REMOTE" not in os.environ and "spark.remote" not in given:
-        set_java_home()
-        known = _launch(given)
+    set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    known = _launch(given)
+    # Not before: with a source that PySpark has found by itself, Java would run this Python in the workers too.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     asked = master or given.get("spark.master") or os.environ.get("MASTER")
     chosen = asked or known.get("spark.master", "local[*]")
@@ -107,6 +115,19 @@ def _start(
     for setting, value in (_free(ours, known) | given).items():
         builder = builder.config(setting, value)
     return builder.master(chosen).appName(name).getOrCreate()
+
+
+def _connect(
+    builder: SparkSession.Builder, master: str | None, app_name: str | None, given: dict[str, str]
+) -> SparkSession:
+    """Connect to a server of Spark Connect, which has a master and settings of its own; ``local[2]`` starts one."""
+    if given.get("spark.remote", os.environ.get("SPARK_REMOTE", "")).startswith("local"):
+        set_java_home()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    named = {"spark.master": master, "spark.app.name": app_name}
+    for setting, value in (given | {name: text for name, text in named.items() if text}).items():
+        builder = builder.config(setting, value)
+    return builder.getOrCreate()
 
 
 def _launch(given: Mapping[str, str]) -> dict[str, str]:

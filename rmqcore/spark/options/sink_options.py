@@ -112,7 +112,10 @@ class SinkOptions:
             elif lower not in _OF_SPARK:
                 raise ValueError(_unknown(name))
         if "path" not in found:
-            raise ValueError("no path is given: save(path) names the folder to write stores into")
+            raise ValueError(
+                "no path is given: save(path) names the folder to write stores into; a table's options Spark hands to no write, "
+                "so say INSERT INTO t WITH (path '...'), or df.write.format('rmqstore').mode('append').save(path)"
+            )
         options = cls(**found, columns=columns)
         options.config()
         return options

@@ -14,6 +14,7 @@ from rmqcore.spark.pruning.java_filters import filters_of
 from rmqcore.spark.pruning.java_plans import PlanMaker
 from rmqcore.spark.pruning.needs import Need, Needs, needs_of
 from rmqcore.spark.pruning.relations import Relation, class_of, leaves_of, relations_of
+from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.source.registration import FORMAT
 from rmqcore.spark.storage.store_pin import StorePin, pins_text
 
@@ -83,9 +84,7 @@ def sql(spark: SparkSession, query: str, args: Any = None, **frames: Any) -> Dat
 
 def _cannot(frame: DataFrame) -> str | None:
     """Say why a frame's plan cannot be seen; None where it can."""
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
-
-    if not isinstance(frame, ClassicFrame):
+    if is_connect(frame):
         return "Spark Connect does not show its plans"
     return "it is a stream" if frame.isStreaming else None
 

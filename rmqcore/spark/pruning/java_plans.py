@@ -49,7 +49,7 @@ class PlanMaker:
             value = by_name.get(old.name())
             if value is None:
                 value = self._expressions.Literal(None, old.dataType())
-            columns.append(self._alias(value, old.name(), old.exprId()))
+            columns.append(self._alias(value, old))
         return self._logical.Project(self._seq(columns), leaf)
 
     def replaced(
@@ -97,9 +97,10 @@ class PlanMaker:
         hidden = self._logical.SubqueryAlias(alias, plan)
         return DataFrame(self._dataset.ofRows(self._java, hidden), self._spark)
 
-    def _alias(self, value: Any, name: str, number: Any) -> Any:
-        none, empty = self.jvm.scala.Option.empty(), self._seq([])
-        return self._expressions.Alias(value, name, number, empty, none, empty)
+    def _alias(self, value: Any, old: Any) -> Any:
+        """A value under a column's name, number and metadata."""
+        metadata, empty = self.jvm.scala.Option.apply(old.metadata()), self._seq([])
+        return self._expressions.Alias(value, old.name(), old.exprId(), empty, metadata, empty)
 
     def _seq(self, values: Sequence[Any]) -> Any:
         found = self.jvm.java.util.ArrayList()

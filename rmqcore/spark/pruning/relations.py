@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from rmqcore.spark.options.catalog_tables import with_kept_options
 from rmqcore.spark.source.registration import FORMAT
 
 _RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
@@ -42,8 +44,9 @@ class Relation:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """The options that the source was loaded with."""
-        return dict(self.plan.options().asCaseSensitiveMap())
+        """The options that the source was loaded with, or that a table of Spark's catalog has."""
+        metadata = (json.loads(attribute.metadata().json()) for attribute in self.attributes)
+        return with_kept_options(self.plan.options().asCaseSensitiveMap(), metadata)
 
     def shares_source_with(self, other: Relation) -> bool:
         """Whether both were made by one ``load()``: Spark plans them once, so both see the same rows."""

@@ -15,6 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 from rmqcore.errors import StoreError
+from rmqcore.spark.options.catalog_tables import (
+    keep_options,
+    names_new_table,
+    options_of_new_table,
+    options_of_read,
+)
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
 from rmqcore.spark.runtime.shipping import send_code_along
@@ -48,6 +54,9 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def schema(self) -> StructType:
         """All columns of the table, or those that the option ``columns`` names. Finds the stores too, and where they end."""
+        is_new_table = names_new_table(self.options)
+        if is_new_table:
+            self.options = _short_errors(lambda: options_of_new_table(self.options))
         columns = _short_errors(lambda: columns_of(self.parsed))
         if self.parsed.starting_offsets == "latest":
             # Only a stream may begin there. Spark does not say here whether it wants a stream; `reader` checks again.
@@ -55,10 +64,12 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
             _short_errors(lambda: open_table(options, columns))
         else:
             self.pins = _short_errors(lambda: open_table(self.parsed, columns).pin())
-        return spark_schema(columns)
+        schema = spark_schema(columns)
+        return keep_options(schema, self.options) if is_new_table else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read, of the stores as they were when `schema` was asked for; as they are now if a user gave the schema."""
+        self.options = _short_errors(lambda: options_of_read(self.options, schema))
         columns = _short_errors(lambda: columns_of_schema(schema, self.parsed))
         options = replace(self.parsed, pins=self.pins or self.parsed.pins)
         table = _short_errors(lambda: open_table(options, columns))
@@ -71,6 +82,7 @@ class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         from rmqcore.spark.stream.shipped import RefusedStream, stream_reader
 
         try:
+            self.options = options_of_read(self.options, schema)
             return stream_reader(schema, self.parsed)
         except (StoreError, ValueError, OSError) as error:
             return RefusedStream(error.with_traceback(None))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import re
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.options.table import CUT_TABLES
 from rmqcore.spark.rows.schema import columns_of, known_columns
+from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
 from rmqcore.spark.storage.locations import absolute_paths
 
@@ -26,7 +28,9 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def register(spark: SparkSession) -> None:
-    """Add the data source ``rmqstore`` to a session: ``spark.read.format("rmqstore").load(path)``.
+    """Add the data source ``rmqstore`` to a session, unless it has it: ``spark.read.format("rmqstore").load(path)``.
+
+    PySpark finds the source by itself where rmqcore is installed, though not an editable install, nor one in a zip file.
 
     Raises
     ------
@@ -34,13 +38,35 @@ def register(spark: SparkSession) -> None:
         PySpark before 4.0, which has no such sources, or pyarrow or pandas too old for it.
     """
     version = check_versions()
+    from pyspark.errors import AnalysisException
+
     from rmqcore.spark.source.datasource import RmqStoreDataSource
 
-    spark.dataSource.register(RmqStoreDataSource)
+    try:
+        spark.dataSource.register(RmqStoreDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # PySpark has found it by itself, as `pyspark_rmqstore`, and lets nobody register such a source again.
+        _warn_of_another_python(spark)
     if version >= PUSH_FILTERS and spark.conf.get(SOCKET_SETTING, "false") != "true":
         LOG.info(
             "%s is off: each task costs some 40 ms more. It must be set before Spark starts, as rmqcore.spark.session() does",
             SOCKET_SETTING,
+        )
+
+
+def _warn_of_another_python(spark: SparkSession) -> None:
+    """Say so where the workers will have another Python than asked for: the one that found the source runs it everywhere."""
+    if is_connect(spark):
+        return
+    found_by = str(spark._jvm.PythonUtils.defaultPythonExec())  # type: ignore[union-attr] # noqa: SLF001
+    asked_for = spark.sparkContext.pythonExec
+    if found_by != asked_for:
+        warnings.warn(
+            f"Spark has found the data source rmqstore by itself, with {found_by}, and will run {found_by} in the workers too, "
+            f"not {asked_for}: let PYSPARK_PYTHON name the Python before Spark starts, without PYSPARK_DRIVER_PYTHON",
+            stacklevel=3,
         )
 
 

@@ -87,7 +87,7 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
         try:
             parsed[name] = known[name](text)
         except ValueError as error:
-            why = "" if _is_secret(name) else f": {error}"
+            why = "" if is_secret(name) else f": {error}"
             raise ValueError(f"storage.{name} cannot be read as its type{why}") from None
     return parsed
 
@@ -108,13 +108,14 @@ def uses_fsspec(options: Options) -> bool:
 
 def redact(text: str, options: Options) -> str:
     """Blot out the values of secret options in a text, for instance in the message of a server's error."""
-    secrets = [value for name, value in options if _is_secret(name) and value]
+    secrets = [value for name, value in options if is_secret(name) and value]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Whether the value of an option of this name is to be kept out of messages, and of what others see."""
     return any(word in name.lower() for word in _SECRET_WORDS)
 
 

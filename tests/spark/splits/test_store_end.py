@@ -40,6 +40,7 @@ from rmqcore.errors import DataLossError, SplitError
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import PAGE, LogShape
 from rmqcore.spark.splits import store_end
+from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.store_end import find_end, pin_stores
 from rmqcore.spark.storage.locations import find_stores

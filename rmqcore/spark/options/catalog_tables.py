@@ -1,0 +1,101 @@
+"""The options of a table in Spark's catalog: ``CREATE TABLE t USING rmqstore OPTIONS (path '...', topics '...')``.
+
+Spark keeps them, but of a table it hands a Python source no more than the columns. They are what the source answered when the
+table was made, with their metadata, and in that of the first column lie the options.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.spark.options.table import OPTIONS
+from rmqcore.spark.storage.filesystem_options import is_secret
+from rmqcore.spark.storage.locations import absolute_paths
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+METADATA = "rmqstore"
+"""The name, in the metadata of a table's first column, of its options."""
+
+_PREFIX = "option."
+_NO_PATH = (
+    "no path is given, and where CREATE TABLE names columns Spark hands none of the table's options on: leave the columns out "
+    "(OPTIONS (columns '...') chooses them), or SELECT ... FROM t WITH (path '...'), or make a temporary view"
+)
+_NAMES = {name.lower() for option in OPTIONS for name in (option.name, *option.aliases)}
+
+
+def names_new_table(given: Mapping[str, str]) -> bool:
+    """Whether Spark asks for the columns of a table that it is about to make: only then it names its source and owner."""
+    return given.get("provider", "").lower() == METADATA and "owner" in given
+
+
+def options_of_new_table(given: Mapping[str, str]) -> dict[str, str]:
+    """Give what stands in ``OPTIONS`` and ``LOCATION`` of a ``CREATE TABLE``, of all that Spark hands over.
+
+    Raises
+    ------
+    ValueError
+        An option that cannot be an option of a table, or stands among its properties.
+    """
+    lower = {name.lower(): text for name, text in given.items()}
+    found = {
+        name.removeprefix(_PREFIX): text for name, text in lower.items() if name.startswith(_PREFIX)
+    }
+    paths = [*absolute_paths(_plain(lower.get("path", ""))), *json.loads(found.pop("paths", "[]"))]
+    if paths:
+        found["path"] = json.dumps(absolute_paths(paths))
+    for name in sorted(_NAMES & set(lower) - set(found)):
+        raise ValueError(
+            f"{name} stands in TBLPROPERTIES, where it has no effect: give it in OPTIONS"
+        )
+    for name in sorted(found):
+        if name.startswith("storage.") and is_secret(name):
+            raise ValueError(
+                f"option {name}: whoever may see a table, or what is made of it, can read its options: let the workers' "
+                "environment hold secrets, or make a temporary view"
+            )
+    return found
+
+
+def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Put the options of a table into its columns."""
+    from pyspark.sql.types import StructField, StructType
+
+    first, *others = schema.fields
+    kept = StructField(first.name, first.dataType, first.nullable, {METADATA: dict(options)})
+    return StructType([kept, *others])
+
+
+def options_of_read(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """Give the options of a read of these columns.
+
+    Raises
+    ------
+    ValueError
+        Neither the read nor a table names a path.
+    """
+    found = with_kept_options(given, (field.metadata for field in schema.fields))
+    if not {"path", "paths"} & set(found):
+        raise ValueError(_NO_PATH)
+    return found
+
+
+def with_kept_options(given: Mapping[str, str], metadata: Iterable[Any]) -> dict[str, str]:
+    """Give the options that the metadata of columns hold, and over them those that are given: SQL has ``WITH (...)``.
+
+    A path that is given is another place: the options of the table do not count then.
+    """
+    lower = {name.lower(): text for name, text in given.items()}
+    if {"path", "paths"} & set(lower):
+        return lower
+    kept = (of_column[METADATA] for of_column in metadata if METADATA in of_column)
+    return dict(next(kept, {})) | lower
+
+
+def _plain(location: str) -> str:
+    """The path of a location that Spark has made a URI of, though not an escaped one."""
+    return location.removeprefix("file:") if location.startswith("file:/") else location
