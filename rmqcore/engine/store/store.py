@@ -14,8 +14,9 @@ from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
-from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.put_many_result import PutManyResult
+from rmqcore.engine.store.raw_log import RawLog
+from rmqcore.engine.store.served_store import ServedStore
 from rmqcore.engine.store.stepped_store import SteppedStore
 from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
@@ -30,7 +31,7 @@ from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.tag_filter import TagFilter
 
 
-class MessageStore(SteppedStore, PutMethod):
+class MessageStore(SteppedStore, ServedStore, PutMethod):
     """A store that is open for writing. Made by `rmqcore.open`.
 
     Parameters
@@ -86,6 +87,7 @@ class MessageStore(SteppedStore, PutMethod):
         self._flush = StoreFlush(parts, self._state, self._dispatch)
         self._puts = StorePut(parts.log, config, self._state, self._flush)
         self._gets = StoreGet(parts, self._state)
+        self._raw = RawLog(parts, config, self._state, self._dispatch)
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
         self._clean = StoreClean(parts, config, self._state, self._dispatch, self._flush)
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
@@ -367,45 +369,6 @@ class MessageStore(SteppedStore, PutMethod):
         return self._gets.queues()
 
     # ---- waiting, and what it does
-
-    def on_flushed(
-        self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None
-    ) -> None:
-        """Call ``callback(status)`` once, when the CommitLog is on disk up to an offset: the wait of a put, without a thread.
-
-        It is the same promise under ASYNC_FLUSH: the flush thread begins at once, and PUT_OK comes after its sync. A program that
-        is content with ASYNC_FLUSH does not ask.
-
-        Parameters
-        ----------
-        end_phy_offset : int
-            Where a message ends: ``phy_offset + msg_size`` of what `append` answered.
-        callback : callable
-            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: not known yet, the time is over; a later call tells. UNKNOWN_ERROR: the store has
-            failed, or was dropped, before it was known; nobody will ever tell. Which thread calls it says docs/concurrency.md; it
-            holds no lock of the store. The next sync waits for it: it should hand its answer on and return. What it raises is
-            shown in `stats()`, and hurts nobody.
-        timeout_ms : int, optional
-            Milliseconds; `sync_flush_timeout` when None.
-
-        Raises
-        ------
-        StoreFailedError, StoreClosedError
-            It is not on disk, and will not be. The callback is not called.
-        ValueError
-            The log does not reach so far.
-        TypeError
-            A `callback` that cannot be called.
-
-        Notes
-        -----
-        Without threads (``services=False``) `flush` and `close` call the callbacks, and nobody else watches the time. A store
-        that is dropped then calls none, nor does a forked child.
-
-        Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
-        """
-        timeout_ms = self.config.sync_flush_timeout if timeout_ms is None else timeout_ms
-        self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
 
     def wait_dispatched(self, timeout: float | None = None) -> bool:
         """Wait until all messages that consumers may see are in queues and index; answer whether they are.
