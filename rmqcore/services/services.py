@@ -127,6 +127,10 @@ class Services:
         if look:
             self._flush_watcher.wake()
 
+    def dispatch_soon(self) -> None:
+        """Let the thread that dispatches look now; a session that is under way ends."""
+        self._reput.wake()
+
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below `end_offset` are in queues and index (`Reput.wait`); seconds."""
         return self._reput.wait(end_offset, timeout)

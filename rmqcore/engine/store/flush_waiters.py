@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 
 from rmqcore._native.threads.once import Once
+from rmqcore.engine.store import callbacks
+from rmqcore.engine.store.callbacks import NoteError
 from rmqcore.status import PutMessageStatus
 
 Callback = Callable[[PutMessageStatus], object]
@@ -37,7 +38,7 @@ class FlushWaiters:
     interrupt halves them, and whoever is still in it is answered by the next thread that looks.
     """
 
-    def __init__(self, note_error: Callable[[str, BaseException], None]) -> None:
+    def __init__(self, note_error: NoteError) -> None:
         self._note_error = note_error
         self._waiting: dict[Once, tuple[int, float]] = {}
         self._looked_at = NEVER  # when the thread that watches the time looks next
@@ -97,18 +98,5 @@ class FlushWaiters:
 
     def _tell(self, once: Once, status: PutMessageStatus) -> None:
         """Give one its answer, unless it has one, and strike it off the list; in this order, so that no interrupt loses it."""
-        try:
-            once(status)
-        except BaseException as error:
-            if not once.called:
-                raise  # of a signal handler, before the call
-            # A callback of the program: neither the store nor the others pay for it. Only in the main thread it may be a Ctrl-C.
-            self._note_error("on_flushed", error)
-            if _is_interrupt(error):
-                raise
+        callbacks.call(self._note_error, "on_flushed", once, status)
         self._waiting.pop(once, None)
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    in_main = threading.current_thread() is threading.main_thread()
-    return in_main and not isinstance(error, Exception)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
 from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.raw_log import RawLog
+from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ class ServedStore:
     """The methods of a MessageStore that a broker and its replication call. All may be called from any thread."""
 
     config: MessageStoreConfig
+    _dispatch: StoreDispatch
     _flush: StoreFlush
     _raw: RawLog
 
@@ -58,6 +61,38 @@ class ServedStore:
         """
         timeout_ms = self.config.sync_flush_timeout if timeout_ms is None else timeout_ms
         self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
+
+    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
+        """Call ``callback(arrivals)`` after each dispatch: which queues have new entries, for whoever waits for messages.
+
+        Parameters
+        ----------
+        callback : callable
+            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and
+            ``tags_codes`` of the new entries. One list a batch of dispatch, which takes what a millisecond brings. The thread
+            that dispatches (``services=False``: whoever calls `dispatch_once`) calls it, and holds no lock of the store; the next
+            dispatch waits for it. What it raises is shown in `stats()`, and hurts nobody.
+
+        Returns
+        -------
+        Listening
+            ``remove()`` ends it, and so does the end of a ``with`` block.
+
+        Raises
+        ------
+        TypeError
+            A `callback` that cannot be called.
+        StoreClosedError
+
+        Notes
+        -----
+        A message that is told of can be had by `get`. It may be told twice, after an interrupt or where two threads dispatch, and
+        what a `close` of a store without threads dispatches is not told. As long as somebody listens, dispatch needs the GIL for
+        each of its batches (docs/concurrency.md).
+
+        Source: RocketMQ 5.5.0 MessageArrivingListener.
+        """
+        return self._dispatch.listen(callback)
 
     def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:
         """Give the bytes of the CommitLog from an offset on, as they are: what a slave is sent.

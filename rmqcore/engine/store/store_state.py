@@ -34,6 +34,9 @@ class Waiters(Protocol):
     def flush_soon(self, *, look: bool) -> None:
         """Flush for those who were added to the store's `FlushWaiters`; `look`: one's time is over sooner than all others'."""
 
+    def dispatch_soon(self) -> None:
+        """Begin the next dispatch now."""
+
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below an offset are in queues and index."""
 

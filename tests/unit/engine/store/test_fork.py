@@ -64,6 +64,7 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "dispatch_until": lambda store: store.dispatch_until(Bell(), follow=True),
     "flush": lambda store: store.flush(),
     "on_flushed": lambda store: store.on_flushed(0, print),
+    "on_dispatched": lambda store: store.on_dispatched(print),
     "read_range": lambda store: store.read_range(0, 1),
     "flush of few pages": lambda store: store.flush(4),
     "flush_consume_queues": lambda store: store.flush_consume_queues(),
