@@ -163,8 +163,9 @@ def test_no_record_is_taken_that_a_recovery_would_cut(tmp_path: Path, rng: rando
         "PHYSICALOFFSET": (28, bytes(8)),
         "BODYCRC": (8, b"\1\2\3\4"),
     }
+    bad = bytearray(good)
     for field, (place, wrong) in damages.items():
-        bad = bytearray(good)
+        bad[:] = good
         bad[second + place : second + place + len(wrong)] = wrong
         with rmqcore.open(tmp_path / field, services=False, **SLAVE) as to:
             with pytest.raises(CorruptMessageError) as caught:
