@@ -17,7 +17,7 @@ MOST_WAITING = 32 << 20
 class FlushCommitLog(Service):
     """Flushes every `flush_interval_commit_log` if enough pages wait, and every thorough interval in any case.
 
-    A log that grows by hundreds of megabytes a second is flushed each 32 MiB.
+    A log that grows by hundreds of megabytes a second is flushed each 32 MiB. Whoever waits for the disk is not kept waiting.
 
     So with the defaults a power cut takes the messages of the last 500 ms if at least 4 pages wait, else of the last 10 s, plus
     the time of the flush itself.
@@ -43,15 +43,17 @@ class FlushCommitLog(Service):
         self._least_pages = config.flush_commit_log_least_pages
         self._timed = config.flush_commit_log_timed
         self._wakeups = wakeups
+        self._queue = store.flush_waiters
         self._thorough_at = time.monotonic() + self._thorough_interval
         self._next_at = 0.0
 
     def step(self, store: StoreSteps) -> float:
         """Flush if it is time to."""
         now = time.monotonic()
-        if now >= self._thorough_at:
+        if now >= self._thorough_at or len(self._queue):
             self._thorough_at = now + self._thorough_interval
             store.flush(0)
+            self._queue.answer()
         elif now >= self._next_at or not self._timed or self._much_waits(store):
             store.flush(self._least_pages)
         else:
@@ -72,3 +74,7 @@ class FlushCommitLog(Service):
     def finish(self, store: StoreSteps) -> None:
         """Flush the rest."""
         store.flush(0)
+
+    def ended(self) -> None:
+        """Answer all who wait: no thread serves them any more."""
+        self._queue.end()

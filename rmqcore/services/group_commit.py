@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import LockType, allocate_lock
-from collections import deque
+from _thread import allocate_lock
 from threading import TIMEOUT_MAX
 
 from rmqcore.errors import StoreClosedError
@@ -41,11 +40,7 @@ class GroupCommit(Service):
         super().__init__(store)
         self._wakeups = wakeups
         self._reput = reput
-        # One lock for each put that waits, held until its group is served: each wakes up once, and no herd waits at a condition.
-        # The queue itself needs no lock: its methods are single steps, which no interrupt can halve.
-        self._waiters: deque[LockType] = deque()
-        self._flushed = store.flushed_phy_offset
-        self._over = False
+        self._queue = store.flush_waiters
 
     def wait(self, end_offset: int, timeout_ms: int) -> PutMessageStatus:
         """Wait until the CommitLog is on disk up to `end_offset`, the end of a message that is written.
@@ -62,26 +57,28 @@ class GroupCommit(Service):
         StoreClosedError
             The store was closed or dropped meanwhile; likewise.
         """
-        if self._flushed >= end_offset:
+        queue = self._queue
+        if queue.flushed >= end_offset:
             return PutMessageStatus.PUT_OK
+        # One lock for each put that waits, held until it is answered: each wakes up once, and no herd waits at a condition.
         waiter = allocate_lock()
         waiter.acquire()
-        self._waiters.append(waiter)
-        if not self._over:  # after the append: `ended` serves whoever came before it
-            self.wake()
-            waiter.acquire(timeout=min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX))
-        if self._flushed >= end_offset:
+        queue.add(end_offset, lambda _: waiter.release())
+        self.wake()
+        waiter.acquire(timeout=min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX))
+        if queue.flushed >= end_offset:
             return PutMessageStatus.PUT_OK
         store = self._store()
         if store is not None:
             store.raise_if_failed()
-        if self._over:
+        if queue.over:
             raise StoreClosedError(f"closed before the log was flushed up to {end_offset}")
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def step(self, store: StoreSteps) -> float | None:
         """Serve one group."""
-        if self._serve(store):
+        if len(self._queue):
+            self._flush(store)
             return 0
         # No put waits, but there may be messages that nobody waits for. The hook comes first, the look at the log after it.
         self._wakeups.arm(store, self)
@@ -94,35 +91,16 @@ class GroupCommit(Service):
         return 0
 
     def finish(self, store: StoreSteps) -> None:
-        """Serve the puts that still wait, and flush the rest."""
-        if not self._serve(store):
-            self._flush(store)
+        """Flush the rest, and answer who still waits for it."""
+        self._flush(store)
 
     def ended(self) -> None:
-        """Wake all puts that wait: no thread serves them any more."""
-        self._over = True
-        for waiter in self._take():
-            waiter.release()
-
-    def _take(self) -> list[LockType]:
-        """Take all who wait now; only the service's own thread does."""
-        return [self._waiters.popleft() for _ in range(len(self._waiters))]
-
-    def _serve(self, store: StoreSteps) -> bool:
-        group = self._take()
-        if not group:
-            return False
-        try:
-            # Each put of the group was written before it began to wait, so one flush covers all of them.
-            self._flush(store)
-        except BaseException as error:
-            store.fail(error)  # before the waiters look
-            raise
-        finally:
-            for waiter in group:
-                waiter.release()
-        return True
+        """Answer all who wait: no thread serves them any more."""
+        self._queue.end()
 
     def _flush(self, store: StoreSteps) -> None:
-        self._flushed = store.flush(0)
+        store.flush(
+            0
+        )  # of all who wait now: each message was written before somebody began to wait for it
         self._reput.wake()
+        self._queue.answer()

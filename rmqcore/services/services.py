@@ -12,6 +12,7 @@ from rmqcore.services.clean import Clean
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.flush_consume_queue import FlushConsumeQueue
+from rmqcore.services.flush_watcher import FlushWatcher
 from rmqcore.services.group_commit import GroupCommit
 from rmqcore.services.reput import Reput
 from rmqcore.services.scrub import Scrub
@@ -37,12 +38,13 @@ class Services:
         self._store = weakref.ref(store)
         self._reput = Reput(store, wakeups)
         self._group_commit: GroupCommit | None = None
-        flush: Service
+        self._flush: Service
+        self._flush_watcher = FlushWatcher(store)
         if store.config.flush_disk_type == "SYNC_FLUSH":
-            flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
+            self._flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
             allocate = Allocate(store)
         else:
-            flush = timed = FlushCommitLog(store, wakeups)
+            self._flush = timed = FlushCommitLog(store, wakeups)
             allocate = Allocate(store, timed)
         # In the order of stopping. No file is needed any more once nothing is put. Then the log goes to disk, then all of it
         # (SYNC_FLUSH: all that is on disk) is dispatched, then queues and checkpoint go to disk.
@@ -51,7 +53,8 @@ class Services:
             *((Scrub(store),) if store.config.scrub_enable else ()),
             self._clean,
             allocate,
-            flush,
+            self._flush,
+            self._flush_watcher,
             self._reput,
             FlushConsumeQueue(store),
         )
@@ -117,6 +120,16 @@ class Services:
         if self._group_commit is None:
             return PutMessageStatus.PUT_OK
         return self._group_commit.wait(end_offset, timeout_ms)
+
+    def flush_soon(self, *, look: bool) -> None:
+        """Flush now: somebody waits. `look`: whoever watches the time has to look earlier than it was going to."""
+        self._flush.wake()
+        if look:
+            self._flush_watcher.wake()
+
+    def dispatch_soon(self) -> None:
+        """Let the thread that dispatches look now; a session that is under way ends."""
+        self._reput.wake()
 
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below `end_offset` are in queues and index (`Reput.wait`); seconds."""

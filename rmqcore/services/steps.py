@@ -8,6 +8,7 @@ from typing import Protocol
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.status import PutMessageStatus
 
 
 class CleanRound(Protocol):
@@ -16,6 +17,32 @@ class CleanRound(Protocol):
     @property
     def kept(self) -> str | None:
         """Why deleting ended before the rules said so."""
+
+
+class FlushQueue(Protocol):
+    """Who waits until the log is on disk up to an offset; it knows nothing of the store."""
+
+    @property
+    def flushed(self) -> int:
+        """CommitLog offset up to which a flush has said so."""
+
+    @property
+    def over(self) -> bool:
+        """Whether `end` was called: nobody flushes any more."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, end_offset: int, callback: Callable[[PutMessageStatus], object]) -> bool:
+        """Call `callback` once: when the log is on disk up to an offset, or at the end."""
+
+    def answer(self) -> None:
+        """Answer all whose messages are on disk."""
+
+    def expire(self, now: float) -> float:
+        """Answer all whose time is over, and give the time of the next one; infinite: there is none."""
+
+    def end(self) -> None:
+        """Answer all, whatever is on disk, and all who come later."""
 
 
 class StoreSteps(Protocol):
@@ -49,6 +76,10 @@ class StoreSteps(Protocol):
 
     def flush(self, least_pages: int = 0) -> int:
         """Bring the CommitLog to disk if at least so many pages wait (0: in any case); answer `flushed_phy_offset`."""
+
+    @property
+    def flush_waiters(self) -> FlushQueue:
+        """Who waits for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
         """Bring queue files to disk in the same way; with 0 also note for the checkpoint how far they were *before* that."""

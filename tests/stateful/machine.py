@@ -27,6 +27,7 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import CommitLogMissingError
 from rmqcore.offline.fsck import fsck
+from rmqcore.status import PutMessageStatus
 
 START_MS = 1_700_000_000_000
 MEMORY = Path("/dev/shm")  # only what the file system does counts here, not the disk
@@ -93,6 +94,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = ModelStore.open(image, self.config)
         self.cleaned_up_to = 0
         self.store = self.open_store(self.root)
+        self.heard: list[list[PutMessageStatus]] = []  # by who waits for the disk
         report, recovered = self.store.recovery, self.model.recovery
         assert report.clean_exit == recovered.clean_exit
         assert (report.end_phy_offset, report.cut_bytes) == (recovered.end, recovered.cut_bytes)
@@ -117,6 +119,7 @@ class StoreMachine(RuleBasedStateMachine):
     def close(self) -> None:
         self.store.close()
         self.model.close()
+        assert all(answers == [PutMessageStatus.PUT_OK] for answers in self.heard)
         compare.same_files(self.model, self.root)
         self.check_checkpoint()
         if self.whole and self.model.log.files:
@@ -267,6 +270,19 @@ class StoreMachine(RuleBasedStateMachine):
         compare.same_put(want, self.store.put(messages.to_message(given)))
 
     @rule(data=st.data())
+    def append(self, data: st.DataObject) -> None:
+        """Without a wait; who asks is told at once what is on disk, else by the next flush."""
+        given = data.draw(messages.any_message(self.config))
+        want = self.model.append(given, self.now_ms)
+        result = self.store.append(messages.to_message(given))
+        compare.same_put(want, result)
+        end = data.draw(st.integers(0, self.model.log.end))
+        answers: list[PutMessageStatus] = []
+        self.store.on_flushed(end, answers.append)
+        assert answers == [PutMessageStatus.PUT_OK] * (end <= self.model.flushed)
+        self.heard.append(answers)
+
+    @rule(data=st.data())
     def put_batch(self, data: st.DataObject) -> None:
         given = data.draw(messages.batches(self.config))
         want = self.model.put_batch(given, self.now_ms)
@@ -326,6 +342,7 @@ class StoreMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.model.flush()
         assert self.store.flush() == self.model.flushed
+        assert all(answers == [PutMessageStatus.PUT_OK] for answers in self.heard)
 
     @rule()
     def flush_consume_queues(self) -> None:

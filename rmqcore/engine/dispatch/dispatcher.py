@@ -21,6 +21,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import file_name
+from rmqcore.engine.dispatch.arrivals import Arrivals
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
 from rmqcore.errors import CorruptMessageError
 
@@ -124,6 +125,8 @@ class Dispatcher:
     done : Dispatched
         How far queues and index are. The lower of its `cq_from` and `index_from` must be the start of a record. After a crash the
         index may be far behind the queues.
+    arrivals : Arrivals, optional
+        Told which queues get entries, as long as somebody listens.
     skipped : list of Skipped
         Damage among old messages, which only the index lacks, or only some queues.
 
@@ -154,6 +157,7 @@ class Dispatcher:
     ) -> None:
         self.done = Dispatched()
         self.skipped: list[Skipped] = []
+        self.arrivals: Arrivals | None = None
         self._commitlog = commitlog
         self._queues = queues
         self._index = index
@@ -331,6 +335,11 @@ class Dispatcher:
                 return False
         if self._index is not None and start + end > self.index_from:
             self._index.put_batch(self._scan, batch, self.index_from)
+        if self.arrivals is not None and self.arrivals.wanted:
+            further = self._multi.entries(buf, begin, end, self.cq_from)
+            self.arrivals.note(
+                self._scan, batch, self.cq_from, further if self._multi.enabled else ()
+            )
         if start + end > self.cq_from:
             offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
             times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)

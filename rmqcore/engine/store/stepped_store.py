@@ -9,10 +9,12 @@ from rmqcore.engine.clean.cleaner import Pause
 from rmqcore.engine.clean.report import CleanReport
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.store.flush_waiters import FlushWaiters
 from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_scrub import StoreScrub
+from rmqcore.engine.store.store_state import StoreState
 
 
 class SteppedStore:
@@ -22,6 +24,7 @@ class SteppedStore:
     _flush: StoreFlush
     _scrub: StoreScrub
     _clean: StoreClean
+    _state: StoreState
     _log: CommitLog
     _index: IndexService
 
@@ -72,6 +75,11 @@ class SteppedStore:
             The sync failed, or the store has failed before: what is on disk is not known.
         """
         return self._flush.flush_log(least_pages)
+
+    @property
+    def flush_waiters(self) -> FlushWaiters:
+        """Who waits for the disk; `flush` notes there how far it came, and whoever repeats it answers them."""
+        return self._state.flush_waiters
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
         """Bring the queues' entries to disk; with 0 the checkpoint learns how far they are."""

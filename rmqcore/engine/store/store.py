@@ -15,6 +15,8 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
 from rmqcore.engine.store.put_many_result import PutManyResult
+from rmqcore.engine.store.raw_log import RawLog
+from rmqcore.engine.store.served_store import ServedStore
 from rmqcore.engine.store.stepped_store import SteppedStore
 from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
@@ -29,7 +31,7 @@ from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.tag_filter import TagFilter
 
 
-class MessageStore(SteppedStore, PutMethod):
+class MessageStore(SteppedStore, ServedStore, PutMethod):
     """A store that is open for writing. Made by `rmqcore.open`.
 
     Parameters
@@ -85,11 +87,12 @@ class MessageStore(SteppedStore, PutMethod):
         self._flush = StoreFlush(parts, self._state, self._dispatch)
         self._puts = StorePut(parts.log, config, self._state, self._flush)
         self._gets = StoreGet(parts, self._state)
+        self._raw = RawLog(parts, config, self._state, self._dispatch)
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)
         self._clean = StoreClean(parts, config, self._state, self._dispatch, self._flush)
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
         # For the calls that are made a million times a second: each is one attribute away.
-        self._put_with(self._puts.put)
+        self._put_with(self._puts.put, self._puts.append)
         self._log, self._queues, self._index = parts.log, parts.queues, parts.index
         self._files, self._levels = parts.log.files, parts.log.delay_levels
         self._appender = parts.log.appender

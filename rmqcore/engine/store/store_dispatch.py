@@ -8,12 +8,16 @@ from typing import TypeVar
 
 from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
+from rmqcore._native.threads.once import Once
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Arrivals, Listening
 from rmqcore.engine.dispatch.follower import Follower
+from rmqcore.engine.store import callbacks
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 
 T = TypeVar("T")
+NAP = 0.001  # seconds between two dispatches while somebody listens: as many are told in one as come meanwhile
 
 
 class StoreDispatch:
@@ -23,6 +27,7 @@ class StoreDispatch:
         self._log = parts.log
         self._dispatcher = parts.dispatcher
         self._follower = Follower(parts.dispatcher, parts.log, parts.queues, parts.index)
+        self._arrivals = parts.dispatcher.arrivals = Arrivals(parts.queues)
         self._locks = parts.locks
         self._state = state
         self._sync = config.flush_disk_type == "SYNC_FLUSH"
@@ -47,12 +52,20 @@ class StoreDispatch:
         """Dispatch one window; answer its bytes."""
         try:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
-            return self._lock.run(self._once)
+            done = self._lock.run(self._once)
         except OSError as error:
             self._state.full_or_fail_by(error, pause=True)
+        self._tell()
+        return done
 
     def until(self, bell: Bell, follow: bool) -> bool:
         """Dispatch what is there, and with `follow` what comes; answer whether to do so again at once."""
+        if self._arrivals.wanted:
+            # Window by window: a session is native, and tells nobody.
+            going_on = self.once() > 0
+            if going_on and follow:
+                bell.wait(NAP)
+            return going_on
         try:
             self._state.raise_if_closed()
             return self._lock.run(self._until, bell, follow)
@@ -67,6 +80,22 @@ class StoreDispatch:
         self._check()
         # Under SYNC_FLUSH each flush rings the bell: there is nothing to wait for in between.
         return self._follower.step(self.confirm_offset, bell if follow and not self._sync else None)
+
+    def _tell(self) -> None:
+        """Tell who listens which queues have new entries; without the lock."""
+        for found in self._arrivals.untold():
+            for callback in self._arrivals.callbacks():
+                callbacks.call(self._state.note_error, "on_dispatched", Once(callback), found)
+
+    def listen(self, callback: ArrivalCallback) -> Listening:
+        """Tell `callback` which queues get entries from now on."""
+        if not callable(callback):
+            raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+        self._state.raise_if_closed()
+        listening = self._arrivals.listen(callback)
+        if self._state.waiters is not None:
+            self._state.waiters.dispatch_soon()
+        return listening
 
     def _check(self) -> None:
         self._state.raise_unless_writable()

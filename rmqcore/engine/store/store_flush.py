@@ -5,8 +5,12 @@ Each function here goes down through the parts once. The first OSError comes bac
 
 from __future__ import annotations
 
+import time
+from operator import index
+
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.durable import make_directory
+from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
@@ -39,12 +43,50 @@ class StoreFlush:
             self._state.full_or_fail_by(error, pause=False)
 
     def flush_log(self, least_pages: int = 0) -> int:
-        """Sync the log; answer up to which CommitLog offset it is on disk."""
+        """Sync the log; answer up to which CommitLog offset it is on disk. Without threads this serves who waits for that."""
+        try:
+            return self._sync_log(least_pages)
+        finally:
+            if self._state.waiters is None and len(self._state.flush_waiters):
+                self._serve()
+
+    def _sync_log(self, least_pages: int) -> int:
         self._state.raise_unless_writable()
         try:
-            return self._log.flush(least_pages)
+            flushed = self._log.flush(least_pages)
         except OSError as error:
             self._state.fail_by(error)
+        self._state.flush_waiters.reached(flushed)
+        return flushed
+
+    def _serve(self) -> None:
+        """Answer who waits for the disk, as the threads do."""
+        waiters = self._state.flush_waiters
+        if self._state.failure is None:
+            waiters.answer()
+            waiters.expire(time.monotonic())
+        else:
+            waiters.end()
+
+    def on_flushed(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
+        """Call `callback` when the log is on disk up to an offset, or it is known that this is not known."""
+        state, waiters = self._state, self._state.flush_waiters
+        if not callable(callback):
+            raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+        end_offset, most = index(end_offset), self._log.max_offset
+        if not 0 <= end_offset <= most:
+            raise ValueError(
+                f"end_phy_offset is {end_offset}, expected 0 to {most}, the end of the log"
+            )
+        state.raise_if_closed()
+        waiters.reached(self._log.flushed_offset)
+        if end_offset > waiters.flushed:
+            state.raise_unless_writable()
+        sooner = waiters.add(end_offset, callback, time.monotonic() + max(timeout_ms, 0) / 1000)
+        if end_offset <= waiters.flushed:
+            waiters.answer()
+        elif state.waiters is not None:
+            state.waiters.flush_soon(look=sooner)
 
     def flush_queues(self, least_pages: int) -> None:
         """Sync queue files with so many dirty pages; with 0 all of them, and let the checkpoint say how far they are."""
@@ -101,7 +143,7 @@ class StoreFlush:
 
     def _finish(self) -> None:
         parts = self._parts
-        parts.log.flush()
+        self._state.flush_waiters.reached(parts.log.flush())
         # Where another store lies in this one's place by now, its files and its abort file are not ours to change.
         parts.locks.check_log()
         self._dispatch.finish()

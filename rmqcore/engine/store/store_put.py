@@ -60,10 +60,18 @@ class StorePut:
         waits = self._sync or self._replicas is not PutMessageStatus.PUT_OK
         return self._put_and_wait if waits else self._append
 
-    def _put_and_wait(self, message: Message) -> PutResult:
+    @property
+    def append(self) -> Callable[[Message], PutResult]:
+        """Append one message and wait for nothing; chosen in the same way."""
+        return self._append if self._refused is None else self._append_or_refuse
+
+    def _append_or_refuse(self, message: Message) -> PutResult:
         if self._refused is not None and _waits(message):
             return _refuse(self._state, self._refused)
-        result = self._append(message)
+        return self._append(message)
+
+    def _put_and_wait(self, message: Message) -> PutResult:
+        result = self._append_or_refuse(message)
         if result.stored and _waits(message):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result

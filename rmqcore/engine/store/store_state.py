@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from traceback import clear_frames
 from typing import NoReturn, Protocol
@@ -12,6 +13,7 @@ from typing import NoReturn, Protocol
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.threads.mutex import Calls, Mutex
 from rmqcore.disk.used_space import free_bytes
+from rmqcore.engine.store.flush_waiters import FlushWaiters
 from rmqcore.errors import (
     DiskFullError,
     StoreClosedError,
@@ -28,6 +30,12 @@ class Waiters(Protocol):
 
     def wait_flushed(self, end_offset: int, timeout_ms: int) -> PutMessageStatus:
         """Wait until the CommitLog is on disk up to an offset."""
+
+    def flush_soon(self, *, look: bool) -> None:
+        """Flush for those who were added to the store's `FlushWaiters`; `look`: one's time is over sooner than all others'."""
+
+    def dispatch_soon(self) -> None:
+        """Begin the next dispatch now."""
 
     def wait_dispatched(self, end_offset: int, timeout: float | None = None) -> bool:
         """Wait until messages below an offset are in queues and index."""
@@ -69,6 +77,8 @@ class StoreState:
         Why no method works any more; None while the store is open.
     errors : dict
         Errors that cost no data, by the thread that met them.
+    flush_waiters : FlushWaiters
+        Who waits until the log is on disk up to some offset.
     no_puts : str, optional
         Why puts are refused for the time being.
     waiters : Waiters, optional
@@ -84,6 +94,8 @@ class StoreState:
         self.calls = Calls()
         self.closed: str | None = None
         self.errors: dict[str, str] = {}
+        # It knows the errors alone, not this object: its threads must not keep a store that is dropped.
+        self.flush_waiters = FlushWaiters(partial(_note, self.errors))
         self.no_puts: str | None = None
         self.waiters: Waiters | None = None
         self._failures: list[BaseException] = []
@@ -133,10 +145,7 @@ class StoreState:
 
     def note_error(self, service: str, error: BaseException | None) -> None:
         """Keep an error that costs no data, or forget it."""
-        if error is None:
-            self.errors.pop(service, None)
-        else:
-            self.errors[service] = f"{type(error).__name__}: {error}"
+        _note(self.errors, service, error)
 
     # ---- failed
 
@@ -210,14 +219,23 @@ class StoreState:
 
         An interrupt leaves the store closed for puts, and the next close goes on.
         """
-        if self._released:
-            return
-        self.closing = True
-        self.stop_puts()
-        if self.calls.inside:
-            self.calls.when_left(lambda: self.close(finish=finish, release=release))
-            return
-        self._close_lock.run(self._close, finish, release)
+        if not self._released:
+            self.closing = True
+            self.stop_puts()
+            if self.calls.inside:
+                self.calls.when_left(lambda: self.close(finish=finish, release=release))
+                return
+            try:
+                self._close_lock.run(self._close, finish, release)
+            finally:
+                self._answer_waiters()
+        else:
+            self._answer_waiters()
+
+    def _answer_waiters(self) -> None:
+        """Answer who still waits for the disk, outside of all locks; the close after one that was interrupted does so too."""
+        if self._released and len(self.flush_waiters):
+            self.flush_waiters.end()
 
     def _close(self, finish: Callable[[], None], release: Callable[[], None]) -> None:
         if self._released:
@@ -251,5 +269,13 @@ class StoreState:
         """
         self.closed = self.closed or f"it is open in process {self._pid}, of which this is a fork"
         self._released = True
+        self.flush_waiters.forget()
         if self._appender is not None:
             self._appender.forbid(self.raise_refusal)
+
+
+def _note(errors: dict[str, str], service: str, error: BaseException | None) -> None:
+    if error is None:
+        errors.pop(service, None)
+    else:
+        errors[service] = f"{type(error).__name__}: {error}"

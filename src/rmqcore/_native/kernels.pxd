@@ -261,7 +261,7 @@ cdef extern from "put/append.h" nogil:
     enum:
         RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
         RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE
-        RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED
+        RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED, RMQ_A_ELSEWHERE
         RMQ_NO_CLOCK
     ctypedef struct rmq_put:
         rmq_message msg
@@ -291,6 +291,9 @@ cdef extern from "put/append.h" nogil:
     void rmq_log_forget_queues(rmq_log *log) noexcept
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
     int rmq_log_append_any(rmq_log *log, rmq_put *puts, size_t count, int whole, int64_t now_ms, size_t *done) noexcept
+    int rmq_log_append_raw(
+        rmq_log *log, const uint8_t *bytes, int64_t size, int64_t at, int64_t store_timestamp
+    ) noexcept
     int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) noexcept
     int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
     int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept

@@ -20,6 +20,7 @@ import rmqcore
 from rmqcore import Message
 from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.status import PutMessageStatus
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message, put
 
 HANG = 20  # seconds, after which a process that hangs says where it stands and ends
@@ -37,6 +38,8 @@ class Stage:
         self.closing = False
         self.config = {**TINY, **config}
         self.acked: list[Acked] = []
+        # The answers of each `on_flushed`, and whether the call returned.
+        self.heard: list[tuple[list[PutMessageStatus], bool]] = []
         self.number = 0
         self.store: MessageStore | None = None
 
@@ -56,6 +59,24 @@ class Stage:
             answer = put(self.opened, self.number)
             assert answer is not None
             self.acked.append(answer)
+
+    def append(self, count: int) -> None:
+        """Append messages one by one, and ask each time when they are on disk."""
+        for message in self.messages(count):
+            result = self.opened.append(message)
+            assert result.stored
+            self.ack([message], [result.queue_offset], [result.phy_offset])
+            answers: list[PutMessageStatus] = []
+            self.heard.append((answers, False))
+            self.opened.on_flushed(result.phy_offset + result.msg_size, answers.append)
+            self.heard[-1] = answers, True
+
+    def check_heard(self) -> None:
+        """Whoever asked was answered once; where the call was interrupted perhaps not at all."""
+        for answers, asked in self.heard:
+            assert answers in (
+                [[PutMessageStatus.PUT_OK]] if asked else [[], [PutMessageStatus.PUT_OK]]
+            )
 
     def fill_file(self, left: int) -> None:
         """Put until no more than so many bytes are left in the log's file."""
@@ -146,6 +167,12 @@ def work(stage: Stage) -> None:
     stage.opened.close()
 
 
+def append_and_flush(stage: Stage) -> None:
+    stage.append(3)
+    stage.opened.flush()
+    stage.append(2)
+
+
 def flush(stage: Stage) -> None:
     stage.opened.flush()
 
@@ -201,6 +228,10 @@ SCENES: dict[str, Scene] = {
         lambda stage: stage.put(4),
         lambda stage: stage.fill_file(400),
         {"flush_disk_type": "SYNC_FLUSH"},
+    ),
+    "append, on_flushed": Scene(append_and_flush, lambda stage: stage.fill_file(400)),
+    "append, on_flushed beside threads": Scene(
+        append_and_flush, config={"flush_disk_type": "SYNC_FLUSH"}, services=True
     ),
     "put_many": Scene(put_many, lambda stage: stage.fill_file(2000)),
     "put_batch": Scene(put_batch, lambda stage: stage.fill_file(600)),
@@ -266,6 +297,7 @@ def play(scene: Scene, root: Path, at: int) -> Injector:
             stage.store.close()
             assert not [t for t in threading.enumerate() if t.name.startswith("rmqcore-")]
             assert not (root / "abort").exists(), "the exit was not clean"
+            stage.check_heard()
         if scene.light:
             check_light(stage)
         else:
@@ -302,6 +334,7 @@ def play_closing(scene: Scene, root: Path, at: int, *, leave: bool) -> Injector:
         assert not store.failed, store.stats()
         assert not (root / "abort").exists(), "the exit was not clean"
         assert not [t for t in threading.enumerate() if t.name.startswith("rmqcore-")]
+        stage.check_heard()
         if scene.light:
             check_light(stage)
         else:

@@ -248,6 +248,13 @@ class ModelStore:
 
     def put(self, message: ModelMessage, now_ms: int) -> Put:
         """DefaultMessageStore#putMessage; under SYNC_FLUSH without threads the put syncs, unless WAIT says otherwise."""
+        answer = self.append(message, now_ms)
+        if answer.status == "PUT_OK":
+            self._sync([message])
+        return answer
+
+    def append(self, message: ModelMessage, now_ms: int) -> Put:
+        """What a put does before it waits."""
         light = self._light_names(message)
         if light is not None:
             return self._put_light(message, light, now_ms)
@@ -258,9 +265,7 @@ class ModelStore:
         refused = self.illegal(message, record)
         if refused:
             return Put(refused)
-        answer = self._append([record], now_ms)
-        self._sync([message])
-        return answer
+        return self._append([record], now_ms)
 
     def put_many(
         self, messages: Sequence[ModelMessage], now_ms: int, *, to_light: bool = True

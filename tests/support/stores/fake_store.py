@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.store.flush_waiters import FlushWaiters
 from rmqcore.errors import StoreFailedError
 from rmqcore.services.steps import CleanRound
 
@@ -35,6 +36,7 @@ class FakeStore:
         self.kept: str | None = None  # what a round of cleaning could not delete
         self.failure: BaseException | None = None
         self.noted: dict[str, BaseException] = {}
+        self.flush_waiters = FlushWaiters(self.noted.__setitem__)
         self.errors: dict[str, BaseException] = {}
         self.calls: list[tuple[str, int | None]] = []
         self.changed = threading.Condition()
@@ -123,6 +125,7 @@ class FakeStore:
         self.raise_if_failed()
         if upto - self.flushed_phy_offset >= least_pages:
             self.flushed_phy_offset = max(self.flushed_phy_offset, upto)
+        self.flush_waiters.reached(self.flushed_phy_offset)
         self._done()
         return self.flushed_phy_offset
 

@@ -42,6 +42,8 @@ BOUND_S = 20
 
 REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "put": lambda store: store.put(Message("t", b"child")),
+    "append": lambda store: store.append(Message("t", b"child")),
+    "append_raw": lambda store: store.append_raw(0, b""),
     "put of a light message": lambda store: store.put(LIGHT),
     "put_batch": lambda store: store.put_batch([Message("t", b"child")]),
     "put_many": lambda store: store.put_many([Message("t", b"child"), LIGHT]),
@@ -61,6 +63,9 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "dispatch_once": lambda store: store.dispatch_once(),
     "dispatch_until": lambda store: store.dispatch_until(Bell(), follow=True),
     "flush": lambda store: store.flush(),
+    "on_flushed": lambda store: store.on_flushed(0, print),
+    "on_dispatched": lambda store: store.on_dispatched(print),
+    "read_range": lambda store: store.read_range(0, 1),
     "flush of few pages": lambda store: store.flush(4),
     "flush_consume_queues": lambda store: store.flush_consume_queues(),
     "flush_consume_queues of few pages": lambda store: store.flush_consume_queues(2),
@@ -86,6 +91,7 @@ ANSWERED: dict[str, Callable[[MessageStore], object]] = {
     "reput_from_offset": lambda store: store.reput_from_offset,
     "dispatch_behind_bytes": lambda store: store.dispatch_behind_bytes,
     "on_append": lambda store: store.on_append(int),
+    "flush_waiters": lambda store: len(store.flush_waiters),
     "on_low_space": lambda store: store.on_low_space(int),
     "note_error": lambda store: store.note_error("child", ValueError("its own")),
     "failed": lambda store: store.failed,

@@ -264,3 +264,32 @@ int rmq_log_append_batch(rmq_log *log, rmq_put *puts, size_t count, int64_t now_
     publish(log, at);
     return RMQ_A_DONE;
 }
+
+int rmq_log_append_raw(rmq_log *log, const uint8_t *bytes, int64_t size, int64_t at, int64_t store_timestamp) {
+    if (log->stopped) return RMQ_A_STOPPED;
+    if (at != log->wrote) return RMQ_A_ELSEWHERE;
+    if (log->base == NULL) { /* the first file of all, which holds at least one record and a BLANK */
+        const int code = make_room(log, size);
+        if (code) return code;
+        if (at != log->wrote) return RMQ_A_ELSEWHERE;
+    }
+    const int64_t left = log->file_from_offset + log->limits.file_size - at;
+    const int ends_file = size == left;
+    if (!ends_file && size + RMQ_BLANK_MIN_SIZE > left) return RMQ_A_ELSEWHERE;
+    if (ends_file && log->next_base == NULL) return RMQ_A_NEED_FILE;
+    if (at + size + (ends_file ? 0 : RMQ_BLANK_MIN_SIZE) > log->allocated) return RMQ_A_NEED_SPACE;
+    uint8_t *to = log->base + (at - log->file_from_offset);
+    /* The first MAGIC last, as ever: a process that dies in between leaves nothing that a recovery takes for a record. */
+    memcpy(to, bytes, RMQ_REC_MAGIC);
+    memcpy(to + RMQ_BLANK_MIN_SIZE, bytes + RMQ_BLANK_MIN_SIZE, (size_t)(size - RMQ_BLANK_MIN_SIZE));
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memcpy(to + RMQ_REC_MAGIC, bytes + RMQ_REC_MAGIC, RMQ_BLANK_MIN_SIZE - RMQ_REC_MAGIC);
+    if (ends_file) {
+        rmq_log_set_file(log, log->next_base, log->next_from_offset, log->next_from_offset, log->next_allocated);
+        __atomic_store_n(&log->next_base, NULL, __ATOMIC_RELEASE);
+        return RMQ_A_DONE;
+    }
+    log->store_timestamp = store_timestamp;
+    publish(log, at + size);
+    return RMQ_A_DONE;
+}

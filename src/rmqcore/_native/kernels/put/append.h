@@ -25,6 +25,7 @@ enum {
     RMQ_A_NEED_FILE = 1,  /* the file is full and there is no next one (rmq_log_set_next) */
     RMQ_A_NEED_SPACE = 2, /* room is missing (rmq_log_set_allocated) */
     RMQ_A_STOPPED = 3,    /* rmq_log_stop was called: nothing is appended any more */
+    RMQ_A_ELSEWHERE = 4,  /* the log does not end where the bytes begin (rmq_log_append_raw) */
 };
 
 typedef struct rmq_put {
@@ -123,6 +124,11 @@ int rmq_log_append(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms, si
 
 /* Appends one batch: all or nothing, in one file, of one topic and queue, with contiguous offsets. All are RMQ_PUT_WAITING. */
 int rmq_log_append_batch(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms);
+
+/* Appends bytes of another log as they are, which begin at the log offset `at`: whole records, the last one with this store
+ * timestamp, behind which a BLANK has room in their file; or all that is left of a file, a BLANK first, which ends it. The counters
+ * of queues stay. The caller has checked the bytes. */
+int rmq_log_append_raw(rmq_log *log, const uint8_t *bytes, int64_t size, int64_t at, int64_t store_timestamp);
 
 /* rmq_log_append_batch when `whole` says that the items are one batch, else rmq_log_append. */
 static inline int rmq_log_append_any(rmq_log *log, rmq_put *puts, size_t count, int whole, int64_t now_ms,

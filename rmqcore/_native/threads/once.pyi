@@ -1,0 +1,9 @@
+from collections.abc import Callable
+from typing import Self, final
+
+@final
+class Once:
+    def __new__(cls, callback: Callable[..., object]) -> Self: ...
+    def __call__(self, *args: object) -> None: ...
+    @property
+    def called(self) -> bool: ...

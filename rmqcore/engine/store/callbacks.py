@@ -1,0 +1,23 @@
+"""Callbacks of a program, called on the way of the store's work: what one raises hurts neither the store nor the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from rmqcore._native.threads.once import Once
+
+NoteError = Callable[[str, BaseException], None]
+
+
+def call(note_error: NoteError, name: str, once: Once, *args: object) -> None:
+    """Call it; what it raises is noted. What a signal handler raises before the call goes on, and Ctrl-C does at any moment."""
+    try:
+        once(*args)
+    except BaseException as error:
+        if not once.called:
+            raise
+        note_error(name, error)
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and not isinstance(error, Exception):
+            raise

@@ -1,0 +1,132 @@
+"""The log as bytes: what a master gives to its slaves, and what a slave takes."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqcore._native.format.layout import REC_HEADER_SIZE
+from rmqcore._native.put.raw_append import append_raw
+from rmqcore._native.scan import places
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors import CorruptMessageError, DiskFullError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+TIME = "store_timestamp_ms"
+
+
+class RawLog:
+    """Reads and appends bytes of a log; MessageStore documents the methods.
+
+    The log of a slave ends with a whole record, as any log does: readers, dispatch and recovery rely on that. The bytes of a
+    record that has begun to come are kept here until the rest of it is there.
+    """
+
+    def __init__(
+        self,
+        parts: StoreParts,
+        config: MessageStoreConfig,
+        state: StoreState,
+        dispatch: StoreDispatch,
+    ) -> None:
+        self._log = parts.log
+        self._state = state
+        self._dispatch = dispatch
+        self._role = config.broker_role
+        self._takes = config.broker_role == "SLAVE" and not config.duplication_enable
+        self._check_crc = config.check_crc_on_recover
+        self._scan = ColumnScan((TIME,))
+        # A record that has begun, and where; of no meaning once the log ends somewhere else.
+        self._begun: tuple[int, bytes] = 0, b""
+        self._lock = Mutex(state.calls)
+
+    def read(self, phy_offset: int, max_bytes: int) -> memoryview:
+        """Give bytes of one file, from an offset on."""
+        self._state.raise_if_closed()
+        phy_offset, max_bytes = index(phy_offset), index(max_bytes)
+        first, end = self._log.min_offset, self._dispatch.confirm_offset
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes is {max_bytes}, expected at least 1")
+        if not first <= phy_offset <= end:
+            raise ValueError(f"phy_offset is {phy_offset}, expected {first} to {end}")
+        if phy_offset == end:
+            return memoryview(b"")
+        window = self._log.window(phy_offset)
+        if window is None:
+            raise ValueError(f"phy_offset is {phy_offset}: no file of the log holds it")
+        view, start, file_end = window
+        return view[phy_offset - start : min(phy_offset + max_bytes, file_end, end) - start]
+
+    # ---- what a slave takes
+
+    def append(self, phy_offset: int, data: Buffer) -> int:
+        """Append the whole records of `data`; answer where the log ends."""
+        self._state.raise_if_closed()
+        if not self._takes:
+            raise ValueError(
+                f"append_raw: broker_role is {self._role}; only the log of a SLAVE grows by another log's bytes"
+            )
+        return self._lock.run(self._append, index(phy_offset), memoryview(data).cast("B"))
+
+    def _append(self, phy_offset: int, data: memoryview) -> int:
+        self._state.raise_unless_writable()
+        begin = self._log.max_offset
+        begun_at, begun = self._begun
+        if begun_at != begin:
+            begun = b""
+        if begun and phy_offset == begin + len(begun):
+            data = memoryview(begun + data)
+        elif phy_offset != begin:
+            more = f", or {begin + len(begun)} behind the record that has begun" if begun else ""
+            raise ValueError(
+                f"append_raw: the bytes begin at phy_offset {phy_offset}, expected {begin}, the end of the log{more}"
+            )
+        pos = 0
+        while pos < len(data):
+            taken = self._take(data, pos, begin + pos)
+            if not taken:
+                break
+            pos += taken
+        self._begun = begin + pos, bytes(data[pos:])
+        return self._log.max_offset
+
+    def _take(self, data: memoryview, pos: int, at: int) -> int:
+        """Append what is whole in `data` from `pos` on, which lies at log offset `at`; answer its bytes, 0: more have to come."""
+        file = self._log.files.find_file(at)
+        file_end = (at if file is None else file.file_from_offset) + self._log.file_size
+        length = min(len(data), pos + file_end - at)
+        if self._scan.pending_rows:
+            self._scan.take()  # of a call that was interrupted
+        place = self._scan.feed(
+            data, length, pos, at - pos, file_end, check_place=True, check_crc=self._check_crc
+        )
+        size = place.pos - pos
+        if size:
+            if at + size + REC_HEADER_SIZE > file_end:
+                most = f"at most up to {file_end - REC_HEADER_SIZE}, where a BLANK has room"
+                raise CorruptMessageError("append_raw", at, "TOTALSIZE", most, at + size)
+            times = np.frombuffer(self._scan.take().buffer(TIME), np.int64)
+            self._store(data, pos, place.pos, at, int(times[-1]))
+            return size
+        if place.code == places.BLANK and length - pos == file_end - at:
+            self._store(data, pos, length, at, 0)
+            return length - pos
+        if place.code not in (places.SHORT, places.BLANK):
+            raise CorruptMessageError("append_raw", at, *place.describe())
+        return 0
+
+    def _store(self, data: memoryview, begin: int, end: int, at: int, time_ms: int) -> None:
+        if append_raw(self._log.appender, data, begin, end, at, time_ms):
+            return
+        self._state.raise_unless_writable()
+        why = self._state.no_puts or f"no room for {end - begin} bytes at phy_offset {at}"
+        raise DiskFullError(f"{self._state.root}: {why}")

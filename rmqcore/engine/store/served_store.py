@@ -1,0 +1,156 @@
+"""What a server needs of a store beside puts and gets: to be told instead of to wait, and the log as bytes for replication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
+from rmqcore.engine.store.flush_waiters import Callback
+from rmqcore.engine.store.raw_log import RawLog
+from rmqcore.engine.store.store_dispatch import StoreDispatch
+from rmqcore.engine.store.store_flush import StoreFlush
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class ServedStore:
+    """The methods of a MessageStore that a broker and its replication call. All may be called from any thread."""
+
+    config: MessageStoreConfig
+    _dispatch: StoreDispatch
+    _flush: StoreFlush
+    _raw: RawLog
+
+    def on_flushed(
+        self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None
+    ) -> None:
+        """Call ``callback(status)`` once, when the CommitLog is on disk up to an offset: the wait of a put, without a thread.
+
+        It is the same promise under ASYNC_FLUSH: the flush thread begins at once, and PUT_OK comes after its sync. A program that
+        is content with ASYNC_FLUSH does not ask.
+
+        Parameters
+        ----------
+        end_phy_offset : int
+            Where a message ends: ``phy_offset + msg_size`` of what `append` answered.
+        callback : callable
+            PUT_OK: on disk. FLUSH_DISK_TIMEOUT: not known yet, the time is over; a later call tells. UNKNOWN_ERROR: the store has
+            failed, or was dropped, before it was known; nobody will ever tell. Which thread calls it says docs/concurrency.md; it
+            holds no lock of the store. The next sync waits for it: it should hand its answer on and return. What it raises is
+            shown in `stats()`, and hurts nobody.
+        timeout_ms : int, optional
+            Milliseconds; `sync_flush_timeout` when None.
+
+        Raises
+        ------
+        StoreFailedError, StoreClosedError
+            It is not on disk, and will not be. The callback is not called.
+        ValueError
+            The log does not reach so far.
+        TypeError
+            A `callback` that cannot be called.
+
+        Notes
+        -----
+        Without threads (``services=False``) `flush` and `close` call the callbacks, and nobody else watches the time. A store
+        that is dropped then calls none, nor does a forked child.
+
+        Source: RocketMQ 5.5.0 CommitLog.GroupCommitService, FlushDiskWatcher.
+        """
+        timeout_ms = self.config.sync_flush_timeout if timeout_ms is None else timeout_ms
+        self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
+
+    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
+        """Call ``callback(arrivals)`` after each dispatch: which queues have new entries, for whoever waits for messages.
+
+        Parameters
+        ----------
+        callback : callable
+            Gets a list of `Arrival`: ``topic``, ``queue_id``, ``next_queue_offset`` (behind the newest entry) and
+            ``tags_codes`` of the new entries. One list a batch of dispatch, which takes what a millisecond brings. The thread
+            that dispatches (``services=False``: whoever calls `dispatch_once`) calls it, and holds no lock of the store; the next
+            dispatch waits for it. What it raises is shown in `stats()`, and hurts nobody.
+
+        Returns
+        -------
+        Listening
+            ``remove()`` ends it, and so does the end of a ``with`` block.
+
+        Raises
+        ------
+        TypeError
+            A `callback` that cannot be called.
+        StoreClosedError
+
+        Notes
+        -----
+        A message that is told of can be had by `get`. It may be told twice, after an interrupt or where two threads dispatch, and
+        what a `close` of a store without threads dispatches is not told. As long as somebody listens, dispatch needs the GIL for
+        each of its batches (docs/concurrency.md).
+
+        Source: RocketMQ 5.5.0 MessageArrivingListener.
+        """
+        return self._dispatch.listen(callback)
+
+    def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:
+        """Give the bytes of the CommitLog from an offset on, as they are: what a slave is sent.
+
+        Parameters
+        ----------
+        phy_offset : int
+            Need not be the start of a record.
+        max_bytes : int
+
+        Returns
+        -------
+        memoryview
+            At most so many bytes, up to the end of their file (with its BLANK) and no further than `confirm_offset`: under
+            SYNC_FLUSH a slave gets nothing that this store may lose. Empty at that end. It keeps the mapped file that it reads.
+
+        Raises
+        ------
+        ValueError
+            The log has no such offset, or not any more.
+        StoreClosedError
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 DefaultMessageStore#getCommitLogData.
+        """
+        return self._raw.read(phy_offset, max_bytes)
+
+    def append_raw(self, phy_offset: int, data: Buffer) -> int:
+        """Append bytes of the master's CommitLog as they are; the store is a SLAVE. They are dispatched like any message.
+
+        Parameters
+        ----------
+        phy_offset : int
+            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last.
+        data : buffer
+            Records, and the rest of a file behind a BLANK. They may begin and end in the middle of a record: the log grows by
+            whole records alone, and the begin of the next one is kept in memory until the rest is given.
+
+        Returns
+        -------
+        int
+            `max_phy_offset` now.
+
+        Raises
+        ------
+        ValueError
+            The bytes begin somewhere else, or the store is no SLAVE.
+        CorruptMessageError
+            There is no sound record where one must be, by the checks of a recovery. What lies before it is appended.
+        DiskFullError
+            There is no room for them; the same call may be made again later.
+        StoreFailedError, StoreClosedError
+
+        Notes
+        -----
+        Java takes any bytes; what is no record ends its dispatch later.
+
+        Source: RocketMQ 5.5.0 DefaultMessageStore#appendToCommitLog, CommitLog#appendData.
+        """
+        return self._raw.append(phy_offset, data)
