@@ -25,7 +25,7 @@ class StoreLocation:
     Attributes
     ----------
     broker : str
-        Name of the store: given as ``name=path``, else made by `find_stores`.
+        Name of the store: given as ``name=path``, else made by `find_stores` of its path.
     root : str
         Absolute path, or URI.
     storage : tuple of (str, str)
@@ -34,6 +34,10 @@ class StoreLocation:
         The CommitLog's directory, under `root`.
     follow_links : bool
         ``commitlog``, ``consumequeue`` and ``index`` in a local root may be links.
+    is_named : bool
+        The user gave the name.
+    former_name : str
+        The name by an older rule, under which a checkpoint of a stream may know the store.
     """
 
     broker: str
@@ -41,6 +45,8 @@ class StoreLocation:
     storage: Options = field(default=(), repr=False)
     log: str = "commitlog"
     follow_links: bool = False
+    is_named: bool = field(default=False, compare=False, repr=False)
+    former_name: str = field(default="", compare=False, repr=False)
 
     @property
     def is_local(self) -> bool:
