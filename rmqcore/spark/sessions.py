@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rmqcore.spark.runtime.java import set_java_home
+from rmqcore.spark.runtime.masters import check_master
 from rmqcore.spark.runtime.versions import check_versions
 from rmqcore.spark.source.registration import register
 
@@ -64,6 +65,8 @@ def session(
         PySpark, pyarrow or pandas is not installed, or too old.
     JavaMissingError
         No Java is installed, or its version is too old.
+    SparkMasterError
+        A new session would wait for a standalone master that takes no connection.
 
     Notes
     -----
@@ -95,13 +98,16 @@ def _start(
     builder: SparkSession.Builder, master: str | None, app_name: str | None, given: dict[str, str]
 ) -> SparkSession:
     known: dict[str, str] = {}
+    asked = master or given.get("spark.master") or os.environ.get("MASTER") or ""
+    check_master(asked)
     if "SPARK_REMOTE" not in os.environ and "spark.remote" not in given:
         set_java_home()
         known = _launch(given)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    asked = master or given.get("spark.master") or os.environ.get("MASTER")
     chosen = asked or known.get("spark.master", "local[*]")
+    if not asked:
+        check_master(chosen)
     ours = STATIC | DYNAMIC | (LOCAL if chosen.startswith("local") else {})
     name = app_name or given.get("spark.app.name") or known.get("spark.app.name", "rmqcore")
     for setting, value in (_free(ours, known) | given).items():

@@ -6,6 +6,8 @@ between these processes, and an error in any of them fails the query before a jo
 
 from __future__ import annotations
 
+import copyreg
+from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from rmqcore.errors import StoreError
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
-from rmqcore.spark.runtime.shipping import send_code_along
+from rmqcore.spark.runtime.shipping import call_checked, named_checked, send_code_along
 from rmqcore.spark.source.shipped import ShippedPushingReader, ShippedReader
 from rmqcore.spark.tables.tables import open_table
 
@@ -26,12 +28,28 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
+class CheckedClass(ABCMeta):
+    """Classes that a worker of Spark imports only when it has what they need; see `rmqcore.spark.runtime.shipping`."""
+
+
+def _by_checked_name(source: type) -> Any:
+    send_code_along()
+    return named_checked, (source.__module__, source.__qualname__)
+
+
+copyreg.pickle(CheckedClass, _by_checked_name)  # type: ignore[arg-type]
+
+
+class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[misc, unused-ignore]
     """Stores of RocketMQ as tables; options in `rmqcore.spark.options.table`, columns in `rmqcore.spark.rows.columns`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self.options = options
+
+    def __reduce__(self) -> Any:
+        send_code_along()
+        return call_checked, (type(self).__module__, type(self).__qualname__, self.options)
 
     @cached_property
     def parsed(self) -> SourceOptions:

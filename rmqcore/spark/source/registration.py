@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.rows.schema import columns_of, known_columns
+from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
 from rmqcore.spark.storage.locations import absolute_paths
 
@@ -90,7 +91,8 @@ def read(
     register(spark)
     if texts.get("pushdown") == "true":
         spark.conf.set(PUSHDOWN_SETTING, "true")
-    frame = spark.read.format(FORMAT).options(**texts).load()
+    with short_errors():
+        frame = spark.read.format(FORMAT).options(**texts).load()
     if where is not None:
         frame = frame.where(where)
     return frame if wanted == chosen else frame.select(*chosen)

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 import fsspec
 import numpy as np
 import pytest
-from support.spark.spark_rows import Row, damage_rows, golden_rows, only, store_of, time_of
+from support.spark.spark_rows import (
+    Row,
+    broker_of,
+    damage_rows,
+    golden_rows,
+    only,
+    store_of,
+    time_of,
+)
 from support.spark.spark_tables import read_table, rows_of, table_of
 from support.stores.golden_stores import CLEAN
 
@@ -133,7 +141,7 @@ def test_a_short_segment(store_copy: StoreCopy) -> None:
 def test_queues(golden: Path, case: str) -> None:
     root = store_of(golden, case)
     with rmqcore.read(root) as reader:
-        expected = [{"broker": "store", **queue.as_dict()} for queue in reader.queues()]
+        expected = [{"broker": broker_of(root), **queue.as_dict()} for queue in reader.queues()]
     assert read_table(root, table="queues") == expected
 
 
@@ -229,7 +237,7 @@ def test_index(golden: Path, options: dict[str, object]) -> None:
                 seconds = int(found["time_diff"])
                 expected.append(
                     {
-                        "broker": "store", "file": file.path.name, "entry": entry,
+                        "broker": broker_of(root), "file": file.path.name, "entry": entry,
                         "slot": int(found["key_hash"]) % file.slot_count, "key_hash": int(found["key_hash"]),
                         "phy_offset": int(found["phy_offset"]), "time_diff_s": seconds,
                         "store_timestamp": time_of(file.header.begin_timestamp_ms + 1000 * seconds),
