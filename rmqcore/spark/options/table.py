@@ -51,7 +51,8 @@ OPTIONS = (
         "path",
         values.parse_text,
         "",
-        "Stores: directories, globs, URIs, ``name=path``; several between commas, or a JSON list.",
+        "Stores: directories, globs (``*``, ``?``, ``[...]``, ``{a,b}``), URIs, ``name=path``; several between commas, or a "
+        "JSON list.",
     ),
     Option(
         "table", "table", values.word_of(*TABLES), "messages", f"What to read: {', '.join(TABLES)}."

@@ -37,7 +37,7 @@ def _by_checked_name(source: type) -> Any:
     return named_checked, (source.__module__, source.__qualname__)
 
 
-copyreg.pickle(CheckedClass, _by_checked_name)  # type: ignore[arg-type]
+copyreg.pickle(CheckedClass, _by_checked_name)
 
 
 class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[misc, unused-ignore]

@@ -106,7 +106,8 @@ class RemoteFilesystem:
 
         with self._told("looked at", path):
             system, inner = self.connect(path)
-            return system.get_file_info(inner).type != FileType.NotFound
+            info = system.get_file_info(inner)
+        return bool(info.type != FileType.NotFound)
 
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:
         """Read `count` bytes of an open file from byte `pos` on."""

@@ -132,9 +132,9 @@ def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Candi
     if passed or matches.absent:
         _tell_passed(where, path, [*matches.absent, *passed], len(found))
     found = [replace(one, store=replace(one.store, follow_links=follow_links)) for one in found]
-    for one in found:
-        if one.store.is_local:
-            refuse_links(one.store.paths)
+    for candidate in found:
+        if candidate.store.is_local:
+            refuse_links(candidate.store.paths)
     return found
 
 

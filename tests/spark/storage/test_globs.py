@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqcore.cli.spark.run_options import RunOptions
 from rmqcore.errors import NotAStoreError
 from rmqcore.spark.storage.globs import alternatives
 from rmqcore.spark.storage.locations import (
@@ -149,3 +150,13 @@ def test_a_glob_without_any_store(tmp_path: Path) -> None:
     told = rf"{tmp_path}/\* stands for no store. Of 4 paths that fit: {tmp_path}/a holds no .*; {tmp_path}/b .*; \.\.\.$"
     with pytest.raises(NotAStoreError, match=told):
         find_stores(f"{tmp_path}/*")
+
+
+def test_the_command_line_tells_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verb and the job behind it both look for the stores."""
+    made(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    RunOptions().source_options([f"{tmp_path}/*"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"Warning: {tmp_path}/* stands for 1 stores; 1 other paths that fit ")
+    assert roots(f"{tmp_path}/*") == [f"{tmp_path}/a"], "a warning would be an error here"

@@ -172,7 +172,7 @@ def queue_entries(root: Path) -> list[Row]:
                         continue
                     rows.append(
                         {
-                            "broker": root.name, "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": at,
+                            "broker": broker_of(root), "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": at,
                             "phy_offset": int(entry["phy_offset"]), "msg_size": int(entry["msg_size"]),
                             "tags_code": int(entry["tags_code"]),
                         }
@@ -356,7 +356,7 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, the path gives store"),
+        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, the path gives basic"),
         ({"endingPhyOffset": '{"x": 1}'}, "option endingPhyOffset names the store x"),
         ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "option startingOffsets names the store x"),
         ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' leaves nothing to read"),
@@ -379,8 +379,8 @@ def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
         table_of(tmp_path / "nowhere")
     with pytest.raises(NotAStoreError, match="holds no commitlog/"):
         table_of(tmp_path)
-    with pytest.raises(ValueError, match="two stores are named store"):
-        table_of([store_of(golden, "basic"), store_of(golden, "delay")])
+    with pytest.raises(ValueError, match="two stores are named a:"):
+        table_of([Path(f"a={store_of(golden, case)}") for case in ("basic", "delay")])
     with pytest.raises(ValueError, match="no path is given"):
         table_of([])
 
@@ -392,8 +392,8 @@ def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
 def remote(golden: Path) -> Iterator[str]:
     """The store ``basic`` on an fsspec filesystem in memory."""
     memory = fsspec.filesystem("memory")
-    memory.put(str(store_of(golden, "basic")), "/remote/store", recursive=True)
-    yield "memory:///remote/store"
+    memory.put(str(store_of(golden, "basic")), "/remote/basic/store", recursive=True)
+    yield "memory:///remote/basic/store"
     memory.rm("/remote", recursive=True)
 
 
@@ -404,7 +404,7 @@ def test_a_store_on_another_filesystem(golden: Path, remote: str, table: str) ->
     found = read_table(remote, **options, **{"storage.filesystem": "fsspec"})
     if table == "segments":
         assert [row.pop("path") for row in found] == [
-            f"memory:///remote/store/commitlog/{row['file']}" for row in found
+            f"memory:///remote/basic/store/commitlog/{row['file']}" for row in found
         ]
         expected = [{name: value for name, value in row.items() if name != "path"} for row in expected]  # fmt: skip
     assert found == expected
