@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rmqcore.cli.spark.task_bar import task_bar
 from rmqcore.errors import SparkJobError, StoreError
+from rmqcore.spark.runtime.failures import short_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,6 @@ def spark_session(
     """
     running = _running()
     spark = running or _start(master, settings, log)
-    from rmqcore.spark.runtime.failures import short_errors
-
     try:
         with task_bar(spark, what, no_progress=no_progress), short_errors(every=True):
             yield spark

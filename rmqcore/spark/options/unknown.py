@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 _SHOWN = 3
-_LEAST_LIKENESS = 0.5
+_LEAST_LIKENESS = 0.4
 
 
 def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) -> str:

@@ -34,16 +34,17 @@ def check_master(master: str, timeout_s: float = TIMEOUT_S) -> None:
     found = _STANDALONE.fullmatch(master.strip())
     if found is None:
         return
-    addresses = [_ADDRESS.fullmatch(part.strip()) for part in found[1].split(",")]
+    addresses = [
+        match for part in found[1].split(",") if (match := _ADDRESS.fullmatch(part.strip()))
+    ]
+    if len(addresses) <= found[1].count(","):
+        return  # Spark says what is wrong with the form of a URL
     answers: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
-    whys = {}
     for number, address in enumerate(addresses):
-        if address is None:
-            return  # Spark says what is wrong with the form of a URL
-        whys[number] = f"does not answer within {timeout_s:g} s"
         where = (address["six"] or address["host"], int(address["port"]))
         # In threads, because looking up a name has no timeout.
         threading.Thread(target=_ask, args=(number, where, timeout_s, answers), daemon=True).start()
+    whys = [f"does not answer within {timeout_s:g} s"] * len(addresses)
     deadline = time.monotonic() + timeout_s
     for _ in addresses:
         try:
@@ -53,7 +54,7 @@ def check_master(master: str, timeout_s: float = TIMEOUT_S) -> None:
         if not why:
             return
         whys[number] = why
-    told = "; ".join(f"{address[0]}: {whys[number]}" for number, address in enumerate(addresses) if address)  # fmt: skip
+    told = "; ".join(f"{address[0]}: {why}" for address, why in zip(addresses, whys, strict=True))
     raise SparkMasterError(f"no master of {master} can be reached: {told}")
 
 

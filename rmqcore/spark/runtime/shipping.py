@@ -16,6 +16,7 @@ from typing import Any
 
 NEEDED = ("rmqcore", "numpy", "pyarrow")
 """What a worker imports: rmqcore itself, and what it and PySpark cannot do without."""
+_PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source")  # fmt: skip
 
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
@@ -36,9 +37,6 @@ def call_sent(sent: bytes, method: str, *arguments: Any) -> Any:
     """Call a method of a pickled object, in a worker."""
     prepare_worker()
     return getattr(pickle.loads(sent), method)(*arguments)  # noqa: S301 - from our own driver
-
-
-_PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source")  # fmt: skip
 
 
 class Checked(bytes):
@@ -100,9 +98,7 @@ def check_worker() -> None:
     """Say what this Python lacks, if it lacks something, before an import fails that would name neither host nor Python."""
     lacking = [name for name in NEEDED if sys.modules.get(name) is None and find_spec(name) is None]
     if lacking:
-        raise ImportError(
-            f"{_this_worker()} cannot import {', '.join(lacking)}. {_way_on()}"
-        ) from None
+        raise ImportError(f"{_this_worker()} cannot import {', '.join(lacking)}. {_way_on()}")
 
 
 def _this_worker() -> str:

@@ -55,18 +55,17 @@ def test_times(spark: SparkSession, golden: Path) -> None:
 def test_short_errors(spark: SparkSession, golden: Path) -> None:
     """What is wrong stood in the last line of pages."""
     store = golden / "crash_flipped" / "input"
-    source = spark.read.format("rmqstore")
     with pytest.raises(Exception, match="Traceback") as caught:
-        source.option("verifyCrc", "fail").load(str(store)).count()
+        spark.read.format("rmqstore").option("verifyCrc", "fail").load(str(store)).count()
     short = rmqcore.spark.short_error(caught.value)
     assert isinstance(short, SparkJobError) and "\n" not in str(short)
     assert "BODYCRC is" in str(short)
     with pytest.raises(Exception, match="did you mean") as caught:
-        source.option("topik", "a").load(str(store))
+        spark.read.format("rmqstore").option("topik", "a").load(str(store))
     short = rmqcore.spark.short_error(caught.value)
     assert str(short).startswith("ValueError: there is no option topik; did you mean topics")
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as caught:
-        source.load(str(store)).select("nothing")
+        spark.read.format("rmqstore").load(str(store)).select("nothing")
     assert rmqcore.spark.short_error(caught.value) is caught.value, "not ours"
     other = ValueError("of the program")
     assert rmqcore.spark.short_error(other) is other
