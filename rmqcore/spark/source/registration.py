@@ -67,7 +67,7 @@ def read(
         A condition, which may name other columns too. Spark tests it.
     **options
         Options of the source by name, as texts or as Python values: ``table="corrupt"``, ``topics=["TopicA"]``,
-        ``maxPartitionBytes="64m"``.
+        ``maxPartitionBytes="64m"``, ``startingTimestamp=datetime.date(2026, 11, 24)``.
 
     Raises
     ------
