@@ -243,13 +243,13 @@ def test_the_way_for_pyspark_3_5(spark: SparkSession, golden: Path, table: str) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"topic": "x"}, "ValueError: there is no option topic; did you mean topics?"),
+        ({"topic": "x"}, "ValueError: there is no option topic; did you mean topics"),
         ({"mode": "x"}, "ValueError: option mode: 'x' is wrong, expected one of PERMISSIVE, FAILFAST, DROPMALFORMED"),
         ({"table": "x"}, "ValueError: option table: 'x' is wrong, expected one of messages"),
         ({"columns": "x"}, "ValueError: table messages has no column x; it has topic"),
         ({"path": "/nowhere"}, "No such file or directory: '/nowhere'"),
         ({"path": "GOLDEN"}, "holds no commitlog/"),
-        ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "names the store x, the path gives store"),
+        ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "names the store x, the path gives basic"),
     ],
     ids=str,
 )  # fmt: skip
