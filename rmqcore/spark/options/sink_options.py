@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -11,6 +10,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.spark.options import values
 from rmqcore.spark.options.source_options import parse_value
 from rmqcore.spark.options.table import Option
+from rmqcore.spark.options.unknown import unknown_option
 
 Selector = Literal["column", "hash", "roundRobin"]
 PREFIX = "column."
@@ -132,8 +132,7 @@ class SinkOptions:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1, cutoff=0.6)
-    if near:
-        return f"a write has no option {name}; did you mean {_BY_NAME[near[0]].name}?"
-    known = ", ".join(sorted(option.name for option in SINK_OPTIONS))
-    return f"a write has no option {name}; there are {known} and column.*"
+    known = {lower: option.name for lower, option in _BY_NAME.items()}
+    return unknown_option(
+        f"a write has no option {name}", name, known, "docs/spark.md#writing-stores"
+    )

@@ -6,27 +6,29 @@ table that is read, is an error: a read that ignored a misspelt filter would giv
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from typing import Any, Literal, Self
 
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.options.table import OPTIONS, Option
-from rmqcore.spark.options.values import QueueOffsets
+from rmqcore.spark.options.unknown import unknown_option
+from rmqcore.spark.options.values import QueueOffsets, parse_time_ms
 from rmqcore.spark.runtime.parallelism import driver_cores, parallelism_of
 from rmqcore.spark.splits.planning import Span
 from rmqcore.spark.splits.sizing import MIB, Sizing, SplitMode
 from rmqcore.spark.splits.split import DEFAULT_MAX_RECORD_SIZE
 from rmqcore.spark.storage.locations import Paths, StoreLocation, find_stores, given_paths
 from rmqcore.spark.storage.store_pin import StorePin
+from rmqcore.times import milliseconds
 
 Table = Literal["messages", "consumequeue", "index", "segments", "queues", "corrupt"]
 Mode = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
 
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
+_TIME_OPTIONS = {name for name, option in _BY_NAME.items() if option.parse is parse_time_ms}
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,14 @@ def parse_value(option: Option, text: str) -> Any:
 
 
 def texts_of(given: Mapping[str, object]) -> dict[str, str]:
-    """Turn options from Python values (bools, numbers, lists, dicts) into the texts that Spark carries; None is left out.
+    """Turn options from Python values (bools, numbers, lists, dicts, times) into the texts that Spark carries; None is left out.
 
     Raises
     ------
     TypeError
         A value has another type.
+    ValueError
+        A datetime has no time zone, and the zone of this machine is not UTC.
     """
     return {name: _text_of(name, value) for name, value in given.items() if value is not None}
 
@@ -175,6 +179,8 @@ def _text_of(name: str, value: object) -> str:
         return value
     if isinstance(value, bool | int):
         return str(value).lower()
+    if isinstance(value, date) and name.lower() in _TIME_OPTIONS:
+        return _time_text(name, value)
     if isinstance(value, Mapping):
         return json.dumps(dict(value))
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
@@ -182,6 +188,18 @@ def _text_of(name: str, value: object) -> str:
     raise TypeError(
         f"option {name}: expected a text, number, bool, list or dict, got {type(value).__name__}"
     )
+
+
+def _time_text(name: str, value: date) -> str:
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    if value.tzinfo is None and value.astimezone().utcoffset():
+        # As a text it would be UTC, for Python it is local, as are the times in the rows of collect().
+        raise ValueError(
+            f"option {name}: {value!r} has no time zone: give tzinfo=datetime.UTC or another, or {value!r}.astimezone() where "
+            "it is a time of this machine"
+        )
+    return str(milliseconds(value))
 
 
 def _check_together(found: Mapping[str, Any], by_field: Mapping[str, Option]) -> None:
@@ -200,9 +218,5 @@ def _of_broker(given: int | dict[str, int] | None, broker: str) -> int | None:
 
 
 def _unknown(name: str) -> str:
-    plain = re.sub(r"[^a-z.]", "", name.lower())
-    near = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=0.6)
-    if near:
-        return f"there is no option {name}; did you mean {_BY_NAME[near[0]].name}?"
-    known = sorted(option.name for option in OPTIONS)
-    return f"there is no option {name}; there are {', '.join(known)} and storage.*"
+    known = {lower: option.name for lower, option in _BY_NAME.items()}
+    return unknown_option(f"there is no option {name}", name, known, "docs/spark.md#options")

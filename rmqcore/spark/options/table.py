@@ -55,7 +55,8 @@ OPTIONS = (
         "path",
         values.parse_text,
         "",
-        "Stores: directories, globs, URIs, ``name=path``; several between commas, or a JSON list.",
+        "Stores: directories, globs (``*``, ``?``, ``[...]``, ``{a,b}``), URIs, ``name=path``; several between commas, or a "
+        "JSON list.",
     ),
     Option(
         "table", "table", values.word_of(*TABLES), "messages", f"What to read: {', '.join(TABLES)}."
@@ -130,7 +131,8 @@ OPTIONS = (
         "starting_timestamp",
         values.parse_time_ms,
         "",
-        "Messages stored at or after this time, milliseconds since 1970. startingOffsets is ignored then.",
+        "Messages stored at or after this time: milliseconds since 1970, or ISO 8601 such as ``2026-11-24`` or "
+        "``2026-11-24T08:00+08:00``, UTC without an offset. startingOffsets is ignored then.",
         tables=_MESSAGES,
     ),
     Option(
@@ -138,7 +140,7 @@ OPTIONS = (
         "ending_timestamp",
         values.parse_time_ms,
         "",
-        "Messages stored before this time, milliseconds since 1970. endingOffsets is ignored then.",
+        "Messages stored before this time, likewise. endingOffsets is ignored then.",
         tables=_MESSAGES,
     ),
     Option(

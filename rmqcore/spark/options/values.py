@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from typing import Any, Literal, cast
+
+from rmqcore.times import parse_time
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
+TIMES = (
+    "milliseconds since 1970, or a time such as 2026-11-24, 2026-11-24T08:00, 2026-11-24T08:00:00.123Z or "
+    "2026-11-24T08:00+08:00 (UTC without an offset)"
+)
+"""What an option takes that says a time."""
 EARLIEST, LATEST = -2, -1
 """Queue offsets as in Spark's Kafka source: the beginning and the end of a queue."""
 
@@ -48,11 +56,18 @@ def int_in(low: int | None = None, high: int | None = None) -> Callable[[str], i
 
 
 def parse_time_ms(text: str) -> int:
-    """Parse milliseconds since 1970, within the 64 bits of a record."""
+    """Parse milliseconds since 1970, within the 64 bits of a record, or a time, which is UTC where the text names no zone.
+
+    Spark does not tell a Python source the session's zone, and the zone of the process that plans a read is nobody's choice.
+    """
     try:
         return int_in(-(1 << 63), (1 << 63) - 1)(text)
     except ValueError:
-        raise ValueError("a whole number of milliseconds since 1970") from None
+        pass  # it may be a time
+    try:
+        return parse_time(text, UTC)
+    except ValueError:
+        raise ValueError(TIMES) from None
 
 
 def parse_clock_step(text: str) -> int | None:

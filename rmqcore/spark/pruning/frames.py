@@ -15,6 +15,7 @@ from rmqcore.spark.pruning.java_plans import PlanMaker
 from rmqcore.spark.pruning.needs import Need, Needs, needs_of
 from rmqcore.spark.pruning.relations import Relation, class_of, leaves_of, relations_of
 from rmqcore.spark.runtime.connect import is_connect
+from rmqcore.spark.runtime.failures import job_error, short_errors
 from rmqcore.spark.source.registration import FORMAT
 from rmqcore.spark.storage.store_pin import StorePin, pins_text
 
@@ -64,7 +65,7 @@ def optimize(frame: DataFrame) -> DataFrame:
         return _optimized(frame)
     except (PySparkException, Py4JError) as error:
         # A plan, or a version of Spark, that is not known here.
-        warnings.warn(f"the frame is not optimized: {error}", stacklevel=2)
+        warnings.warn(f"the frame is not optimized: {job_error(str(error))}", stacklevel=2)
         return frame
 
 
@@ -79,7 +80,8 @@ def sql(spark: SparkSession, query: str, args: Any = None, **frames: Any) -> Dat
     args, **frames
         As in ``spark.sql``.
     """
-    return optimize(spark.sql(query, args, **frames))
+    with short_errors():
+        return optimize(spark.sql(query, args, **frames))
 
 
 def _cannot(frame: DataFrame) -> str | None:

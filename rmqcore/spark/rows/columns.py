@@ -35,7 +35,7 @@ def _plain(name: str, of_type: ColumnType, doc: str, *, on_request: bool = False
     return Column(name, of_type, doc, (name,), on_request)
 
 
-_BROKER = Column("broker", "string", "Name of the store: given as ``name=path``, else its directory's.")  # fmt: skip
+_BROKER = Column("broker", "string", "Name of the store: given as ``name=path``, else by its path.")
 
 MESSAGES = (
     _plain("topic", "string", "Topic as stored."),

@@ -6,10 +6,17 @@ fail before it ran a line of them. So this module imports, at its top, nothing o
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
+
+NEEDED = ("rmqcore", "numpy", "pyarrow")
+"""What a worker imports: rmqcore itself, and what it and PySpark cannot do without."""
+_PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source")  # fmt: skip
 
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:
@@ -32,25 +39,97 @@ def call_sent(sent: bytes, method: str, *arguments: Any) -> Any:
     return getattr(pickle.loads(sent), method)(*arguments)  # noqa: S301 - from our own driver
 
 
+class Checked(bytes):
+    """Bytes that look, when a worker unpickles them, whether it has what it needs: PySpark imports pyarrow only after that."""
+
+    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[bytes]]:
+        return after_check, (bytes(self),)
+
+
+class CheckedText(str):
+    """A text that looks likewise."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[str]]:
+        return after_check, (str(self),)
+
+
+def after_check(sent: Any) -> Any:
+    """Give a value as it is, in a worker that has the packages."""
+    check_worker()
+    return sent
+
+
+class CheckedFunction:
+    """A function that a worker unpickles after it has looked whether it has what the function imports."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function, where nothing was pickled."""
+        return self._function(*arguments, **named)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        from pyspark import cloudpickle
+
+        return load_checked, (cloudpickle.dumps(self._function),)  # type: ignore[no-untyped-call]
+
+
+def load_checked(sent: bytes) -> Any:
+    """Unpickle, in a worker that has the packages."""
+    check_worker()
+    return pickle.loads(sent)  # noqa: S301 - from our own driver
+
+
+def named_checked(module: str, name: str) -> Any:
+    """Give something of a module, in a worker that has the packages."""
+    check_worker()
+    return getattr(importlib.import_module(module), name)
+
+
+def call_checked(module: str, name: str, *arguments: Any) -> Any:
+    """Call something of a module, in a worker that has the packages."""
+    return named_checked(module, name)(*arguments)
+
+
+def check_worker() -> None:
+    """Say what this Python lacks, if it lacks something, before an import fails that would name neither host nor Python."""
+    lacking = [name for name in NEEDED if sys.modules.get(name) is None and find_spec(name) is None]
+    if lacking:
+        raise ImportError(f"{_this_worker()} cannot import {', '.join(lacking)}. {_way_on()}")
+
+
+def _this_worker() -> str:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return f"the Python of Spark's workers on {socket.gethostname()} ({sys.executable}, {version})"
+
+
+def _way_on() -> str:
+    return (
+        f"Install it there too ({sys.executable} -m pip install 'rmqcore[spark]' on every node, or spark.archives), or let "
+        "spark.pyspark.python name a Python that has it"
+    )
+
+
 def prepare_worker() -> None:
     """Make sure that this worker has rmqcore, and freeze its heap so that later tasks lose no time."""
+    check_worker()
     try:
         from rmqcore.spark.runtime.workers import freeze_worker_heap
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"the Python of Spark's workers ({sys.executable}) cannot import rmqcore.spark: {error}. Install it there too "
-            "(pip install 'rmqcore[spark]' on every node, or spark.archives), or let spark.pyspark.python name a Python "
-            "that has it"
+            f"{_this_worker()} cannot import rmqcore.spark: {error}. {_way_on()}"
         ) from error
     except ImportError as error:  # rmqcore is there; its own message says what is wrong with it
-        raise ImportError(
-            f"the Python of Spark's workers ({sys.executable}) finds rmqcore but cannot load it: {error}"
-        ) from error
+        raise ImportError(f"{_this_worker()} finds rmqcore but cannot load it: {error}") from error
     freeze_worker_heap()
 
 
 def task_function(sent: bytes) -> Any:
     """A function for ``mapInArrow`` that calls the pickled task with the batches."""
+    sent = Checked(sent)
 
     def run_task(batches: Iterator[Any]) -> Iterator[Any]:
         prepare_worker()
@@ -62,6 +141,7 @@ def task_function(sent: bytes) -> Any:
 
 def part_reader(sent: bytes) -> Any:
     """A function for ``mapInArrow``: its input is one column of pickled parts, its output the rows of these parts."""
+    sent = Checked(sent)
 
     def read_parts(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -71,9 +151,28 @@ def part_reader(sent: bytes) -> Any:
     return read_parts
 
 
+def checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for UDFs that calls another, which the worker need not have to say what it lacks."""
+    checked = CheckedFunction(function)
+
+    def call(*columns: Any, **named: Any) -> Any:
+        return checked(*columns, **named)
+
+    call.__annotations__ = {}  # of which Spark would guess another kind of UDF
+    call.__name__ = function.__name__
+    send_code_along()
+    return call
+
+
 def send_code_along(*modules: str) -> None:
     """Have this process pickle the code of this module and of the given modules, not only their names."""
     from pyspark.cloudpickle import register_pickle_by_value
 
     for name in (__name__, *modules):
         register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+    for name in _PLANNERS:
+        # PySpark's own function, with our reader in it: what a worker unpickles of it first is the name of its file, then its
+        # annotations, for which it imports pyarrow.
+        planner = sys.modules.get(name)
+        if planner is not None and planner.__file__ is not None:
+            planner.__file__ = CheckedText(planner.__file__)

@@ -7,13 +7,11 @@ Spark needs only `mapInArrow` for that, which PySpark 3.5 has too.
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqcore import errors
-from rmqcore.errors import SparkJobError, StoreError
+from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.shipping import part_reader, send_code_along
 
 if TYPE_CHECKING:
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
 
 Payload = TypeVar("Payload")
 Result = TypeVar("Result")
-
-_LAST_LINE = re.compile(
-    r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE
-)
 
 
 def task_frame(
@@ -108,21 +102,5 @@ def collect(frame: DataFrame) -> list[Any]:
     StoreError
         See `run_tasks`.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
+    with short_errors(every=True):
         return frame.collect()
-    except (PySparkException, Py4JJavaError) as error:
-        raise job_error(str(error)) from error
-
-
-def job_error(text: str) -> StoreError:
-    """The error that a task raised, made anew from the traceback in Spark's message."""
-    lines = _LAST_LINE.findall(text)
-    name, message = lines[-1] if lines else ("", text.strip().splitlines()[0] if text else "")
-    kind = getattr(errors, name.rpartition(".")[2], None)
-    failed = SparkJobError(message if kind is not None or not name else f"{name}: {message}")
-    if isinstance(kind, type) and issubclass(kind, StoreError):
-        failed.hint, failed.exit_code = kind.hint, kind.exit_code
-    return failed

@@ -7,6 +7,8 @@ processes fails the query before a job starts.
 
 from __future__ import annotations
 
+import copyreg
+from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +25,7 @@ from rmqcore.spark.options.catalog_tables import (
 )
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.schema import columns_of, columns_of_schema, spark_schema
-from rmqcore.spark.runtime.shipping import send_code_along
+from rmqcore.spark.runtime.shipping import call_checked, named_checked, send_code_along
 from rmqcore.spark.source.shipped import ShippedPushingReader, ShippedReader
 from rmqcore.spark.storage.store_pin import StorePin
 from rmqcore.spark.tables.tables import open_table
@@ -34,13 +36,29 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class RmqStoreDataSource(DataSource):  # type: ignore[misc, unused-ignore]
+class CheckedClass(ABCMeta):
+    """Classes that a worker of Spark imports only when it has what they need; see `rmqcore.spark.runtime.shipping`."""
+
+
+def _by_checked_name(source: type) -> Any:
+    send_code_along()
+    return named_checked, (source.__module__, source.__qualname__)
+
+
+copyreg.pickle(CheckedClass, _by_checked_name)
+
+
+class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[misc, unused-ignore]
     """Stores of RocketMQ as tables; options in `rmqcore.spark.options.table`, columns in `rmqcore.spark.rows.columns`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self.options = options
         self.pins: tuple[tuple[str, StorePin], ...] = ()
+
+    def __reduce__(self) -> Any:
+        send_code_along()
+        return call_checked, (type(self).__module__, type(self).__qualname__, self.options)
 
     @cached_property
     def parsed(self) -> SourceOptions:

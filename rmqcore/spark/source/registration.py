@@ -13,6 +13,7 @@ from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.options.table import CUT_TABLES
 from rmqcore.spark.rows.schema import columns_of, known_columns
 from rmqcore.spark.runtime.connect import is_connect
+from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
 from rmqcore.spark.storage.locations import absolute_paths
 
@@ -93,7 +94,7 @@ def read(
         A condition, which may name other columns too. Spark tests it.
     **options
         Options of the source by name, as texts or as Python values: ``table="corrupt"``, ``topics=["TopicA"]``,
-        ``maxPartitionBytes="64m"``.
+        ``maxPartitionBytes="64m"``, ``startingTimestamp=datetime.date(2026, 11, 24)``.
 
     Raises
     ------
@@ -120,7 +121,8 @@ def read(
     register(spark)
     if texts.get("pushdown") == "true":
         spark.conf.set(PUSHDOWN_SETTING, "true")
-    frame = spark.read.format(FORMAT).options(**texts).load()
+    with short_errors():
+        frame = spark.read.format(FORMAT).options(**texts).load()
     if where is not None:
         frame = frame.where(where)
     return frame if wanted == chosen else frame.select(*chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import os
 import re
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from rmqcore.spark.storage.filesystem_options import Options
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)
-_WILDCARD = re.compile(r"[*?\[]")
 
 
 def utf8_text(name: str) -> str:
@@ -38,6 +36,9 @@ class Directories(Protocol):
         PermissionError, RemoteStorageError
             The directory cannot be listed.
         """
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of this path."""
 
     def read(self, path: str) -> bytes:
         """The content of a small file.
@@ -59,6 +60,10 @@ class LocalDirectories:
         with os.scandir(path) as found:
             return {entry.name: entry.is_dir() for entry in found}
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file, a directory or a link of this path."""
+        return os.path.lexists(path)
+
     def read(self, path: str) -> bytes:
         """The content of a small file."""
         return read_all(open_file(Path(path), os.O_RDONLY), path)
@@ -77,6 +82,10 @@ class RemoteDirectories:
     def entries(self, path: str) -> dict[str, bool]:
         """Names in a directory, and whether each is a directory itself."""
         return {entry.name: entry.is_dir for entry in self.filesystem.entries(path)}
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of this path."""
+        return self.filesystem.exists(path)
 
     def read(self, path: str) -> bytes:
         """The content of a small file."""
@@ -116,59 +125,3 @@ def directories_of(text: str, options: Options) -> tuple[Directories, str]:
 def _absolute(text: str) -> str:
     path = Path(text).absolute()
     return str(path.resolve() if ".." in path.parts else path)
-
-
-@dataclass(frozen=True)
-class Found:
-    """A directory that a path or glob stands for.
-
-    Attributes
-    ----------
-    path : str
-    matched : str
-        What the wildcards stand for: all names from the first name with a wildcard to the last name with a wildcard,
-        ``broker-a`` of ``/data/*/store``; empty without wildcards.
-    """
-
-    path: str
-    matched: str = ""
-
-
-def expand(where: Directories, path: str) -> list[Found]:
-    """Directories that a path with or without wildcards (``*``, ``?``, ``[...]``) stands for, sorted by name.
-
-    As in a shell, a wildcard matches neither a slash nor a leading dot. A local path that exists as it is written is no glob.
-
-    Raises
-    ------
-    FileNotFoundError
-        No directory fits the pattern.
-    """
-    names = path.split("/")
-    first = next((at for at, name in enumerate(names) if _WILDCARD.search(name)), None)
-    if first is None or (isinstance(where, LocalDirectories) and os.path.lexists(path)):
-        return [Found(path)]
-    last = max(at for at, name in enumerate(names) if _WILDCARD.search(name))
-    paths = ["/".join(names[:first])]
-    for name in names[first:]:
-        paths = [
-            f"{parent}/{child}" for parent in paths for child in _matching(where, parent, name)
-        ]
-    if not paths:
-        raise FileNotFoundError(errno.ENOENT, "nothing fits the pattern", where.shown(path))
-    return [Found(found, "/".join(found.split("/")[first : last + 1])) for found in paths]
-
-
-def _matching(where: Directories, parent: str, pattern: str) -> list[str]:
-    """Directories in `parent` whose names fit the pattern; an empty list when `parent` is no directory."""
-    try:
-        entries = where.entries(parent or "/")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(
-        name
-        for name, is_dir in entries.items()
-        if is_dir
-        and fnmatch.fnmatchcase(name, pattern)
-        and (pattern.startswith(".") or not name.startswith("."))
-    )

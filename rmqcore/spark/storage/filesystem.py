@@ -100,6 +100,15 @@ class RemoteFilesystem:
             info = system.get_file_info(inner)
         return info.size if info.type == FileType.File else None
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory of this path."""
+        from pyarrow.fs import FileType
+
+        with self._told("looked at", path):
+            system, inner = self.connect(path)
+            info = system.get_file_info(inner)
+        return bool(info.type != FileType.NotFound)
+
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:
         """Read `count` bytes of an open file from byte `pos` on."""
         with self._told(f"read from byte {pos} to {pos + count}", path):

@@ -5,33 +5,37 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.reader import holds_log_files, holds_store
-from rmqcore.spark.storage.directories import (
-    Directories,
-    Found,
-    RemoteDirectories,
-    directories_of,
-    expand,
-    is_uri,
-    utf8_text,
-)
+from rmqcore.spark.storage.directories import Directories, directories_of, is_uri
 from rmqcore.spark.storage.filesystem_options import Options
-from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest
+from rmqcore.spark.storage.globs import expand, split_list
 from rmqcore.spark.storage.store_location import StoreLocation
+from rmqcore.spark.storage.store_names import unique_names
+from rmqcore.spark.storage.stores_at import SHOWN_STORES, Candidate, stores_at, why_no_store
 
-__all__ = ["Paths", "StoreLocation", "absolute_paths", "find_stores", "given_paths"]
+__all__ = [
+    "NoStoreWarning",
+    "Paths",
+    "StoreLocation",
+    "absolute_paths",
+    "find_stores",
+    "given_paths",
+]
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A store, a list of stores, or a glob; see `find_stores`."""
 
 _NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
-_SHOWN_STORES = 3
+
+
+class NoStoreWarning(UserWarning):
+    """A glob stands for directories that are no stores, which are not read."""
 
 
 def find_stores(
@@ -45,9 +49,9 @@ def find_stores(
     Parameters
     ----------
     path : str, path-like or an iterable of them
-        A store's root, or its CommitLog directory; a folder into which Spark has written stores; a glob; ``name=path``. A text
-        may hold several, as a JSON list or separated by commas. A path is local, or a URI: ``file:///data/store``,
-        ``s3://bucket/store``, ``hdfs://namenode/store``.
+        A store's root, or its CommitLog directory; a folder into which Spark has written stores; a glob with ``{a,b}``, ``*``,
+        ``?`` and ``[...]``; ``name=path``. A text may hold several, as a JSON list or separated by commas. A path is local, or a
+        URI: ``file:///data/store``, ``s3://bucket/store``, ``hdfs://namenode/store``.
     storage : mapping of str to str, optional
         Options of the filesystem that URIs name, for S3 ``region`` or ``endpoint_override``.
     follow_links : bool
@@ -56,13 +60,12 @@ def find_stores(
     Returns
     -------
     list of StoreLocation
-        A store bears the name given in ``name=path``. Without such a name, a store that a glob found is named by what the
-        wildcards stand for (``broker-a`` of ``/data/*/store``), and any other store by its directory.
+        A store bears the name given in ``name=path``, else one by its path; see `rmqcore.spark.storage.store_names`.
 
     Raises
     ------
     NotAStoreError
-        A directory holds none of the parts of a store.
+        A directory that was not found by a glob holds none of the parts of a store, or no directory that a glob found does.
     LinkError
         A name that every store has is a link which the caller did not ask for.
     FileNotFoundError, NotADirectoryError
@@ -70,25 +73,35 @@ def find_stores(
     PermissionError, RemoteStorageError
         The directory may not be listed, or its server does not answer.
     ValueError
-        Two stores have the same name, a store is given twice, an option is unknown, or no path is given at all.
+        Two stores are given the same name, a store is given twice, an option is unknown, or no path is given at all.
+
+    Warns
+    -----
+    NoStoreWarning
+        Directories that fit a glob are no stores.
     """
     options = tuple(sorted((storage or {}).items()))
-    found: list[StoreLocation] = []
+    found: list[Candidate] = []
     given = given_paths(path)
     if not given:
         raise ValueError("no path is given: it names a store, or several")
     for text in given:
         found += _stores_of(text, options, follow_links=follow_links)
-    if options and found and all(store.is_local for store in found):
+    if options and found and all(one.store.is_local for one in found):
         raise ValueError(
-            f"storage.{options[0][0]} has no meaning for {found[0].root}, a local path"
+            f"storage.{options[0][0]} has no meaning for {found[0].store.root}, a local path"
         )
-    _check_distinct(found)
-    return found
+    names = unique_names([(one.given_name, one.by_path) for one in found])
+    stores = [replace(one.store, broker=name) for one, name in zip(found, names, strict=True)]
+    _check_distinct(stores)
+    return stores
 
 
 def given_paths(path: Paths) -> list[str]:
-    """The single paths that a user gave: the items of an iterable, or a text taken apart as a JSON list or at its commas."""
+    """The single paths that a user gave: the items of an iterable, or a text taken apart as a JSON list or at its commas.
+
+    Commas inside braces belong to a glob: ``/data/{a,b}/store``.
+    """
     if not isinstance(path, str | os.PathLike):
         return [os.fspath(item) for item in path]
     text = os.fspath(path)
@@ -100,23 +113,43 @@ def given_paths(path: Paths) -> list[str]:
         return [str(item) for item in listed]
     if "," not in text or os.path.lexists(text):
         return [text] if text else []
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [part for part in split_list(text) if part]
 
 
-def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[StoreLocation]:
+def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Candidate]:
     if not text:  # an empty path would stand for the working directory
         raise ValueError("one of the paths is empty")
     name, text = _name_and_path(text)
     where, path = directories_of(text, options)
-    stores = [
-        replace(store, follow_links=follow_links)
-        for found in expand(where, path)
-        for store in _stores_at(where, found, name)
-    ]
-    for store in stores:
-        if store.is_local:
-            refuse_links(store.paths)
-    return stores
+    matches = expand(where, path)
+    found: list[Candidate] = []
+    passed = []
+    for one in matches.found:
+        if matches.is_glob and why_no_store(where, one.path):
+            passed.append(one.path)
+        else:
+            found += stores_at(where, one, name)
+    if passed or matches.absent:
+        _tell_passed(where, path, [*matches.absent, *passed], len(found))
+    found = [replace(one, store=replace(one.store, follow_links=follow_links)) for one in found]
+    for candidate in found:
+        if candidate.store.is_local:
+            refuse_links(candidate.store.paths)
+    return found
+
+
+def _tell_passed(where: Directories, glob: str, passed: list[str], store_count: int) -> None:
+    whys = [why_no_store(where, path, look_into=not store_count) for path in passed[:SHOWN_STORES]]
+    shown = "; ".join(whys) + ("; ..." if len(passed) > SHOWN_STORES else "")
+    if not store_count:
+        raise NotAStoreError(
+            f"{where.shown(glob)} stands for no store. Of {len(passed)} paths that fit: {shown}"
+        )
+    warnings.warn(
+        f"{where.shown(glob)} stands for {store_count} stores; {len(passed)} other paths that fit are not read: {shown}",
+        NoStoreWarning,
+        stacklevel=2,
+    )
 
 
 def _name_and_path(text: str) -> tuple[str, str]:
@@ -136,55 +169,6 @@ def absolute_paths(path: Paths) -> list[str]:
             where = os.path.join(Path.cwd(), where)
         found.append(f"{name}={where}" if name else where)
     return found
-
-
-def _stores_at(where: Directories, found: Found, name: str) -> list[StoreLocation]:
-    """The store in a directory, or, where Spark has written stores into it, those that were committed."""
-    entries = where.entries(found.path or "/")
-    if not entries.get(SINK):
-        return [_store_at(where, found, name, entries)]
-    manifest = f"{found.path}/{MANIFEST}"
-    written = SinkManifest.parse(where.read(manifest), where.shown(manifest))
-    base = name or found.matched or found.path.rpartition("/")[2]
-    stores = []
-    for part in written.names:
-        of_part = Found(f"{found.path}/{part}", f"{base}.{part}")
-        stores.append(_store_at(where, of_part, "", where.entries(of_part.path)))
-    return stores
-
-
-def _store_at(
-    where: Directories, found: Found, name: str, entries: Mapping[str, bool]
-) -> StoreLocation:
-    """The store in a directory that holds `entries`."""
-    parent, _, directory = found.path.rpartition("/")
-    root, log = found.path, "commitlog"
-    if not holds_store(entries):
-        if not holds_log_files(directory, entries):
-            raise NotAStoreError(_what_else(where, found.path, entries))
-        root, log = parent, directory
-    named_by = root if log == "commitlog" else found.path
-    name = name or found.matched or named_by.rpartition("/")[2] or where.shown(root)
-    storage = where.filesystem.options if isinstance(where, RemoteDirectories) else ()
-    return StoreLocation(utf8_text(name), where.shown(root), storage, log)
-
-
-def _what_else(where: Directories, path: str, entries: Mapping[str, bool]) -> str:
-    """Say that a directory is no store, and whether its subdirectories are stores."""
-    text = f"{where.shown(path)} holds no commitlog/, consumequeue/, index/ or checkpoint"
-    stores = []
-    for name in sorted(name for name, is_dir in entries.items() if is_dir):
-        try:
-            if holds_store(where.entries(f"{path}/{name}")):
-                stores.append(name)
-        except (
-            OSError
-        ):  # an error while the hint is made must not hide the error that it belongs to
-            continue
-    if not stores:
-        return text
-    shown = ", ".join(stores[:_SHOWN_STORES]) + (", ..." if len(stores) > _SHOWN_STORES else "")
-    return f"{text}, but {len(stores)} of its directories do ({shown}): give {where.shown(path)}/*"
 
 
 def _check_distinct(stores: list[StoreLocation]) -> None:

@@ -27,7 +27,7 @@ class StoreLocation:
     Attributes
     ----------
     broker : str
-        Name of the store: given as ``name=path``, else made by `find_stores`.
+        Name of the store: given as ``name=path``, else made by `find_stores` of its path.
     root : str
         Absolute path, or URI.
     storage : tuple of (str, str)
@@ -38,6 +38,10 @@ class StoreLocation:
         ``commitlog``, ``consumequeue`` and ``index`` in a local root may be links.
     pin : StorePin, optional
         Where the log began and ended when a read of it was planned: nothing behind that is read.
+    is_named : bool
+        The user gave the name.
+    former_name : str
+        The name by an older rule, under which a checkpoint of a stream may know the store.
     """
 
     broker: str
@@ -46,6 +50,8 @@ class StoreLocation:
     log: str = "commitlog"
     follow_links: bool = False
     pin: StorePin | None = field(default=None, repr=False)
+    is_named: bool = field(default=False, compare=False, repr=False)
+    former_name: str = field(default="", compare=False, repr=False)
 
     @property
     def is_local(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from rmqcore.errors import DataLossError, NotAStoreError
 from rmqcore.spark.splits.sizing import Sizing
@@ -51,6 +52,7 @@ class StreamFollower:
         self._find = find
         self._start = start or StreamStart()
         self._rules = rules or StreamRules()
+        self._known: dict[str, StoreLocation] = {}
         self._known = self._by_name(find())
         self._caps: Offsets | None = None
         self._ends: Offsets = {}
@@ -181,6 +183,10 @@ class StreamFollower:
 
     # ---- stores -------------------------------------------------------------------------------------
 
+    def stores(self) -> dict[str, StoreLocation]:
+        """The stores that are there now, by name; the name of a store stays while the stream runs."""
+        return dict(self._stores())
+
     def _stores(self) -> dict[str, StoreLocation]:
         try:
             self._known = self._by_name(self._find())
@@ -189,9 +195,10 @@ class StreamFollower:
             warn_once(f"the stream goes on with the stores that it knows: {error}")
         return self._known
 
-    @staticmethod
-    def _by_name(stores: list[StoreLocation]) -> dict[str, StoreLocation]:
-        return {store.broker: store for store in sorted(stores, key=lambda store: store.broker)}
+    def _by_name(self, stores: list[StoreLocation]) -> dict[str, StoreLocation]:
+        names = {store.root: name for name, store in self._known.items()}
+        kept = [replace(store, broker=names.get(store.root, store.broker)) for store in stores]
+        return {store.broker: store for store in sorted(kept, key=lambda store: store.broker)}
 
     def _miss_store(self, broker: str, wanted: int) -> None:
         error = DataLossError(broker, wanted, None, "the store is not there any more")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rmqcore.spark.options.values import QueueOffsets, queue_offsets_of
@@ -22,10 +22,13 @@ class StreamOffset:
     queues : dict
         Topic -> broker -> queue id -> queue offset: no earlier message of the queue becomes a row. These are the startingOffsets
         that the stream began with; they are kept here because a stream that goes on from a checkpoint asks no option.
+    paths : dict of str to str
+        Where each store lies; a store's name may change with its neighbours. Offsets of earlier versions have none.
     """
 
     stores: dict[str, int]
     queues: QueueOffsets = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
@@ -38,7 +41,26 @@ class StreamOffset:
                 }
                 for topic, brokers in sorted(self.queues.items())
             }
+        if self.paths:
+            offset["paths"] = dict(sorted(self.paths.items()))
         return offset
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all stores that the offset speaks of."""
+        return self.stores.keys() | {name for brokers in self.queues.values() for name in brokers}
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """The offset with other names for its stores."""
+        return replace(
+            self,
+            stores={names[name]: phy_offset for name, phy_offset in self.stores.items()},
+            queues={
+                topic: {names[name]: queues for name, queues in brokers.items()}
+                for topic, brokers in self.queues.items()
+            },
+            paths={names[name]: path for name, path in self.paths.items() if name in names},
+        )
 
     @classmethod
     def parse(cls, offset: Mapping[str, Any]) -> Self:
@@ -63,4 +85,9 @@ class StreamOffset:
             raise ValueError(
                 f"queues of a stream offset are {offset['queues']!r}, expected {{topic: {{broker: {{queue id: queue offset}}}}}}"
             ) from None
-        return cls(dict(stores), queues)
+        paths = offset.get("paths", {})
+        if not isinstance(paths, Mapping) or not all(
+            isinstance(path, str) for path in paths.values()
+        ):
+            raise ValueError(f"paths of a stream offset are {paths!r}, expected {{broker: path}}")
+        return cls(dict(stores), queues, dict(paths))

@@ -11,8 +11,10 @@ from rmqcore.spark.options.values import QueueOffsets
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.read_split import read_split
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.stream.files import warn_once
 from rmqcore.spark.stream.follower import StreamFollower
 from rmqcore.spark.stream.limits import Allowance
+from rmqcore.spark.stream.names import present_names
 from rmqcore.spark.stream.offsets import StreamOffset
 from rmqcore.spark.stream.stream_options import first_queue_offsets, stream_rules, stream_start
 from rmqcore.spark.tables.scan_table import check_named_stores
@@ -67,17 +69,17 @@ class StreamRead:
         stores = self._find()
         check_named_stores(self.options, stores)
         queues = first_queue_offsets(self.options, stores)
-        return StreamOffset(self._follower.initial(), queues).as_dict()
+        return self._with_paths(StreamOffset(self._follower.initial(), queues)).as_dict()
 
     def latest(self, start: Offset, allowance: Allowance, *, once: bool = False) -> dict[str, Any]:
         """Where the batch that begins at `start` ends; see `StreamFollower.latest`."""
-        begin = StreamOffset.parse(start)
+        begin = self._under_present_names(start)
         end = self._follower.latest(begin.stores, allowance, once=once)
-        return replace(begin, stores=end).as_dict()
+        return self._with_paths(replace(begin, stores=end)).as_dict()
 
     def present(self) -> dict[str, Any]:
         """Where the logs end now."""
-        return StreamOffset(self._follower.present()).as_dict()
+        return self._with_paths(StreamOffset(self._follower.present())).as_dict()
 
     def seen(self) -> dict[str, Any] | None:
         """Where the logs ended at the last look, and what was met of damage, for the query's progress."""
@@ -92,9 +94,23 @@ class StreamRead:
 
     def parts(self, start: Offset, end: Offset) -> list[StreamPart]:
         """The parts that the tasks of a batch read, be the batch new or planned by an earlier process."""
-        begin, until = StreamOffset.parse(start), StreamOffset.parse(end)
+        begin, until = self._under_present_names(start), self._under_present_names(end)
         splits = self._follower.splits(begin.stores, until.stores, self.options.sizing())
         return [StreamPart(split, begin.queues) for split in splits]
+
+    def _under_present_names(self, offset: Offset) -> StreamOffset:
+        """An offset with the names that the stores have now; raises ValueError where that cannot be told."""
+        found = StreamOffset.parse(offset)
+        names = present_names(found.names, found.paths, self._follower.stores().values())
+        for name, present in names.items():
+            if name != present:
+                warn_once(f"the store {name} of the checkpoint is named {present} now")
+        return found.renamed(names)
+
+    def _with_paths(self, offset: StreamOffset) -> StreamOffset:
+        stores = self._follower.stores()
+        paths = {name: stores[name].root for name in offset.stores if name in stores}
+        return replace(offset, paths={**offset.paths, **paths})
 
     def _find(self) -> Any:
         return self.options.stores()

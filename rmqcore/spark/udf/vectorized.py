@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rmqcore.spark.runtime.shipping import checked_function
+
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column
@@ -30,9 +32,9 @@ def vectorized(kernel: Kernel, return_type: DataType | str) -> Udf:
     known: Any = functions  # its overloads are for functions of one to ten arguments
     made: Udf
     if hasattr(known, "arrow_udf"):
-        made = known.arrow_udf(kernel, return_type)
+        made = known.arrow_udf(checked_function(kernel), return_type)
     else:
-        made = known.pandas_udf(over_series(kernel), return_type)
+        made = known.pandas_udf(checked_function(over_series(kernel)), return_type)
     return made
 
 

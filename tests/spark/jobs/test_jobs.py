@@ -14,7 +14,8 @@ import rmqcore
 from rmqcore.errors import NotAStoreError, SparkJobError
 from rmqcore.message import MessageView
 from rmqcore.spark import audit, find, run_audit, topic_stats
-from rmqcore.spark.runtime.tasks import collect, job_error, run_tasks, task_frame
+from rmqcore.spark.runtime.failures import job_error
+from rmqcore.spark.runtime.tasks import collect, run_tasks, task_frame
 
 pytest.importorskip("pyspark")
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import fields
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
 from rmqcore.spark.options.source_options import SourceOptions, parse_value, texts_of
 from rmqcore.spark.options.table import OPTIONS, Option
+
+
+@pytest.fixture(params=["UTC", "Asia/Shanghai"])
+def zone(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The time zone of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield request.param
+    time.tzset()
+
 
 DEFAULTS = {field.name: field.default for field in fields(SourceOptions)}
 
@@ -36,10 +50,10 @@ def test_case_of_a_name_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"topic": "a"}, "there is no option topic; did you mean topics?"),
-        ({"queue_ids": "1"}, "there is no option queue_ids; did you mean queueIds?"),
-        ({"maxOffsetPerTrigger": "1"}, "did you mean maxRecordsPerTrigger?"),
-        ({"qqqq": "1"}, "there is no option qqqq; there are batchBytes, .* and storage"),
+        ({"topic": "a"}, r"^there is no option topic; did you mean topics( or \w+){0,2}\? docs/spark.md#options lists all$"),
+        ({"queue_ids": "1"}, "there is no option queue_ids; did you mean queueIds"),
+        ({"maxOffsetPerTrigger": "1"}, "did you mean maxRecordsPerTrigger or max"),
+        ({"qqqq": "1"}, "^there is no option qqqq; docs/spark.md#options lists all$"),
         ({"mode": "STRICT"}, "option mode: 'STRICT' is wrong, expected one of PERMISSIVE, FAILFAST, DROPMALFORMED"),
         ({"table": "message"}, "option table: 'message' is wrong, expected one of messages, consumequeue"),
         ({"maxPartitionBytes": "lots"}, "option maxPartitionBytes: 'lots' is wrong, expected a number of bytes"),
@@ -55,11 +69,13 @@ def test_case_of_a_name_does_not_count() -> None:
         ({"endingOffsets": '{"t": {"b": {"0": -3}}}'}, "option endingOffsets"),
         ({"startingPhyOffset": "-1"}, "option startingPhyOffset: '-1' is wrong, expected a CommitLog offset"),
         ({"endingPhyOffset": '{"b": "x"}'}, "option endingPhyOffset"),
-        ({"startingTimestamp": "today"}, "option startingTimestamp: 'today' is wrong, expected a whole number"),
+        ({"startingTimestamp": "today"}, r"option startingTimestamp: 'today' is wrong, expected milliseconds .*\+08:00"),
+        ({"endingTimestamp": "2026-02-30"}, r"option endingTimestamp: '2026-02-30' is wrong, expected milliseconds "),
+        ({"endingTimestamp": ""}, r"expected milliseconds since 1970, or "),
         ({"table": "index", "topics": "a"}, "option topics has no meaning for table=index, only for messages"),
         ({"table": "segments", "mode": "FAILFAST"}, "option mode has no meaning for table=segments"),
-        ({"startingTimestamp": str(1 << 63)}, "expected a whole number of milliseconds since 1970"),
-        ({"endingTimestamp": str(-(1 << 63) - 1)}, "expected a whole number of milliseconds since 1970"),
+        ({"startingTimestamp": str(1 << 63)}, "expected milliseconds since 1970"),
+        ({"endingTimestamp": str(-(1 << 63) - 1)}, "expected milliseconds since 1970"),
         ({"queueIds": "[0.5]"}, "expected queue ids"),
         ({"queueIds": "[true]"}, "expected queue ids"),
         ({"startingOffsets": '{"t": {"b": {"-1": 5}}}'}, "option startingOffsets"),
@@ -129,3 +145,53 @@ def test_python_values_become_texts() -> None:
     assert texts_of(given) == {"a": "true", "b": "7", "c": '["x", "y"]', "d": '{"q": 1}', "f": "text"}  # fmt: skip
     with pytest.raises(TypeError, match=r"option topics: expected a text, number.* got bytes"):
         texts_of({"topics": b"a"})
+
+
+# ---- times --------------------------------------------------------------------------------------
+
+EIGHT_UTC = 1_795_507_200_000
+
+
+@pytest.mark.parametrize(
+    ("text", "timestamp_ms"),
+    [
+        ("1795507200000", EIGHT_UTC),
+        ("-1", -1),
+        ("2026-11-24T08:00", EIGHT_UTC),
+        ("2026-11-24T08:00:00Z", EIGHT_UTC),
+        ("2026-11-24 16:00:00.001+08:00", EIGHT_UTC + 1),
+        ("2026-11-24", EIGHT_UTC - 8 * 3_600_000),
+        ("2026-11-24 08:00:00.001500", EIGHT_UTC + 2),
+    ],
+)
+def test_times(zone: str, text: str, timestamp_ms: int) -> None:
+    """Only milliseconds were taken. Without an offset a time is UTC, whatever the zone of the process that plans."""
+    given = {"startingTimestamp": text, "endingTimestamp": text}
+    options = SourceOptions.parse(given)
+    assert options.starting_timestamp == options.ending_timestamp == timestamp_ms
+
+
+def test_python_times(zone: str) -> None:
+    eight = datetime(2026, 11, 24, 8, tzinfo=UTC)
+    shanghai = timezone(timedelta(hours=8))
+    texts = texts_of(
+        {"startingTimestamp": eight.astimezone(shanghai), "endingTimestamp": date(2026, 11, 24)}
+    )
+    assert texts == {"startingTimestamp": str(EIGHT_UTC), "endingTimestamp": "2026-11-24"}
+    assert texts_of({"STARTINGTIMESTAMP": eight + timedelta(microseconds=1)}) == {
+        "STARTINGTIMESTAMP": str(EIGHT_UTC + 1)
+    }
+    with pytest.raises(TypeError, match="option topics: expected a text"):
+        texts_of({"topics": eight})
+
+
+def test_a_datetime_without_a_zone(zone: str) -> None:
+    """As a text it is UTC, for Python and in the rows of `collect()` it is local: it is taken where both are the same."""
+    naive = datetime(2026, 11, 24, 8)  # noqa: DTZ001 - the subject
+    if zone == "UTC":
+        assert texts_of({"startingTimestamp": naive}) == {"startingTimestamp": str(EIGHT_UTC)}
+        return
+    with pytest.raises(
+        ValueError, match=r"option startingTimestamp: .* has no time zone: give tzinfo"
+    ):
+        texts_of({"startingTimestamp": naive})

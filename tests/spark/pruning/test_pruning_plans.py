@@ -106,7 +106,7 @@ def test_the_scan_of_a_query_gives_only_what_its_conditions_leave(
 ) -> None:
     """Measured behind the source: the rows that its plan gives to the filter of Spark."""
     at = golden_rows(golden, "basic")[700]["store_timestamp"]
-    query = f"SELECT queue_id FROM messages WHERE store_timestamp < '{at}' AND broker = 'store' AND topic = 'TopicBasicA'"
+    query = f"SELECT queue_id FROM messages WHERE store_timestamp < '{at}' AND broker = 'basic' AND topic = 'TopicBasicA'"
     found: Any = rmqcore.spark.sql(spark, query)
     expected = found.count()
     assert 0 < expected < 700

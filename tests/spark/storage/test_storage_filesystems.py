@@ -18,7 +18,7 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.filesystem import split_uri
 from rmqcore.spark.storage.filesystem_options import parse_options, redact
-from rmqcore.spark.storage.locations import find_stores
+from rmqcore.spark.storage.locations import NoStoreWarning, find_stores
 
 FSSPEC = {"filesystem": "fsspec"}
 
@@ -46,6 +46,20 @@ def test_a_store_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSystem, gold
     memory.rm("/stores/broker-a/commitlog", recursive=True)
     with pytest.raises(FileNotFoundError):
         find_stores("memory:///stores/broker-b", FSSPEC)
+
+
+def test_globs_and_names_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSystem) -> None:
+    """There was no ``{a,b}``, and a folder beside the stores failed the read of a glob."""
+    for path in ("a/store/commitlog/0", "b/store/commitlog/0", "{x,y}/commitlog/0", "c/z/0"):
+        memory.pipe(f"/stores/{path}", b"")
+    base = "memory:///stores"
+    with pytest.warns(
+        NoStoreWarning, match="stores/d does not exist; memory:///stores/c holds no "
+    ):
+        found = find_stores(f"{base}/{{{{a,[b]}}/store,c,d}},{base}/{{x,y}}", FSSPEC)
+    assert {store.broker: store.root for store in found} == {
+        "a": f"{base}/a/store", "b": f"{base}/b/store", "{x,y}": f"{base}/{{x,y}}",
+    }  # fmt: skip
 
 
 def test_fsspec_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ TAKEN = [
     ds.In(("queue_id",), (0, 3, 1 << 40)),
     eq("tags", "TagA"),
     ds.In(("tags",), ("TagA", "TagB")),
-    eq("broker", "store"),
+    eq("broker", "basic"),
     eq("broker", "other"),
     eq("phy_offset", 811),
     eq("phy_offset", 812),

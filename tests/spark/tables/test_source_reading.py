@@ -128,20 +128,20 @@ CONDITIONS: list[tuple[str, dict[str, str], Callable[[Row], bool]]] = [
     ("basic", {"startingTimestamp": "1700086400500"}, lambda row: row["store_timestamp"] >= time_of(1700086400500)),
     ("basic", {"endingTimestamp": "1700086400500"}, lambda row: row["store_timestamp"] < time_of(1700086400500)),
     ("basic", {"startingPhyOffset": "200001"}, lambda row: row["phy_offset"] >= 200001),
-    ("basic", {"endingPhyOffset": '{"store": 200001}'}, lambda row: row["phy_offset"] < 200001),
+    ("basic", {"endingPhyOffset": '{"basic": 200001}'}, lambda row: row["phy_offset"] < 200001),
     (
         "basic",
-        {"startingOffsets": '{"TopicBasicA": {"store": {"0": 7, "1": -1}, "x": {"2": 9}}, "TopicBasicB": {"store": {"1": -2}}}'},
+        {"startingOffsets": '{"TopicBasicA": {"basic": {"0": 7, "1": -1}, "x": {"2": 9}}, "TopicBasicB": {"basic": {"1": -2}}}'},
         lambda row: row["topic"] != "TopicBasicA" or row["queue_id"] > 1 or (row["queue_id"] == 0 and row["queue_offset"] >= 7),
     ),
     (
         "basic",
-        {"endingOffsets": '{"TopicBasicA": {"store": {"0": 7, "1": -1}}}'},
+        {"endingOffsets": '{"TopicBasicA": {"basic": {"0": 7, "1": -1}}}'},
         lambda row: row["topic"] != "TopicBasicA" or row["queue_id"] != 0 or row["queue_offset"] < 7,
     ),
     (  # a time beats offsets
         "basic",
-        {"startingOffsets": '{"TopicBasicA": {"store": {"0": 7}}}', "startingTimestamp": "0"},
+        {"startingOffsets": '{"TopicBasicA": {"basic": {"0": 7}}}', "startingTimestamp": "0"},
         lambda row: True,
     ),
     (
@@ -343,8 +343,8 @@ def test_offsets_that_only_damage_makes(tmp_path: Path) -> None:
         rows = read(
             tmp_path / "store",
             columns="queue_offset",
-            startingOffsets=f'{{"t": {{"store": {{"0": {begin}}}}}}}',
-            endingOffsets=f'{{"t": {{"store": {{"0": {end}}}}}}}',
+            startingOffsets=f'{{"t": {{"{tmp_path.name}": {{"0": {begin}}}}}}}',
+            endingOffsets=f'{{"t": {{"{tmp_path.name}": {{"0": {end}}}}}}}',
         )
         assert [row["queue_offset"] for row in rows] == expected
 

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 import fsspec
 import numpy as np
 import pytest
-from support.spark.spark_rows import Row, damage_rows, golden_rows, only, store_of, time_of
+from support.spark.spark_rows import (
+    Row,
+    broker_of,
+    damage_rows,
+    golden_rows,
+    only,
+    store_of,
+    time_of,
+)
 from support.spark.spark_tables import read_table, rows_of, table_of
 from support.stores.golden_stores import CLEAN
 
@@ -133,7 +141,7 @@ def test_a_short_segment(store_copy: StoreCopy) -> None:
 def test_queues(golden: Path, case: str) -> None:
     root = store_of(golden, case)
     with rmqcore.read(root) as reader:
-        expected = [{"broker": "store", **queue.as_dict()} for queue in reader.queues()]
+        expected = [{"broker": broker_of(root), **queue.as_dict()} for queue in reader.queues()]
     assert read_table(root, table="queues") == expected
 
 
@@ -164,7 +172,7 @@ def queue_entries(root: Path) -> list[Row]:
                         continue
                     rows.append(
                         {
-                            "broker": root.name, "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": at,
+                            "broker": broker_of(root), "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": at,
                             "phy_offset": int(entry["phy_offset"]), "msg_size": int(entry["msg_size"]),
                             "tags_code": int(entry["tags_code"]),
                         }
@@ -229,7 +237,7 @@ def test_index(golden: Path, options: dict[str, object]) -> None:
                 seconds = int(found["time_diff"])
                 expected.append(
                     {
-                        "broker": "store", "file": file.path.name, "entry": entry,
+                        "broker": broker_of(root), "file": file.path.name, "entry": entry,
                         "slot": int(found["key_hash"]) % file.slot_count, "key_hash": int(found["key_hash"]),
                         "phy_offset": int(found["phy_offset"]), "time_diff_s": seconds,
                         "store_timestamp": time_of(file.header.begin_timestamp_ms + 1000 * seconds),
@@ -350,7 +358,7 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, the path gives store"),
+        ({"startingPhyOffset": '{"x": 1}'}, "option startingPhyOffset names the store x, the path gives basic"),
         ({"endingPhyOffset": '{"x": 1}'}, "option endingPhyOffset names the store x"),
         ({"startingOffsets": '{"t": {"x": {"0": 1}}}'}, "option startingOffsets names the store x"),
         ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' leaves nothing to read"),
@@ -373,8 +381,8 @@ def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
         table_of(tmp_path / "nowhere")
     with pytest.raises(NotAStoreError, match="holds no commitlog/"):
         table_of(tmp_path)
-    with pytest.raises(ValueError, match="two stores are named store"):
-        table_of([store_of(golden, "basic"), store_of(golden, "delay")])
+    with pytest.raises(ValueError, match="two stores are named a:"):
+        table_of([Path(f"a={store_of(golden, case)}") for case in ("basic", "delay")])
     with pytest.raises(ValueError, match="no path is given"):
         table_of([])
 
@@ -386,8 +394,8 @@ def test_wrong_paths(golden: Path, tmp_path: Path) -> None:
 def remote(golden: Path) -> Iterator[str]:
     """The store ``basic`` on an fsspec filesystem in memory."""
     memory = fsspec.filesystem("memory")
-    memory.put(str(store_of(golden, "basic")), "/remote/store", recursive=True)
-    yield "memory:///remote/store"
+    memory.put(str(store_of(golden, "basic")), "/remote/basic/store", recursive=True)
+    yield "memory:///remote/basic/store"
     memory.rm("/remote", recursive=True)
 
 
@@ -398,7 +406,7 @@ def test_a_store_on_another_filesystem(golden: Path, remote: str, table: str) ->
     found = read_table(remote, **options, **{"storage.filesystem": "fsspec"})
     if table == "segments":
         assert [row.pop("path") for row in found] == [
-            f"memory:///remote/store/commitlog/{row['file']}" for row in found
+            f"memory:///remote/basic/store/commitlog/{row['file']}" for row in found
         ]
         expected = [{name: value for name, value in row.items() if name != "path"} for row in expected]  # fmt: skip
     assert found == expected

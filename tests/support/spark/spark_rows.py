@@ -20,6 +20,11 @@ def store_of(golden: Path, case: str) -> Path:
     return golden / case / "store"
 
 
+def broker_of(root: Path) -> str:
+    """The name of a store by its path: its directory's, or that above where the directory is RocketMQ's own ``store``."""
+    return root.parent.name if root.name == "store" else root.name
+
+
 def time_of(ms: int) -> datetime:
     return EPOCH + timedelta(milliseconds=ms)
 
@@ -44,11 +49,11 @@ def row_of(message: MessageView, broker: str = "store", file: str = "") -> Row:
     }
 
 
-def message_rows(root: Path, broker: str = "store", **conditions: Any) -> list[Row]:
+def message_rows(root: Path, broker: str | None = None, **conditions: Any) -> list[Row]:
     """Rows of ``messages``, by CommitLog offset."""
     with rmqcore.read(root) as reader:
         return [
-            row_of(message, broker, file_of(reader, message.phy_offset))
+            row_of(message, broker or broker_of(root), file_of(reader, message.phy_offset))
             for message in reader.messages(**conditions)
         ]
 
@@ -56,7 +61,7 @@ def message_rows(root: Path, broker: str = "store", **conditions: Any) -> list[R
 @cache
 def golden_rows(golden: Path, case: str, part: str = "store") -> list[Row]:
     """Rows of ``messages`` of a golden store; made once, not to be changed."""
-    return message_rows(golden / case / part, part)
+    return message_rows(golden / case / part)
 
 
 def file_of(reader: StoreReader, phy_offset: int) -> str:
@@ -74,12 +79,12 @@ def damage_of(root: Path, **conditions: Any) -> list[DamageRange]:
         return reader.damage
 
 
-def damage_rows(root: Path, broker: str = "store", **conditions: Any) -> list[Row]:
+def damage_rows(root: Path, broker: str | None = None, **conditions: Any) -> list[Row]:
     """Rows of ``corrupt``, by CommitLog offset."""
     rows = [
         {
             **found.as_dict(),
-            "broker": broker,
+            "broker": broker or broker_of(root),
             "expected": str(found.expected),
             "found": str(found.found),
         }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC
 
 import pytest
 
 pytest.importorskip("typer")
 
-from rmqcore.cli.common.times import format_time, parse_time
+from rmqcore.cli.common.times import format_time
+from rmqcore.times import parse_time
 
 
 @pytest.fixture(params=["UTC", "Asia/Shanghai", "America/New_York"])
@@ -43,6 +45,22 @@ def test_times_with_a_zone(zone: str, text: str, timestamp_ms: int) -> None:
 def test_times_without_a_zone_are_local(zone: str, text: str) -> None:
     hours = {"UTC": 0, "Asia/Shanghai": 8, "America/New_York": -5}[zone]
     assert parse_time(text) == 1700086400018 - hours * 3_600_000
+
+
+def test_a_zone_for_times_that_name_none(zone: str) -> None:
+    assert parse_time("2023-11-15T22:13:20.018", UTC) == 1700086400018
+    assert parse_time("2023-11-16T06:13:20.018+08:00", UTC) == 1700086400018
+    assert parse_time("2023-11-15", UTC) == 1700006400000
+
+
+@pytest.mark.parametrize(
+    ("part", "ms"),
+    [(".018", 18), (".0180", 18), (".0180001", 19), (".018000001", 19), (".0184", 19), (".9999", 1000)],
+)  # fmt: skip
+def test_a_part_of_a_millisecond_is_rounded_up(part: str, ms: int) -> None:
+    """Rounded to the nearest, a message stored at .018 was taken for one stored at or after .0184."""
+    assert parse_time(f"2023-11-15T22:13:20{part}Z") == 1700086400000 + ms
+    assert parse_time(f"1969-12-31T23:59:59{part}Z") == -1000 + ms
 
 
 def test_a_day(zone: str) -> None:

@@ -1,0 +1,30 @@
+"""What is said of an option that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+_SHOWN = 3
+_LEAST_LIKENESS = 0.4
+
+
+def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) -> str:
+    """Give the message for an option that does not exist: the nearest names, and where all of them are.
+
+    Parameters
+    ----------
+    said : str
+        What is wrong, ``there is no option topik``.
+    name : str
+        As the user wrote it.
+    known : mapping of str to str
+        Names in lower case, and how each option is spelled.
+    page : str
+        The part of the documentation that lists the options.
+    """
+    plain = "".join(one for one in name.lower() if one.isalpha() or one == ".")
+    near = difflib.get_close_matches(plain, known, n=_SHOWN, cutoff=_LEAST_LIKENESS)
+    names = list(dict.fromkeys(known[one] for one in near))
+    meant = f"did you mean {' or '.join(names)}? " if names else ""
+    return f"{said}; {meant}{page} lists all"

@@ -1,0 +1,80 @@
+"""Our own error inside an error of Spark, which wraps it in tracebacks of Python and Java."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rmqcore import errors
+from rmqcore.errors import SparkJobError, StoreError
+
+_LAST_LINE = re.compile(
+    r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE
+)
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def job_error(text: str) -> StoreError:
+    """The error that Python code of Spark raised, made anew from the traceback in Spark's message."""
+    lines = _LAST_LINE.findall(text)
+    name, message = lines[-1] if lines else ("", text.strip().splitlines()[0] if text else "")
+    kind = getattr(errors, name.rpartition(".")[2], None)
+    failed = SparkJobError(message if kind is not None or not name else f"{name}: {message}")
+    if isinstance(kind, type) and issubclass(kind, StoreError):
+        failed.hint, failed.exit_code = kind.hint, kind.exit_code
+    return failed
+
+
+def short_error(error: BaseException) -> BaseException:
+    """Give the one line that an error of Spark says after pages of tracebacks.
+
+    Parameters
+    ----------
+    error : BaseException
+        What ``collect()``, ``show()``, ``load()`` or a stream raised.
+
+    Returns
+    -------
+    BaseException
+        A `StoreError` with the message of the error that a task or the planning of a read raised; the given error where Spark
+        has no Python error in it, such as a column that does not exist.
+
+    Examples
+    --------
+    >>> try:
+    ...     frame.show()
+    ... except Exception as error:
+    ...     raise rmqcore.spark.short_error(error) from None
+    """
+    if isinstance(error, StoreError) or not _is_of_spark(error):
+        return error
+    text = str(error)
+    return job_error(text) if _TRACEBACK in text else error
+
+
+@contextmanager
+def short_errors(*, every: bool = False) -> Iterator[None]:
+    """Raise errors of Spark as `short_error` gives them, without Spark's own; that is in ``__context__``.
+
+    Parameters
+    ----------
+    every : bool
+        Make a `StoreError` of errors without a Python error in them too.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_of_spark(error):
+            raise
+        short = job_error(str(error)) if every else short_error(error)
+        if short is error:
+            raise
+        raise short from None
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    """By name: a client of Spark Connect has no py4j."""
+    return any(
+        base.__module__.partition(".")[0] in ("pyspark", "py4j") for base in type(error).__mro__
+    )

@@ -1,0 +1,58 @@
+"""Names of stores: the same however a store is reached, and different among the stores of a read."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from rmqcore.spark.storage.directories import utf8_text
+
+DEFAULT_ROOT = "store"
+"""How RocketMQ calls the root of a store (storePathRootDir is ``~/store``): it tells nothing of which store it is."""
+_SCHEME = re.compile(r"[^/]+://")
+
+
+def names_by_path(path: str, end: str = "") -> tuple[str, ...]:
+    """Names that a store may have by its path, from the shortest on, which it has unless another store would have it too.
+
+    ``broker-a`` for ``/data/broker-a`` and for ``/data/broker-a/store``, then ``data/broker-a``, at last the path itself.
+
+    Parameters
+    ----------
+    path : str
+        An absolute path or a URI.
+    end : str
+        What is added to each name.
+    """
+    whole = utf8_text(path)
+    parts = [part for part in _SCHEME.sub("", whole).split("/") if part]
+    if len(parts) > 1 and parts[-1] == DEFAULT_ROOT:
+        parts.pop()
+    tails = ["/".join(parts[first:]) for first in reversed(range(len(parts)))]
+    return tuple(f"{name}{end}" for name in [*tails, whole])
+
+
+def unique_names(stores: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """Give each store its name.
+
+    Parameters
+    ----------
+    stores : sequence of (str, tuple of str)
+        The name that the user gave, which stays, or an empty text; and the names by path. Only given names can be alike.
+    """
+    longer = [0] * len(stores)
+    while True:
+        names = [
+            given or by_path[more] for (given, by_path), more in zip(stores, longer, strict=True)
+        ]
+        count = Counter(names)
+        alike = [
+            number
+            for number, (given, by_path) in enumerate(stores)
+            if not given and count[names[number]] > 1 and longer[number] + 1 < len(by_path)
+        ]
+        if not alike:
+            return names
+        for number in alike:
+            longer[number] += 1

@@ -1,0 +1,72 @@
+"""Which stores the names in a stream's offset mean, when a store has another name than when the offset was written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from rmqcore.spark.storage.store_location import StoreLocation
+
+
+def present_names(
+    names: Iterable[str], paths: Mapping[str, str], stores: Iterable[StoreLocation]
+) -> dict[str, str]:
+    """The present name of each store that an offset names; names of stores that are gone stay as they are.
+
+    The path that the offset has for a name decides. An offset of an earlier version has no paths: there a name is that of the
+    present, else the one that an older rule gave.
+
+    Parameters
+    ----------
+    names : iterable of str
+        As the offset has them.
+    paths : mapping of str to str
+        Where each store lay, as far as the offset says.
+    stores : iterable of StoreLocation
+
+    Raises
+    ------
+    ValueError
+        A name may mean several stores, or another store has it now. Going on would read rows twice or leave some out.
+    """
+    by_name = {store.broker: store for store in stores}
+    by_root = {store.root: store for store in by_name.values()}
+    found: dict[str, str] = {}
+    for name in names:
+        store = by_root.get(paths.get(name, ""))
+        if store is None:
+            store = _without_path(name, paths.get(name), by_name)
+        found[name] = name if store is None else store.broker
+    for broker, count in Counter(found.values()).items():
+        if count > 1:
+            meant = sorted(name for name, present in found.items() if present == broker)
+            raise ValueError(
+                f"the checkpoint has {' and '.join(meant)}, and both may mean the store {_where(by_name.get(broker), broker)}: "
+                "give names, as in broker-a=/data/a/store, where each has the name that the checkpoint knows"
+            )
+    return found
+
+
+def _without_path(
+    name: str, path: str | None, by_name: Mapping[str, StoreLocation]
+) -> StoreLocation | None:
+    """The store that a name means whose path is not known, or is none of the present ones."""
+    store = by_name.get(name)
+    if store is not None and path is not None and not store.is_named:
+        raise ValueError(
+            f"the checkpoint goes on in the store {name} at {path}, which is not read now; {store.root} has that name now: "
+            f"give {name}={store.root} if it is the same store, or another name if it is not"
+        )
+    if store is not None or path is not None:
+        return store
+    former = [store for store in by_name.values() if store.former_name == name]
+    if len(former) > 1:
+        raise ValueError(
+            f"the checkpoint goes on in the store {name}, which may be {' or '.join(store.root for store in former)}: "
+            f"give names, as in {name}={former[0].root}"
+        )
+    return former[0] if former else None
+
+
+def _where(store: StoreLocation | None, broker: str) -> str:
+    return broker if store is None else f"{broker} at {store.root}"
