@@ -216,21 +216,15 @@ class DataLossError(StoreError):
         )
 
 
-class DamagedStreamError(StoreError):
+class DamagedStreamError(CorruptionError):
     """A stream has come to damage in a log's newest file, and sound records lie behind it.
 
     Parameters
     ----------
     broker : str
         Name of the store.
-    path : str
-        The CommitLog file.
-    phy_offset : int
-        CommitLog offset of the damage; all records before it are in the stream, or can be.
-    field : str
-        What is wrong there.
-    expected, found : object
-        What it should hold, and what it holds.
+    path, phy_offset, field, expected, found
+        As in `CorruptionError`; all records before `phy_offset` are in the stream, or can be.
     next_phy_offset : int
         CommitLog offset of the first sound record, or BLANK, behind the damage.
     """
@@ -240,7 +234,6 @@ class DamagedStreamError(StoreError):
         "onDamage=skip goes on behind the damage as a batch read does, onDamage=wait waits before it; table=corrupt and "
         "`rmqcore fsck` show all of it"
     )
-    exit_code = 2
 
     def __init__(
         self,
@@ -252,18 +245,14 @@ class DamagedStreamError(StoreError):
         found: object,
         next_phy_offset: int,
     ) -> None:
-        super().__init__(broker, path, phy_offset, field, expected, found, next_phy_offset)
+        super().__init__(path, phy_offset, field, expected, found)
+        self.args = (broker, *self.args, next_phy_offset)  # by which the error is pickled
         self.broker = broker
-        self.path = path
-        self.phy_offset = phy_offset
-        self.field = field
-        self.expected = expected
-        self.found = found
         self.next_phy_offset = next_phy_offset
 
     def __str__(self) -> str:
         return (
-            f"store {self.broker}: {self.path}@{self.phy_offset}: {self.field} is {self.found}, expected {self.expected}; "
+            f"store {self.broker}: {super().__str__()}; "
             f"the log goes on behind the damage, at CommitLog offset {self.next_phy_offset}: {self.hint}"
         )
 
