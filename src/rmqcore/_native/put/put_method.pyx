@@ -4,8 +4,8 @@
 cdef class PutMethod:
     """The base of MessageStore that has its `put` and `append`.
 
-    Methods of the class, not the native append itself as an attribute of each store: so a bound `store.put` keeps its store, as it
-    does with any method, a store that is dropped is let go at once, and a subclass may have a `put` of its own.
+    Methods of the class, not the native append itself as an attribute of each store: so a bound `store.put` keeps its store, as
+    any method does, a store that is dropped is let go at once, and a subclass may have a `put` of its own.
     """
 
     cdef object putting, appending
@@ -55,8 +55,8 @@ cdef class PutMethod:
         Returns
         -------
         PutResult
-            PUT_OK: the message is in the log, in the page cache at least. What is refused is refused as `put` does, also where too
-            few followers are there to begin with (IN_SYNC_REPLICAS_NOT_ENOUGH), and for a slave.
+            PUT_OK: the message is in the log, in the page cache at least. What is refused is refused as `put` does, also where
+            too few followers are there to begin with (IN_SYNC_REPLICAS_NOT_ENOUGH), and for a slave.
 
         Notes
         -----
