@@ -159,4 +159,4 @@ def test_an_idle_store_uses_no_processor(tmp_path: Path, mode: str) -> None:
     )
     seconds, threads = done.stdout.split()
     assert float(seconds) < 0.05
-    assert int(threads) == 1 + 3 * 5
+    assert int(threads) == 1 + 3 * 6

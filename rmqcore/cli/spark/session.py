@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rmqcore.cli.spark.task_bar import task_bar
 from rmqcore.errors import SparkJobError, StoreError
-from rmqcore.spark.runtime.failures import short_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +46,8 @@ def spark_session(
     running = _running()
     spark = running or _start(master, settings, log)
     try:
+        from rmqcore.spark.runtime.failures import short_errors  # as late as Spark's own modules
+
         with task_bar(spark, what, no_progress=no_progress), short_errors(every=True):
             yield spark
     finally:

@@ -187,6 +187,7 @@ class _Salvage:
         self._parts: OtherParts | None = None
         self._missing: list[MissingMessages] = []
         self._missing_messages = 0
+        self._idle_queues = 0
 
     def run(self, working: Folder, *, with_parts: bool) -> None:
         """Make the new store in a folder; nothing is synced."""
@@ -203,14 +204,16 @@ class _Salvage:
         )
         self._aside_messages = set_aside(list_log_files(self._new), self._aside)
         self._built = self._build()
-        with working.folder("consumequeue") as queues:
-            self._idle_queues = keep_idle_queues(
-                self._paths,
-                self._claims,
-                self._files[0].file_from_offset,
-                self._config.consume_queue_file_size,
-                queues,
-            )
+        # A store without a log file begins at 0, and takes entries for those of messages that it has lost.
+        if list_log_files(self._new):
+            with working.folder("consumequeue") as queues:
+                self._idle_queues = keep_idle_queues(
+                    self._paths,
+                    self._claims,
+                    self._files[0].file_from_offset,
+                    self._config.consume_queue_file_size,
+                    queues,
+                )
         self._drop_expired()
         self._find_missing()
         self._find_unserved()

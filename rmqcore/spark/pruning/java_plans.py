@@ -64,12 +64,15 @@ class PlanMaker:
         return plan.transformUpWithSubqueries(self.jvm.PythonUtils.toScalaMap(pairs))
 
     def pins(self, relation: Relation) -> dict[str, StorePin]:
-        """Where the stores of a relation ended when it was loaded; empty where a user gave its schema, so that nobody asked."""
+        """Where the stores of a relation ended when it was loaded; empty where a user or a catalog gave its schema."""
+        options = relation.plan.options()
+        if not (options.containsKey("path") or options.containsKey("paths")):
+            return {}  # a table of the catalog: nobody asked for the ends
         # Spark keeps the source in a private field of the table, as pickled bytes.
         field = relation.plan.table().getClass().getDeclaredField("ds")
         field.setAccessible(True)
         made = field.get(relation.plan.table()).getOrCreateDataSourceInPython(
-            FORMAT, relation.plan.options(), self.jvm.scala.Option.empty()
+            FORMAT, options, self.jvm.scala.Option.empty()
         )
         return dict(pickle.loads(bytes(made.dataSource())).pins)  # noqa: S301 - our own source, as `load` has made it
 

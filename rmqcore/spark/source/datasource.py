@@ -58,7 +58,8 @@ class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[mi
 
     def __reduce__(self) -> Any:
         send_code_along()
-        return call_checked, (type(self).__module__, type(self).__qualname__, self.options)
+        made = type(self).__module__, type(self).__qualname__, self.options
+        return call_checked, made, {"pins": self.pins}
 
     @cached_property
     def parsed(self) -> SourceOptions:

@@ -102,7 +102,7 @@ def test_without_limits_a_batch_takes_all(log: LiveLog) -> None:
     stream = reader(log.root)
     start = stream.initialOffset()
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
-    assert end == {"v": 1, "stores": {"broker-a": log.end}}
+    assert end == {"v": 1, "stores": {"broker-a": log.end}, "paths": {"broker-a": str(log.root)}}
 
 
 def test_once_fails_where_a_query_stands_before_damage(log: LiveLog) -> None:
