@@ -99,8 +99,7 @@ class GroupCommit(Service):
         self._queue.end()
 
     def _flush(self, store: StoreSteps) -> None:
-        store.flush(
-            0
-        )  # of all who wait now: each message was written before somebody began to wait for it
+        # For all who wait now: each message was written before somebody began to wait for it.
+        store.flush(0)
         self._reput.wake()
         self._queue.answer()

@@ -336,10 +336,9 @@ class Dispatcher:
         if self._index is not None and start + end > self.index_from:
             self._index.put_batch(self._scan, batch, self.index_from)
         if self.arrivals is not None and self.arrivals.wanted:
-            further = self._multi.entries(buf, begin, end, self.cq_from)
-            self.arrivals.note(
-                self._scan, batch, self.cq_from, further if self._multi.enabled else ()
-            )
+            light = self._multi.enabled
+            further = self._multi.entries(buf, begin, end, self.cq_from) if light else ()
+            self.arrivals.note(self._scan, batch, self.cq_from, further)
         if start + end > self.cq_from:
             offsets = np.frombuffer(batch.buffer("phy_offset"), np.int64)
             times = np.frombuffer(batch.buffer("store_timestamp_ms"), np.int64)
