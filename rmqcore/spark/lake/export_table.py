@@ -125,7 +125,7 @@ def export_table(
     """
     began = time.monotonic()
     log = table_log(format, catalog, identifier)
-    source = JobSource.open(path, options)
+    source = JobSource.open(path, options, spark=spark)
     check_table_options(source.options)
     columns = table_columns(source.options, body)
     check_compression(compression)

@@ -143,7 +143,6 @@ cdef class GetLimits:
 
 cdef enum: LEAST_ROOM = 32
 
-
 cdef struct FoundRecord:
     rmq_record rec
     PyObject *owner  # borrowed: the MappedFile of the record
@@ -229,19 +228,21 @@ cdef class GetResult:
 
     def buffers(self):
         """The records as views of the mapped files, which they keep mapped; neighbours in the log are one view."""
-        cdef list _owners = self.owners, found = []  # held: see messages
+        cdef list _owners, found = []
         cdef MappedFile file
         cdef Py_ssize_t i = 0, begin, end
-        while i < self.count:
-            file = <MappedFile> self.found[i].owner
-            begin = end = self.found[i].rec.at - file.base
-            while i < self.count and self.found[i].owner == <PyObject *> file and self.found[i].rec.at == file.base + end:
-                end += self.found[i].rec.msg_size
-                i += 1
-            found.append(memoryview(file)[begin:end])
-        for owner in _owners or ():
-            raise_if_lost(owner)
-        return found
+        with cython.critical_section(self):
+            _owners = self.owners  # held: see messages
+            while i < self.count:
+                file = <MappedFile> self.found[i].owner
+                begin = end = self.found[i].rec.at - file.base
+                while i < self.count and self.found[i].owner == <PyObject *> file and self.found[i].rec.at == file.base + end:
+                    end += self.found[i].rec.msg_size
+                    i += 1
+                found.append(memoryview(file)[begin:end])
+            for owner in _owners or ():
+                raise_if_lost(owner)
+            return found
 
     def release(self):
         """Let go of the messages; views that are held elsewhere stay valid."""
