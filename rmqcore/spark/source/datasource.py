@@ -8,6 +8,7 @@ processes fails the query before a job starts.
 from __future__ import annotations
 
 import copyreg
+import sys
 from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +41,17 @@ class CheckedClass(ABCMeta):
     """Classes that a worker of Spark imports only when it has what they need; see `rmqcore.spark.runtime.shipping`."""
 
 
+def _has_a_name(source: type) -> bool:
+    """Whether a worker that has its packages finds a class by its name: not one that was made inside a function."""
+    module = sys.modules.get(source.__module__)
+    return getattr(module, source.__qualname__, None) is source
+
+
 def _by_checked_name(source: type) -> Any:
+    if not _has_a_name(source):
+        return (
+            source.__qualname__
+        )  # as pickle does; cloudpickle sends such a class itself, and does not ask here
     send_code_along()
     return named_checked, (source.__module__, source.__qualname__)
 
@@ -58,6 +69,8 @@ class RmqStoreDataSource(DataSource, metaclass=CheckedClass):  # type: ignore[mi
 
     def __reduce__(self) -> Any:
         send_code_along()
+        if not _has_a_name(type(self)):
+            return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined, unused-ignore]
         made = type(self).__module__, type(self).__qualname__, self.options
         return call_checked, made, {"pins": self.pins}
 

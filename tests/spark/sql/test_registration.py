@@ -92,3 +92,26 @@ def test_the_package_that_pyspark_lists_loads_nothing() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}
     )  # fmt: skip
     assert done.stdout.split("\n")[:2] == ["set()", "False"], done.stderr
+
+
+def test_a_source_of_a_function_goes_to_workers_itself() -> None:
+    """A class that was derived from the source inside a function went by its name, which no worker finds: the query failed."""
+    from pyspark import cloudpickle
+
+    from rmqcore.spark.source.datasource import RmqStoreDataSource
+
+    def derived() -> type[Any]:
+        class Derived(RmqStoreDataSource):
+            @classmethod
+            def name(cls) -> str:
+                return "derived"
+
+        # What cloudpickle makes of such a class in another process has a plain name.
+        Derived.__qualname__ = "Derived"
+        return Derived
+
+    source = derived()(options={"path": "somewhere"})
+    found = pickle.loads(cloudpickle.dumps(source))
+    assert (found.name(), found.options) == ("derived", {"path": "somewhere"})
+    named = pickle.loads(cloudpickle.dumps(RmqStoreDataSource({"path": "elsewhere"})))
+    assert (type(named), named.options) == (RmqStoreDataSource, {"path": "elsewhere"})
