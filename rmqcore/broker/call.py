@@ -1,0 +1,60 @@
+"""One request with all that its handler needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcore.broker.channel import Channel
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import RequestFields, parse_fields
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
+
+
+class Call:
+    """A request that came over a channel.
+
+    A handler returns the response; or None, and then calls `answer` itself, at once or later, or never where the request wants
+    no answer.
+
+    Attributes
+    ----------
+    broker : Broker
+    request : RemotingCommand
+    channel : Channel
+    code : RequestCode
+    fields : RequestFields
+        By RocketMQ's long names, each with its type.
+
+    Raises
+    ------
+    RequestError
+        A field is missing or no value of its type.
+    """
+
+    __slots__ = ("broker", "channel", "code", "fields", "request")
+
+    def __init__(self, broker: Broker, request: RemotingCommand, channel: Channel) -> None:
+        self.broker = broker
+        self.request = request
+        self.channel = channel
+        self.code = RequestCode(request.code)
+        self.fields: RequestFields = parse_fields(self.code, request.ext_fields)
+
+    def respond(
+        self,
+        code: int = ResponseCode.SUCCESS,
+        remark: str | None = None,
+        *,
+        ext_fields: dict[str, str] | None = None,
+        body: bytes = b"",
+    ) -> RemotingCommand:
+        """Give a response to the request; it is not sent."""
+        return self.request.response(code, remark, ext_fields=ext_fields, body=body)
+
+    def answer(self, response: RemotingCommand) -> None:
+        """Send a response, unless the request wants none. Called by the loop's thread only."""
+        if not self.request.is_oneway:
+            self.channel.send(response)

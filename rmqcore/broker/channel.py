@@ -1,0 +1,50 @@
+"""What a broker asks of a connection and of the loop that it runs on: both have stand-ins in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rmqcore.remoting.command import RemotingCommand
+
+
+class Channel(Protocol):
+    """A connection of a client. It is told apart by identity, and may be a key."""
+
+    @property
+    def peer(self) -> str:
+        """Address of the client as ``ip:port``, of IPv6 ``[ip]:port``."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Nothing that is sent arrives any more."""
+        ...
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a command, or drop it where the connection is closed. Called by the loop's thread only."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Timer(Protocol):
+    """A call that was asked for at a later time."""
+
+    def cancel(self) -> None:
+        """Do not call."""
+        ...
+
+
+class Loop(Protocol):
+    """The part of asyncio's event loop that a broker uses."""
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
+        """Call in the loop's thread after `delay` seconds."""
+        ...
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
+        """Call in the loop's thread as soon as it is free; the only method that other threads may call."""
+        ...

@@ -1,0 +1,49 @@
+"""Which handler answers a request, and what a request gets that no handler can answer.
+
+Source: RocketMQ 5.5.0 BrokerController#registerProcessor, NettyRemotingAbstract#processRequestCommand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.call import Call
+from rmqcore.broker.channel import Channel
+from rmqcore.errors import RequestError, StoreError
+from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.command import RemotingCommand, code_name
+
+Handler = Callable[[Call], RemotingCommand | None]
+_LOG = logging.getLogger("rmqcore.broker")
+
+HANDLERS: Mapping[int, Handler] = {}
+
+
+def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    """Give the response to a request; None where there is none, or it comes later through the channel.
+
+    A handler that fails answers for itself alone: the connection and all else go on.
+    """
+    if request.is_response:
+        broker.client_requests.answered(channel, request)
+        return None
+    response = _response(broker, request, channel)
+    return None if request.is_oneway else response
+
+
+def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    handler = HANDLERS.get(request.code)
+    if handler is None:
+        return request.not_supported()
+    try:
+        return handler(Call(broker, request, channel))
+    except RequestError as error:
+        return request.response(ResponseCode.SYSTEM_ERROR, str(error))
+    except (StoreError, OSError, ValueError) as error:
+        _LOG.warning("%s of %s: %s", code_name(request.code), channel.peer, error)
+        return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 a bug in one handler must not end the loop that serves all clients
+        _LOG.exception("%s of %s", code_name(request.code), channel.peer)
+        return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

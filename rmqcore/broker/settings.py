@@ -1,0 +1,140 @@
+"""The settings of a broker that are not its store's: Java's names in snake_case, with Java's defaults.
+
+Source: RocketMQ 5.5.0 BrokerConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from rmqcore.broker_conf import field_of, java_name, parse_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """How a broker answers. Intervals and timeouts are milliseconds.
+
+    Attributes
+    ----------
+    broker_name, broker_cluster_name : str
+    broker_id : int
+        0 is the master.
+    broker_ip1 : str or None
+        The host that clients are told; None is the one that the broker listens on.
+    broker_permission : int
+        Bits 4 (read) and 2 (write) for all topics.
+    region_id : str
+        ``MSG_REGION`` of messages and answers.
+    trace_on : bool
+    auto_create_topic_enable, auto_create_subscription_group : bool
+    default_topic_queue_nums : int
+        Queues of ``TBW102``: the most that a topic gets which a send creates.
+    cluster_topic_enable, broker_topic_enable, trace_topic_enable : bool
+        The topics of those names may be used to create others; the topic of traces is there.
+    msg_trace_topic_name : str
+    reject_transaction_message : bool
+    transaction_time_out, transaction_check_interval : int
+    transaction_check_max : int
+    long_polling_enable : bool
+    short_polling_time_mills : int
+        How long a pull is held where `long_polling_enable` is off.
+    notify_consumer_ids_changed_enable : bool
+    channel_expired_timeout : int
+        A client that was silent so long is gone.
+    enable_property_filter : bool
+        Consumers may subscribe with SQL92.
+    filter_support_retry : bool
+        Retried messages pass the filter again.
+    slave_read_enable : bool
+    flush_consumer_offset_interval : int
+    register_name_server_period : int
+    """
+
+    broker_name: str = "broker-a"
+    broker_cluster_name: str = "DefaultCluster"
+    broker_id: int = 0
+    broker_ip1: str | None = None
+    broker_permission: int = 6
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    default_topic_queue_nums: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    reject_transaction_message: bool = False
+    transaction_time_out: int = 6_000
+    transaction_check_interval: int = 30_000
+    transaction_check_max: int = 15
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1_000
+    notify_consumer_ids_changed_enable: bool = True
+    channel_expired_timeout: int = 120_000
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    slave_read_enable: bool = False
+    flush_consumer_offset_interval: int = 5_000
+    register_name_server_period: int = 30_000
+
+    def __post_init__(self) -> None:
+        """Check what would make the broker wrong or busy without an end.
+
+        Raises
+        ------
+        ValueError
+            A value is out of its range; the message names it.
+        """
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(f"{java_name(name)} is {value}, expected {low} to {high}")
+        for name in ("broker_name", "broker_cluster_name"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{java_name(name)} is empty")
+
+    @classmethod
+    def from_properties(cls, given: Mapping[str, str]) -> Self:
+        """Read the settings out of the keys of a ``broker.conf``; keys of other parts of a broker are passed over.
+
+        Raises
+        ------
+        ValueError
+            A value is none; the message names the key.
+        """
+        return replace(cls(), **parse_settings(given))
+
+
+def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
+    """Give the fields of BrokerSettings that the keys of a properties file name, with their values.
+
+    Raises
+    ------
+    ValueError
+        A value is none; the message names the key.
+    """
+    values: dict[str, Any] = {}
+    for key, text in given.items():
+        name = field_of(key, _TYPES.keys())
+        if name is not None:
+            values[name] = parse_value(key, _TYPES[name], text)
+    return values
+
+
+_TYPES = {field.name: str(field.type) for field in fields(BrokerSettings)}
+_DAY_MS = 86_400_000
+_RANGES = {
+    "broker_id": (0, (1 << 63) - 1),
+    "broker_permission": (0, 7),
+    "default_topic_queue_nums": (1, 1024),
+    "transaction_time_out": (0, 365 * _DAY_MS),
+    "transaction_check_interval": (10, 365 * _DAY_MS),
+    "transaction_check_max": (0, (1 << 31) - 1),
+    "short_polling_time_mills": (1, _DAY_MS),
+    "channel_expired_timeout": (1_000, _DAY_MS),
+    "flush_consumer_offset_interval": (10, _DAY_MS),
+    "register_name_server_period": (10, 60_000),
+}
