@@ -6,6 +6,7 @@ Prints one JSON object. A session's settings hold for a whole JVM, so each kind 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -114,6 +115,9 @@ def empty(kind: str) -> dict[str, Any]:
     else:
         from pyspark.sql import SparkSession
 
+        os.environ["PYSPARK_PYTHON"] = (
+            sys.executable
+        )  # where Python is in an environment of its own, `python3` is another one
         builder = SparkSession.builder.master(MASTER)
         spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.dataSource.register(empty_source(EMPTY_TASKS, freeze=kind == "ours"))
