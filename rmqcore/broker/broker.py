@@ -10,7 +10,11 @@ from collections.abc import Callable
 
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
+from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.groups import SubscriptionGroups
+from rmqcore.broker.state.stats import BrokerStats
+from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.engine.store.store import MessageStore
 
 
@@ -32,6 +36,11 @@ class Broker:
     ----------
     client_requests : ClientRequests
         Requests of the broker that a client is to answer.
+    config_files : ConfigFiles
+        Whoever stops the broker closes them.
+    topics : TopicConfigs
+    groups : SubscriptionGroups
+    stats : BrokerStats
     """
 
     def __init__(
@@ -50,6 +59,12 @@ class Broker:
         self.now_ms = now_ms or _wall_clock_ms
         self.client_requests = ClientRequests(loop)
         self._repeated: list[_Repeated] = []
+        self.config_files = ConfigFiles(store.paths, loop)
+        self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
+        self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
+        self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms)
+        self.every(1_000, self.stats.every_second)
+        self.every(10_000, self.stats.every_ten_seconds)
 
     def every(self, period_ms: int, step: Callable[[], object]) -> None:
         """Call `step` in the loop's thread each `period_ms`, from one period from now on, until `stop`."""

@@ -14,8 +14,8 @@ from typing import Any
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 
-READ, WRITE = 4, 2
-"""Bits of a topic's ``perm``."""
+READ, WRITE, INHERIT = 4, 2, 1
+"""Bits of a topic's ``perm``; by the leave of one with INHERIT a send creates others."""
 SINGLE_TAG = "SINGLE_TAG"
 FIRST_VERSION_WITH_LIST = 37
 """Before V3_0_11 the body has the topics alone, without an object around them."""
@@ -32,6 +32,10 @@ class DataVersion:
     state_version: int = 0
     timestamp_ms: int = 0
     counter: int = 0
+
+    def next(self, now_ms: int) -> DataVersion:
+        """Give the version of a table that was changed at this time."""
+        return DataVersion(self.state_version, now_ms, self.counter + 1)
 
     def as_json(self) -> dict[str, int]:
         """Give it by Java's names."""
@@ -92,7 +96,7 @@ def parse_data_version(request: str, body: bytes) -> DataVersion:
     RequestError
         It is none.
     """
-    return _data_version(parse_body(request, body))
+    return data_version(parse_body(request, body))
 
 
 def parse_registration(request: str, body: bytes, *, version: int, compressed: bool) -> TopicTable:
@@ -117,10 +121,10 @@ def parse_registration(request: str, body: bytes, *, version: int, compressed: b
     if not body:
         return TopicTable()
     if version < FIRST_VERSION_WITH_LIST:
-        return _topic_table(parse_body(request, body))
+        return topic_table(parse_body(request, body))
     if compressed:
         return _CompressedReader(request, body).topic_table()
-    return _topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
+    return topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
 
 
 def encode_registration(table: TopicTable) -> bytes:
@@ -128,26 +132,33 @@ def encode_registration(table: TopicTable) -> bytes:
     return encode_json({"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()})
 
 
-def _data_version(found: JsonObject) -> DataVersion:
+def data_version(found: JsonObject) -> DataVersion:
+    """Read the version of a table."""
     names = ("stateVersion", "timestamp", "counter")
     return DataVersion(*(found.number(name, 0) for name in names))
 
 
-def _topic_table(found: JsonObject) -> TopicTable:
+def topic_table(found: JsonObject) -> TopicTable:
+    """Read the topics by name, and their version, as GET_ALL_TOPIC_CONFIG and topics.json have them."""
     topics = {}
     for key, topic in found.table("topicConfigTable"):
-        name = topic.text("topicName", key)
-        topics[name] = TopicConfig(
-            name,
-            _int(topic, "readQueueNums", 16),
-            _int(topic, "writeQueueNums", 16),
-            _int(topic, "perm", READ | WRITE),
-            topic.text("topicFilterType", SINGLE_TAG),
-            _int(topic, "topicSysFlag", 0),
-            topic.flag("order"),
-            topic.text_table("attributes"),
-        )
-    return TopicTable(topics, _data_version(found.child("dataVersion")))
+        config = topic_config(topic, key)
+        topics[config.name] = config
+    return TopicTable(topics, data_version(found.child("dataVersion")))
+
+
+def topic_config(found: JsonObject, name: str | None = None) -> TopicConfig:
+    """Read one topic; `name` is that of a topic which does not say its own."""
+    return TopicConfig(
+        found.text("topicName", name),
+        _int(found, "readQueueNums", 16),
+        _int(found, "writeQueueNums", 16),
+        _int(found, "perm", READ | WRITE),
+        found.text("topicFilterType", SINGLE_TAG),
+        _int(found, "topicSysFlag", 0),
+        found.flag("order"),
+        found.text_table("attributes"),
+    )
 
 
 def _int(found: JsonObject, name: str, default: int) -> int:
