@@ -15,13 +15,13 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.names import SYSTEM_GROUP_PREFIX, wrong_group
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_groups
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.subscription_groups import (
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
     subscription_group_table,
 )
-from rmqcore.remoting.bodies.topic_configs import DataVersion
 
 FILE = "subscriptionGroup.json"
 _LOG = logging.getLogger("rmqcore.broker")

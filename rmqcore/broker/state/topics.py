@@ -16,12 +16,12 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.names import DEFAULT_TOPIC, wrong_topic
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_topics
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
     READ,
     WRITE,
-    DataVersion,
     TopicConfig,
     TopicTable,
     topic_table,

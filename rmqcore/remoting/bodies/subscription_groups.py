@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
-from rmqcore.remoting.bodies.topic_configs import DataVersion, data_version
+from rmqcore.remoting.bodies.topic_configs import data_version
 
 _CUSTOMIZED, _EXPONENTIAL = "CUSTOMIZED", "EXPONENTIAL"
 _INT_LIMIT = 1 << 31

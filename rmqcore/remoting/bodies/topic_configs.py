@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 
@@ -23,27 +24,6 @@ MAX_PLAIN_SIZE = 64 << 20
 """Bytes that a compressed body may become."""
 _INT = struct.Struct(">i")
 _INT_LIMIT = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class DataVersion:
-    """Which state a table is in: two that are equal are of one state."""
-
-    state_version: int = 0
-    timestamp_ms: int = 0
-    counter: int = 0
-
-    def next(self, now_ms: int) -> DataVersion:
-        """Give the version of a table that was changed at this time."""
-        return DataVersion(self.state_version, now_ms, self.counter + 1)
-
-    def as_json(self) -> dict[str, int]:
-        """Give it by Java's names."""
-        return {
-            "counter": self.counter,
-            "stateVersion": self.state_version,
-            "timestamp": self.timestamp_ms,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +58,7 @@ class TopicTable:
     """All topics of a broker by name, and the version of the table."""
 
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
-    data_version: DataVersion = DataVersion()
+    data_version: DataVersion = field(default_factory=DataVersion)
 
     def as_json(self) -> dict[str, Any]:
         """Give it by Java's names: the body of GET_ALL_TOPIC_CONFIG, and what topics.json has."""
