@@ -48,6 +48,31 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
 """RocketMQ knows none."""
 
 
+def parse_attributes(text: str) -> dict[str, str]:
+    """Read changes of attributes: ``+key1=value1,-key2``. An empty text has none.
+
+    Raises
+    ------
+    ValueError
+        It is none, or names a key twice.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 AttributeParser#parseToMap.
+    """
+    changes: dict[str, str] = {}
+    for change in text.split(",") if text else ():
+        key, equals, value = change.partition("=")
+        if equals and "+" not in key:
+            raise ValueError(f"add/alter attribute format is wrong: {key}")
+        if not equals and "-" not in key:
+            raise ValueError(f"delete attribute format is wrong: {key}")
+        if key in changes:
+            raise ValueError(f"key duplication: {key}")
+        changes[key] = value
+    return changes
+
+
 def changed_attributes(
     known: Mapping[str, Attribute], current: Mapping[str, str] | None, changes: Mapping[str, str]
 ) -> dict[str, str]:

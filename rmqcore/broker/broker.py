@@ -25,6 +25,7 @@ from rmqcore.broker.state.stats import BrokerStats
 from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.broker.transactions import Transactions
 from rmqcore.broker.uniq_keys import UniqKeys
+from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
 
 SCAN_PERIOD_MS = 10_000
@@ -50,7 +51,8 @@ class Broker:
     client_requests : ClientRequests
         Requests of the broker that a client is to answer.
     config_files : ConfigFiles
-        Whoever stops the broker closes them.
+    worker : Worker
+        For what a request asks of the disk.
     topics : TopicConfigs
     groups : SubscriptionGroups
     stats : BrokerStats
@@ -83,6 +85,7 @@ class Broker:
         self.client_requests = ClientRequests(loop)
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
+        self.worker = Worker(loop)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
         self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms)
@@ -117,6 +120,10 @@ class Broker:
         self.consumers.channel_closed(channel, self.now_ms())
         self.producers.channel_closed(channel)
 
+    def change_settings(self, settings: BrokerSettings) -> None:
+        """Go by other settings from now on; what was read at the start stays as it was."""
+        self.settings = self.topics.settings = self.groups.settings = settings
+
     def drop_silent(self) -> None:
         """Forget clients, filters and locks that nobody has renewed in time.
 
@@ -134,7 +141,7 @@ class Broker:
         self.transactions.start()
 
     def stop(self) -> None:
-        """End what `start` and `every` have begun, drop held pulls, and write the offsets that are not yet written."""
+        """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
         self.transactions.stop()
         self.schedule.stop()
         self.held_pulls.close()
@@ -142,6 +149,8 @@ class Broker:
         for repeated in self._repeated:
             repeated.stop()
         self._repeated.clear()
+        self.worker.close()
+        self.config_files.close()
 
 
 class _Repeated:

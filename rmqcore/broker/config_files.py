@@ -77,7 +77,7 @@ class ConfigFiles:
         Notes
         -----
         As in Java the ``.bak`` is read where the file is missing, empty, or cannot be read; `problems` and the log tell of it.
-        Java then begins without all that the file had where there is no ``.bak``. An empty file without a ``.bak`` counts as none:
+        Java begins without all that the file had where there is no ``.bak``. An empty file without a ``.bak`` counts as none:
         it is what a crash leaves of the first write of a Java broker.
         """
         found, wrong = self._read(name, parse)

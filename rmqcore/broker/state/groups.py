@@ -36,6 +36,11 @@ class SubscriptionGroups:
     config_files : ConfigFiles
     now_ms : callable
 
+    Attributes
+    ----------
+    settings : BrokerSettings
+        Those of the broker, as they are now.
+
     Raises
     ------
     StoreFormatError
@@ -45,7 +50,7 @@ class SubscriptionGroups:
     def __init__(
         self, settings: BrokerSettings, config_files: ConfigFiles, now_ms: Callable[[], int]
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._files = config_files
         self._now_ms = now_ms
         self._groups = {group.group_name: group for group in system_groups()}
@@ -79,7 +84,7 @@ class SubscriptionGroups:
         if known is not None:
             return known
         if not (
-            self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+            self.settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         ):
             return None
         if wrong_group(group) is not None:

@@ -6,7 +6,7 @@ Source: RocketMQ 5.5.0 TopicConfigManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,6 +51,8 @@ class TopicConfigs:
 
     Attributes
     ----------
+    settings : BrokerSettings
+        Those of the broker, as they are now.
     on_change : callable or None
         Registers topics; without one, nobody is told.
 
@@ -63,7 +65,7 @@ class TopicConfigs:
     def __init__(
         self, settings: BrokerSettings, config_files: ConfigFiles, now_ms: Callable[[], int]
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._files = config_files
         self._now_ms = now_ms
         self._topics = {topic.name: topic for topic in system_topics(settings)}
@@ -123,7 +125,7 @@ class TopicConfigs:
             )
             then(None)
             return
-        if default_topic == DEFAULT_TOPIC and not self._settings.auto_create_topic_enable:
+        if default_topic == DEFAULT_TOPIC and not self.settings.auto_create_topic_enable:
             default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
         if not default.perm & INHERIT:
             _LOG.warning(
@@ -214,6 +216,18 @@ class TopicConfigs:
         current = None if known is None else known.attributes
         attributes = changed_attributes(TOPIC_ATTRIBUTES, current, topic.attributes)
         return replace(topic, attributes=attributes)
+
+    def set_order(self, names: Iterable[str]) -> None:
+        """Note of topics that their messages are ordered over all brokers, as a name server says.
+
+        Source: RocketMQ 5.5.0 TopicConfigManager#updateOrderTopicConfig.
+        """
+        known = (self._topics.get(name) for name in names)
+        changed = [topic for topic in known if topic is not None and not topic.order]
+        for topic in changed:
+            self._topics[topic.name] = replace(topic, order=True)
+        if changed:
+            self._save(_nothing)
 
     def delete(self, name: str, then: Callable[[], object] | None = None) -> None:
         """Forget a topic; `then` is called when that is on disk. One that is not there is no error."""
