@@ -565,6 +565,41 @@ class RefusedError(ClientError):
         )
 
 
+class BadAnswerError(ClientError):
+    """A name server or broker answered a request with what is no answer to it.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port`` of the peer.
+    request : str
+        Name of the request code.
+    field : str
+        The field of the answer or of its body.
+    expected, found : object
+        What the field should hold, and what it holds.
+    """
+
+    code = "BAD_ANSWER"
+    hint = "is a RocketMQ name server or broker behind this address?"
+
+    def __init__(
+        self, address: str, request: str, field: str, expected: object, found: object
+    ) -> None:
+        super().__init__(address, request, field, expected, found)
+        self.address = address
+        self.request = request
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.address}: answer to {self.request}: {self.field} is {self.found}, "
+            f"expected {self.expected}"
+        )
+
+
 class NoRouteError(ClientError):
     """No broker is known that has the topic, or the topic has no queue there that may be written."""
 
