@@ -12,9 +12,12 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
-    batch,
     delay,
     groups,
+    locks,
+    offsets,
+    pull,
+    query,
     reply,
     retry,
     send,
@@ -29,9 +32,12 @@ Handler = Callable[[Call], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
-    batch.HANDLERS,
     delay.HANDLERS,
     groups.HANDLERS,
+    locks.HANDLERS,
+    offsets.HANDLERS,
+    pull.HANDLERS,
+    query.HANDLERS,
     reply.HANDLERS,
     retry.HANDLERS,
     send.HANDLERS,
