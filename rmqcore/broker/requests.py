@@ -12,6 +12,7 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
+    clients,
     delay,
     groups,
     locks,
@@ -32,6 +33,7 @@ Handler = Callable[[Call], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
+    clients.HANDLERS,
     delay.HANDLERS,
     groups.HANDLERS,
     locks.HANDLERS,
