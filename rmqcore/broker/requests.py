@@ -12,6 +12,9 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
+    broker_settings,
+    cleaning,
+    client_stats,
     clients,
     delay,
     groups,
@@ -19,9 +22,13 @@ from rmqcore.broker.handlers import (
     offsets,
     pull,
     query,
+    queue_stats,
     reply,
+    reset_offset,
     retry,
+    runtime_info,
     send,
+    tables,
     topics,
     transactions,
 )
@@ -33,6 +40,9 @@ Handler = Callable[[Call], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
+    broker_settings.HANDLERS,
+    cleaning.HANDLERS,
+    client_stats.HANDLERS,
     clients.HANDLERS,
     delay.HANDLERS,
     groups.HANDLERS,
@@ -40,9 +50,13 @@ _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
     offsets.HANDLERS,
     pull.HANDLERS,
     query.HANDLERS,
+    queue_stats.HANDLERS,
     reply.HANDLERS,
+    reset_offset.HANDLERS,
     retry.HANDLERS,
+    runtime_info.HANDLERS,
     send.HANDLERS,
+    tables.HANDLERS,
     topics.HANDLERS,
     transactions.HANDLERS,
 )
