@@ -16,7 +16,7 @@ from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.spark.app import VERBS as SPARK_VERBS
 
 DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-NAMES = [verb.__name__ for verb in VERBS]
+NAMES = list(VERBS)
 SPARK_NAMES = list(SPARK_VERBS)
 SHARED = DOCS.partition("## info")[0]
 
