@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from rmqcore.broker.channel import Channel
 from rmqcore.errors import ProtocolError
@@ -89,7 +90,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or close it where there are too many or the peer may not come in."""
-        assert isinstance(transport, asyncio.Transport)
+        # A class of its own with uvloop, which is no asyncio.Transport.
+        transport = cast("asyncio.Transport", transport)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         connections = self._connections
