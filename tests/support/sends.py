@@ -40,6 +40,7 @@ class Sender:
         *,
         store: Mapping[str, Any] | None = None,
         loop: FakeLoop | None = None,
+        address: str = ADDRESS,
         **settings: Any,
     ) -> None:
         self.loop = loop or FakeLoop()
@@ -51,7 +52,7 @@ class Sender:
             self.store,
             BrokerSettings(**settings),
             self.loop,
-            address=ADDRESS,
+            address=address,
             now_ms=self.loop.clock,
         )
 
