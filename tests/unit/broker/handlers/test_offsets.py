@@ -82,7 +82,7 @@ def test_both_ends_of_a_queue(served: ServedBroker) -> None:
     answer = served.answer
     assert answer(RequestCode.GET_MAX_OFFSET, QUEUE).ext_fields == {"offset": "2"}
     assert answer(RequestCode.GET_MIN_OFFSET, QUEUE).ext_fields == {"offset": "0"}
-    never = {"topic": "never", "queueId": -5}
+    never: dict[str, Any] = {"topic": "never", "queueId": -5}
     assert answer(RequestCode.GET_MAX_OFFSET, never).ext_fields == {"offset": "0"}
     with served.store.get("t", 0, 0) as result:
         stored_ms = result.messages[0].store_timestamp_ms
