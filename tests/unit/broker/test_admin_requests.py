@@ -32,7 +32,7 @@ def client(tmp_path: Path) -> Iterator[Sender]:
     made.close()
 
 
-def ask(client: Sender, code: RequestCode, body: bytes = b"", **fields: str) -> RemotingCommand:
+def ask(client: Sender, code: RequestCode, body: bytes = b"", /, **fields: str) -> RemotingCommand:
     return client.ask(RemotingCommand(code, ext_fields=fields, body=body))
 
 
@@ -280,7 +280,7 @@ def test_a_consumer_that_says_nothing(client: Sender) -> None:
 
 def test_a_setting_is_changed(client: Sender) -> None:
     told: list[tuple[TopicConfig, ...]] = []
-    client.broker.topics.on_change = lambda topics, done: told.append(topics) or done()
+    client.broker.topics.on_change = lambda topics, _: told.append(topics)
     body = b"brokerPermission=4\nautoCreateTopicEnable=false\n"
     assert ask(client, RequestCode.UPDATE_BROKER_CONFIG, body).code == ResponseCode.SUCCESS
     assert client.broker.settings.broker_permission == 4
