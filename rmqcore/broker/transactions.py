@@ -54,10 +54,10 @@ class Transactions:
         if self._check is not None:
             self._check.stop()
             self._check = None
-        self.write_marks()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._write(least_size=1)
 
     # ---- halves that ended ------------------------------------------------------------------------------
 
@@ -75,37 +75,40 @@ class Transactions:
         self._marks.setdefault(half.queue_id, []).append(mark)
         self._marks_size += len(mark)
         if self._marks_size > OP_MSG_MAX_SIZE:
-            self.write_marks()
-        elif self._timer is None:
-            self._wait_for_more()
+            self._write(least_size=OP_MSG_MAX_SIZE)
+        self._wait_for_more()
 
     def write_marks(self) -> None:
         """Write all marks that wait, in messages of about `OP_MSG_MAX_SIZE` bytes."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for queue_id in list(self._marks):
-            self._write_marks(queue_id)
-        self._marks_size = sum(len(mark) for marks in self._marks.values() for mark in marks)
-        if self._marks:  # the store did not take them
-            self._wait_for_more()
+        self._timer = None
+        self._write(least_size=1)
+        self._wait_for_more()  # where the store did not take them
 
     def _wait_for_more(self) -> None:
-        self._timer = self._broker.loop.call_later(OP_BATCH_INTERVAL_MS / 1000, self.write_marks)
+        if self._marks_size and self._timer is None:
+            wait = OP_BATCH_INTERVAL_MS / 1000
+            self._timer = self._broker.loop.call_later(wait, self.write_marks)
 
-    def _write_marks(self, queue_id: int) -> None:
-        broker, marks = self._broker, self._marks[queue_id]
-        while marks:
-            count, text = _joined(marks)
-            message = done_message(queue_id, text, broker.address, broker.now_ms())
-            result = append_message(broker, message)
-            if not result.stored:
-                _LOG.error("marks of %d ended transactions wait: %s", len(marks), result.status)
-                return
-            broker.stats.topic_put(message.topic, 1, result.msg_size)
-            broker.stats.broker_put(1)
-            del marks[:count]
-        del self._marks[queue_id]
+    def _write(self, least_size: int) -> None:
+        """Write the marks of each queue, as long as there are so many bytes of them."""
+        for queue_id, marks in self._marks.items():
+            while sum(map(len, marks)) >= least_size:
+                count, text = _joined(marks)
+                if not self._put(queue_id, text):
+                    _LOG.error("marks of %d ended transactions wait", len(marks))
+                    break
+                del marks[:count]
+                self._marks_size -= len(text)
+
+    def _put(self, queue_id: int, text: str) -> bool:
+        broker = self._broker
+        message = done_message(queue_id, text, broker.address, broker.now_ms())
+        result = append_message(broker, message)
+        if not result.stored:
+            return False
+        broker.stats.topic_put(message.topic, 1, result.msg_size)
+        broker.stats.broker_put(1)
+        return True
 
     # ---- halves that have not ---------------------------------------------------------------------------
 
