@@ -188,8 +188,8 @@ class ServedBroker:
             piece = os.read(process.stdout.fileno(), 4096) if readable else b""
             if not piece:
                 self.kill()
-                why = f"in {START_SECONDS:g} s" if not readable else f": code {process.returncode}"
-                raise RuntimeError(f"the broker has not started {why}: {self.log()}")
+                why = f"exit code {process.returncode}" if readable else "it took too long"
+                raise RuntimeError(f"the broker has not started, {why}: {self.log()}")
             line += piece
         return line
 
