@@ -32,7 +32,10 @@ class Transacting(Sender):
         self.connect()
 
     def _flushed_at_once(
-        self, end: int, callback: Callable[[PutMessageStatus], object], timeout_ms: int = 0
+        self,
+        end: int,
+        callback: Callable[[PutMessageStatus], object],
+        timeout_ms: int | None = None,
     ) -> None:
         self.store.flush()
         callback(PutMessageStatus.PUT_OK)

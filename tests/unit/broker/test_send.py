@@ -169,7 +169,9 @@ def test_a_full_disk_refuses_and_tells(make: MakeSender, monkeypatch: pytest.Mon
     for request in (send(), send(body=TWO, batch=True)):
         response = sender.ask(request)
         assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert "the broker's disk is full [CL:  0.81 CQ:  0.81 INDEX:  0.81]" in response.remark
+        assert "the broker's disk is full [CL:  0.81 CQ:  0.81 INDEX:  0.81]" in (
+            response.remark or ""
+        )
     monkeypatch.setattr("rmqcore.broker.disk_guard.used_percent", lambda folder: 50)
     sender.loop.advance(1_000)
     assert sender.ask(send()).code == 0
