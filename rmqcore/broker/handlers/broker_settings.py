@@ -68,7 +68,8 @@ def _get_broker_config(call: Call) -> RemotingCommand:
     """Give the settings of broker and store as a properties file."""
     broker = call.broker
     host, _, port = broker.address.rpartition(":")
-    values: dict[str, object] = {"brokerIP1": host, "listenPort": port}
+    root = str(broker.store.paths.root)
+    values: dict[str, object] = {"brokerIP1": host, "listenPort": port, "storePathRootDir": root}
     for part in (broker.store.config, broker.settings):
         for one in fields(part):
             value = getattr(part, one.name)

@@ -315,7 +315,8 @@ def test_all_settings(client: Sender) -> None:
     found = dict(line.split("=", 1) for line in answer.body.decode().splitlines())
     assert found["brokerName"] == "broker-a"
     assert found["listenPort"] == "10911"
-    assert found["mappedFileSizeCommitLog"] == str(1 << 22)
+    size = client.store.config.mapped_file_size_commit_log
+    assert found["mappedFileSizeCommitLog"] == str(size)
     assert found["longPollingEnable"] == "true"
     assert list(found) == sorted(found)
 
@@ -325,7 +326,7 @@ def test_all_settings(client: Sender) -> None:
 
 def test_how_the_broker_does(client: Sender) -> None:
     times = put(client, 3)
-    client.broker.stats.broker_put(3)
+    client.broker.stats.topic_put("t", 3, 600)
     client.loop.advance(11_000)
     answer = ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)
     table = json.loads(answer.body)["table"]
