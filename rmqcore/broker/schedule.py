@@ -14,7 +14,7 @@ from rmqcore.broker.channel import Timer
 from rmqcore.broker.names import wrong_topic
 from rmqcore.broker.put_message import SCHEDULE_TOPIC, append_message, refusal
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.transaction_messages import HALF_TOPIC
+from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.config_values import parse_delay_levels
 from rmqcore.data_version import DataVersion
 from rmqcore.engine.dispatch.arrivals import Arrival, Listening

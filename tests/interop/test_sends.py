@@ -13,7 +13,7 @@ from support.broker import FakeLoop
 from support.sends import SMALL, Sender, image, send
 
 import rmqcore
-from rmqcore.broker.transaction_messages import HALF_TOPIC
+from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.codec import decode, decode_properties
 from rmqcore.message import MessageView
 from rmqcore.queries.msg_id import phy_offset_of_msg_id

@@ -9,7 +9,7 @@ from typing import Any
 from support.sends import Sender, send
 
 from rmqcore.broker.state.clients import ClientChannelInfo
-from rmqcore.broker.transaction_messages import HALF_TOPIC, OP_TOPIC
+from rmqcore.broker.transactions.messages import HALF_TOPIC, OP_TOPIC
 from rmqcore.message import MessageView
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.remoting.codes import LanguageCode, RequestCode
@@ -33,7 +33,7 @@ class Transacting(Sender):
 
     def _flushed_at_once(
         self,
-        end: int,
+        end_phy_offset: int,
         callback: Callable[[PutMessageStatus], object],
         timeout_ms: int | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.broker import FakeLoop
 from support.transactions import COMMIT, ROLLBACK, UNKNOWN, Transacting, end, end_asked
 
-from rmqcore.broker.transaction_messages import GROUP, HALF_TOPIC
+from rmqcore.broker.transactions.messages import GROUP, HALF_TOPIC
 from rmqcore.remoting.command import RemotingCommand
 
 SECOND = 1_000

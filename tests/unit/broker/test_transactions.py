@@ -20,8 +20,9 @@ from support.transactions import (
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import refused_result
-from rmqcore.broker import transaction_check, transactions
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions import check as transaction_check
+from rmqcore.broker.transactions import service as transactions
+from rmqcore.broker.transactions.messages import (
     CHECK_MAX_TOPIC,
     GROUP,
     HALF_TOPIC,

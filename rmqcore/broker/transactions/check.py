@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rmqcore import codec
 from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.put_message import append_message, refusal
+from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.transaction_marks import TransactionMarks, consumed_offset
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions.marks import TransactionMarks, consumed_offset
+from rmqcore.broker.transactions.messages import (
     CHECK_MAX_TOPIC,
     CHECK_TIMES,
     GROUP,
@@ -30,7 +31,6 @@ from rmqcore.broker.transaction_messages import (
     half_again,
     long_of,
 )
-from rmqcore.broker.uniq_keys import UNIQ_KEY
 from rmqcore.errors import StoreError
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Timer
 from rmqcore.broker.put_message import append_message
-from rmqcore.broker.transaction_check import TransactionCheck
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions.check import TransactionCheck
+from rmqcore.broker.transactions.messages import (
     SEPARATOR,
     HalfMemory,
     done_message,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqcore.broker.transaction_messages import GROUP, OP_TOPIC, done_offsets
+from rmqcore.broker.transactions.messages import GROUP, OP_TOPIC, done_offsets
 from rmqcore.status import GetMessageStatus
 
 if TYPE_CHECKING:
