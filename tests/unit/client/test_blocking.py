@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
 
-from rmqcore.client import Producer, PullConsumer
+from rmqcore.client import Producer, PullConsumer, ReceivedMessage
 from rmqcore.errors import ClientClosedError, NoRouteError
 
 MOST_SECONDS = 60.0
@@ -42,7 +42,7 @@ def test_send_and_poll(broker: FakeBroker) -> None:
     with PullConsumer(NAMESRV, "g", **settings) as consumer:
         consumer.subscribe("T", "A")
         assert len(consumer.assignment()) == 2
-        found = []
+        found: list[ReceivedMessage] = []
         while len(found) < 5:
             found += consumer.poll(MOST_SECONDS)
         assert {message.body for message in found} == {b"one", b"0", b"1", b"2", b"last"}

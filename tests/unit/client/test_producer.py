@@ -254,7 +254,7 @@ def test_a_connection_that_is_lost_while_an_answer_is_awaited(cluster: FakeClust
 
     async def work() -> None:
         async with producer(retry_times=0) as sender:
-            with pytest.raises(NotReachedError, match=r"SEND_MESSAGE_V2: .*clos"):
+            with pytest.raises(NotReachedError, match=r"SEND_MESSAGE_V2: .*closed"):
                 await sender.send("T", b"x")
 
     run(work())

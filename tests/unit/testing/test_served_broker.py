@@ -66,7 +66,7 @@ def test_after_a_kill_all_that_was_answered_is_there_and_clients_go_on(
             for number in range(50):
                 producer.send("T", b"%d" % number)
             consumer.subscribe("T")
-            found = []
+            found: list[bytes] = []
             while len(found) < 50:
                 found += [message.body for message in consumer.poll(POLL_SECONDS)]
             consumer.commit()
