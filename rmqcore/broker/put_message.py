@@ -29,6 +29,8 @@ REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
 WAIT = "WAIT"
 TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
+"""A message that was refused so would be refused again."""
 _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
@@ -126,6 +128,8 @@ def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | Non
     for name in TIMER_PROPERTIES:
         properties.pop(name, None)
     most = len(broker.schedule.delays_ms)
+    if not most:
+        return None
     if level > most:
         level = most
         properties[DELAY] = str(level)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.broker.channel import Timer
 from rmqcore.broker.names import wrong_topic
-from rmqcore.broker.put_message import SCHEDULE_TOPIC, append_message, refusal
+from rmqcore.broker.put_message import NEVER, SCHEDULE_TOPIC, append_message, refusal
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.config_values import parse_delay_levels
@@ -34,7 +34,6 @@ UPDATE_VERSION_STEP = 200
 """Steps of the offsets in one version of the file."""
 _MOST_AT_ONCE = 32
 _FIRST_LEVEL, _LAST_LEVEL = 1, 1024
-_NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -270,7 +269,7 @@ class ScheduleMessages:
             status = result.status
         text = "delay level %d: the message at queue offset %d is not stored: %s"
         _LOG.error(text, level.number, view.queue_offset, status)
-        return status in _NEVER
+        return status in NEVER
 
 
 def _parse(saved: dict[str, Any]) -> tuple[DataVersion, dict[int, int]]:

@@ -31,6 +31,7 @@ from rmqcore.broker.transactions.messages import (
     done_offsets,
 )
 from rmqcore.codec import decode
+from rmqcore.errors import StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.status import PutMessageStatus
@@ -393,6 +394,36 @@ def test_a_half_without_its_place_is_given_up_in_the_end(tmp_path: Path) -> None
     assert {q.ext_fields["msgId"] for q in broker.questions()} == {"right"}
     assert set(broker.bodies(CHECK_MAX_TOPIC)) == {b"wrong", b"right"}
     broker.close()
+
+
+def test_a_half_without_room_for_what_a_check_adds_holds_up_no_other(broker: Transacting) -> None:
+    """A property of a check made its properties too long, and no half behind it was ever asked about."""
+    broker.half("h")
+    size = sum(len(k) + len(v) + 2 for k, v in broker.halves()[0].properties.items())
+    broker.half("full", pad="x" * (32_767 - size - 5 - 9))
+    broker.half("other")
+    wait_for_topic(broker, 2 * CHECK)
+    wait_for_topic(broker, 2 * CHECK)
+    assert {q.ext_fields["msgId"] for q in broker.questions()} == {"h", "other"}
+    assert broker.bodies(CHECK_MAX_TOPIC) == [b"full"]
+
+
+def test_a_check_that_fails_is_not_the_last(
+    broker: Transacting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round counted as going on for ever, and no half was asked about any more."""
+    broker.half("h")
+
+    def fails(*_: object) -> None:
+        raise StoreFailedError("no sync")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.store, "on_flushed", fails)
+        broker.advance(2 * CHECK)
+    assert offsets(broker)[0] == -1
+    assert broker.questions()
+    broker.advance(2 * CHECK)
+    assert offsets(broker)[0] > 0
 
 
 def test_many_halves_are_walked_in_slices(
