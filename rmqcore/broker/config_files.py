@@ -156,8 +156,9 @@ class ConfigFiles:
         """Give the value that waits to the thread."""
         value, thens = file.waiting, file.thens
         assert value is not None
+        data = _encode(value)
         file.waiting, file.thens, file.value, file.told = None, [], value, thens
-        file.writing = writing = self._thread.submit(self._write, name, _encode(value))
+        file.writing = writing = self._thread.submit(self._write, name, data)
         writing.add_done_callback(
             lambda done: self._loop.call_soon_threadsafe(partial(self._written, name, file, done))
         )
