@@ -208,9 +208,7 @@ def _when_flushed(broker: Broker, result: PutResult, then: Then) -> None:
     broker.puts_in_flight += 1
     try:
         broker.store.on_flushed(result.phy_offset + result.msg_size, heard)
-    except (
-        StoreError,
-        OSError,
-    ):  # it has failed meanwhile: the message is appended, and may be lost
+    except (StoreError, OSError):
+        # It has failed meanwhile: the message is appended, and may be lost.
         broker.puts_in_flight -= 1
         then(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))
