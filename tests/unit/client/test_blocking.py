@@ -84,6 +84,18 @@ def test_after_close_calls_are_refused(broker: FakeBroker) -> None:
     assert threads() == set()
 
 
+def test_a_poll_that_another_thread_ends_by_close_is_told(broker: FakeBroker) -> None:
+    """It raised an error that said it had been cancelled."""
+    consumer = PullConsumer(NAMESRV, "g")
+    consumer.subscribe("T")
+    with ThreadPoolExecutor(1) as pool:
+        polled = pool.submit(consumer.poll, MOST_SECONDS)
+        while not broker.held:
+            consumer.assignment()  # the loop's thread has a turn
+        consumer.close()
+        assert isinstance(polled.exception(MOST_SECONDS), ClientClosedError)
+
+
 def test_a_client_that_nobody_has_any_more_ends_its_thread(broker: FakeBroker) -> None:
     """Threads of producers that were made and dropped without close sent heartbeats for ever."""
     producer = Producer(NAMESRV)
