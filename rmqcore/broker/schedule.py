@@ -108,14 +108,23 @@ class ScheduleMessages:
         return right
 
     def stop(self) -> None:
-        """Deliver nothing more, and save how far it went. The store must have been flushed."""
+        """Deliver nothing more, and save how far it went, once the store has flushed what was delivered."""
         if self._listening is not None:
             self._listening.remove()
             self._listening = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._changed:
+        if not self._changed:
+            return
+        try:
+            self._broker.store.flush()
+        except (
+            StoreError,
+            OSError,
+        ) as error:  # what was delivered may be lost: it is delivered again
+            _LOG.warning("%s is not saved: %s", FILE, error)
+        else:
             self._save(self.as_json())
 
     # ---- what is kept ---------------------------------------------------------------------------------

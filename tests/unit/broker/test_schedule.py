@@ -262,6 +262,17 @@ def test_nothing_is_delivered_after_the_end(delayed: Delayed) -> None:
     assert delayed.bodies() == []
 
 
+def test_a_store_that_failed_saves_nothing(tmp_path: Path) -> None:
+    """What was delivered may not be on disk: a restart must deliver it again."""
+    delayed = Delayed(tmp_path)
+    delayed.send(1)
+    delayed.advance(SECOND)
+    delayed.store.fail(OSError("the disk is gone"))
+    delayed.broker.schedule.save()
+    delayed.close()
+    assert not (tmp_path / "config" / "delayOffset.json").exists()
+
+
 def test_a_store_that_cannot_be_read_is_asked_again(
     delayed: Delayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
