@@ -80,11 +80,13 @@ class ScheduleMessages:
     # ---- beginning and end ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read how far the levels were delivered, and deliver from there on."""
+        """Read how far the levels were delivered, and deliver from there on; a slave leaves that to its master."""
         broker = self._broker
         saved = broker.config_files.load_as(FILE, _parse)
         if saved is not None:
             self._version, self._offsets = saved
+        if broker.store.config.broker_role == "SLAVE":
+            return
         for level in self._levels:
             level.queue_offset = self._inside(level, self._offsets.get(level.number))
         self._listening = broker.store.on_dispatched(self._heard)

@@ -46,7 +46,9 @@ class Transactions:
         self._check: TransactionCheck | None = None
 
     def start(self) -> None:
-        """Begin to check halves, each `transaction_check_interval`."""
+        """Begin to check halves, each `transaction_check_interval`; a slave leaves that to its master."""
+        if self._broker.store.config.broker_role == "SLAVE":
+            return
         self._broker.every(self._broker.settings.transaction_check_interval, self.check)
 
     def stop(self) -> None:

@@ -262,6 +262,19 @@ def test_nothing_is_delivered_after_the_end(delayed: Delayed) -> None:
     assert delayed.bodies() == []
 
 
+def test_a_slave_delivers_nothing_and_knows_how_far_its_master_is(tmp_path: Path) -> None:
+    master = Delayed(tmp_path)
+    master.send(1)
+    master.close()
+    slave = Delayed(
+        tmp_path, loop=FakeLoop(master.loop.now_ms + SECOND), store={"broker_role": "SLAVE"}
+    )
+    slave.advance(60 * SECOND)
+    assert slave.bodies() == []
+    assert slave.broker.schedule.offsets() == {1: 0}
+    slave.close()
+
+
 def test_a_store_that_failed_saves_nothing(tmp_path: Path) -> None:
     """What was delivered may not be on disk: a restart must deliver it again."""
     delayed = Delayed(tmp_path)

@@ -182,6 +182,8 @@ def test_a_slave_ends_nothing(tmp_path: Path) -> None:
     broker.close()
     slave = Transacting(tmp_path, store={"broker_role": "SLAVE"})
     assert slave.ask(end(half, COMMIT)).code == ResponseCode.SLAVE_NOT_AVAILABLE
+    slave.advance(2 * CHECK)
+    assert (slave.questions(), len(slave.halves())) == ([], 1)
     slave.close()
 
 
