@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ RECORDS = {CODE.PULL_MESSAGE, CODE.LITE_PULL_MESSAGE, CODE.QUERY_MESSAGE, CODE.V
 FAR = 1 << 62
 
 
-def request(code: RequestCode, body: bytes = b"", **fields: Value) -> RemotingCommand:
+def request(code: RequestCode, body: bytes = b"", /, **fields: Value) -> RemotingCommand:
     return RemotingCommand(code, ext_fields=encode_fields(code, fields), body=body)
 
 
@@ -63,7 +64,7 @@ def pull(
         "expressionType": "TAG",
         **more,
     }
-    return request(code, **fields)
+    return request(code, b"", **fields)
 
 
 def beat(
@@ -121,7 +122,7 @@ def of_queue(code: RequestCode, queue_id: int = 0, **more: Value) -> RemotingCom
     return request(code, topic="pulls", queueId=queue_id, **more)
 
 
-NONE = {"sysFlag": 0}
+NONE: dict[str, Any] = {"sysFlag": 0}
 REQUESTS: dict[str, RemotingCommand] = {
     "pull": pull(),
     "pull 2": pull(1, maxMsgNums=1),
@@ -241,7 +242,7 @@ def play(address: str) -> dict[str, Any]:
             stored = wire.ask(send("pulls", tag.encode(), properties))
             assert stored.code == 0, stored
         settle(wire, 3)
-        answers = {
+        answers: dict[str, Any] = {
             name: shown(asked.code, wire.ask(asked), wire.peer) for name, asked in REQUESTS.items()
         }
         answers["told"] = [
@@ -260,11 +261,13 @@ def woken(wire: Wire) -> list[dict[str, Any]]:
         wire.send(held)
     assert wire.ask(send("pulls", b"b", {"TAGS": "b"})).code == 0
     for opaque in (9002, 9001):
-        response = wire.wait_for(
-            lambda one, opaque=opaque: one.is_response and one.opaque == opaque
-        )
+        response = wire.wait_for(answering(opaque))
         found.append(shown(CODE.PULL_MESSAGE, response, wire.peer))
     return found
+
+
+def answering(opaque: int) -> Callable[[RemotingCommand], bool]:
+    return lambda one: one.is_response and one.opaque == opaque
 
 
 def settle(wire: Wire, queue_offset: int) -> None:
