@@ -20,7 +20,7 @@ from support.transactions import (
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import refused_result
-from rmqcore.broker.transactions import check as transaction_check
+from rmqcore.broker.transactions import half_walk
 from rmqcore.broker.transactions import service as transactions
 from rmqcore.broker.transactions.messages import (
     CHECK_MAX_TOPIC,
@@ -378,7 +378,7 @@ def test_a_half_that_the_store_does_not_take_again_is_asked_about_later(
     broker.half("h")
     refused = refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)
     with monkeypatch.context() as patch:
-        patch.setattr(transaction_check, "append_message", lambda *_: refused)
+        patch.setattr(half_walk, "append_message", lambda *_: refused)
         broker.advance(2 * CHECK)
     assert (broker.questions(), len(broker.halves())) == ([], 1)
     broker.advance(CHECK)
