@@ -8,19 +8,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cache, partial
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.names import RETRY_PREFIX
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.errors import DiskFullError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.status import PutMessageStatus
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 Then = Callable[[PutResult], object]
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -40,7 +38,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 _NOT_SERVED = (StoreClosedError, StoreFailedError, DiskFullError)
 
 
-def store_message(broker: Broker, message: Message, then: Then) -> None:
+def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
     """Put one message as a broker does, and call ``then(result)`` once: at once, or when the disk has answered.
 
     A message with a delay level goes to `SCHEDULE_TOPIC`: its topic, queue and properties are changed here. `then` is called in
@@ -48,7 +46,7 @@ def store_message(broker: Broker, message: Message, then: Then) -> None:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     message : Message
         Complete; it belongs to the store from now on.
     then : callable
@@ -65,13 +63,13 @@ def store_message(broker: Broker, message: Message, then: Then) -> None:
 
 
 def store_batch(
-    broker: Broker, messages: Sequence[Message], properties: Mapping[str, str], then: Then
+    broker: BrokerParts, messages: Sequence[Message], properties: Mapping[str, str], then: Then
 ) -> None:
     """Put messages of one queue, all or none; as `store_message`.
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     messages : sequence of Message
     properties : mapping
         Of the batch: they are not stored, but say whether it waits for the disk, and a delay refuses it.
@@ -89,12 +87,12 @@ def store_batch(
     _when_safe(broker, result, properties, then)
 
 
-def append_message(broker: Broker, message: Message) -> PutResult:
+def append_message(broker: BrokerParts, message: Message) -> PutResult:
     """Append a message as it is, without a check or a wait; a store that takes none answers with a status."""
     return _answered(partial(broker.store.append, message))
 
 
-def refusal(broker: Broker, message: Message) -> PutMessageStatus | None:
+def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     """Give the status of a message that is not to be stored; None where it is.
 
     Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage, #checkInnerBatch.
@@ -110,7 +108,7 @@ def refusal(broker: Broker, message: Message) -> PutMessageStatus | None:
     return None
 
 
-def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | None:
+def redirect_delayed(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     """Turn a message with a delay level to `SCHEDULE_TOPIC`; give the status of one that is not stored for its properties.
 
     Source: RocketMQ 5.5.0 HookUtils#handleScheduleMessage, #transformDelayLevelMessage.
@@ -127,7 +125,7 @@ def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | Non
         return PutMessageStatus.WHEEL_TIMER_NOT_ENABLE if _is_timer(properties) else None
     for name in TIMER_PROPERTIES:
         properties.pop(name, None)
-    most = len(broker.schedule.delays_ms)
+    most = len(_delays_ms(broker.store.config.message_delay_level))
     if not most:
         return None
     if level > most:
@@ -138,6 +136,11 @@ def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | Non
     message.topic = SCHEDULE_TOPIC
     message.queue_id = level - 1
     return None
+
+
+@cache
+def _delays_ms(text: str) -> tuple[int, ...]:
+    return parse_delay_levels(text)
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
@@ -180,7 +183,7 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
 
 
 def _when_safe(
-    broker: Broker, result: PutResult, properties: Mapping[str, str], then: Then
+    broker: BrokerParts, result: PutResult, properties: Mapping[str, str], then: Then
 ) -> None:
     """Give the result on: under SYNC_FLUSH when the disk has answered, with followers when they have, else at once."""
     config = broker.store.config
@@ -197,7 +200,7 @@ def _when_safe(
         then(result)
 
 
-def _when_flushed(broker: Broker, result: PutResult, then: Then) -> None:
+def _when_flushed(broker: BrokerParts, result: PutResult, then: Then) -> None:
     def heard(status: PutMessageStatus) -> None:  # in a thread of the store
         broker.loop.call_soon_threadsafe(partial(safe, status))
 

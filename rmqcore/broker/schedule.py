@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcore.broker.channel import Timer
 from rmqcore.broker.names import wrong_topic
+from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import NEVER, SCHEDULE_TOPIC, append_message, refusal
 from rmqcore.broker.state.delay_offsets import FILE, DelayOffsets
 from rmqcore.broker.stored_copy import copy_of, real_place
@@ -21,9 +22,6 @@ from rmqcore.engine.dispatch.arrivals import Arrival, Listening
 from rmqcore.errors import StoreError
 from rmqcore.message import MessageView
 from rmqcore.status import GetMessageStatus, PutMessageStatus
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 AGAIN_MS = 1_000
 """After what time a message is tried again that the store did not take."""
@@ -50,7 +48,7 @@ class ScheduleMessages:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
 
     Attributes
     ----------
@@ -58,7 +56,7 @@ class ScheduleMessages:
         Of the levels 1, 2, ...
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerParts) -> None:
         config = broker.store.config
         self.delays_ms = parse_delay_levels(config.message_delay_level)
         self._broker = broker

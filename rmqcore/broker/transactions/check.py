@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
 
+from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.transactions.half_walk import HalfWalk, Steps
 from rmqcore.broker.transactions.messages import HALF_TOPIC, HalfMemory
 from rmqcore.errors import StoreError
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 _LOG = logging.getLogger("rmqcore.broker")
 
@@ -24,12 +21,12 @@ class TransactionCheck:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     memories : dict of int to HalfMemory
         What this process knows of the halves, by queue.
     """
 
-    def __init__(self, broker: Broker, memories: dict[int, HalfMemory]) -> None:
+    def __init__(self, broker: BrokerParts, memories: dict[int, HalfMemory]) -> None:
         self._broker = broker
         self._memories = memories
         self.is_over = False

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcore import codec
 from rmqcore._native.put.put_result import PutResult, refused_result
+from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import NEVER, append_message, refusal
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
@@ -38,9 +39,6 @@ from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.status import PutMessageStatus
 
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
-
 MOST_MS = 60_000
 """A round ends after so long, and the next one goes on."""
 WAIT_FOR_MARKS_S = 1.0
@@ -59,13 +57,13 @@ class HalfWalk:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     queue_id : int
     memory : HalfMemory
         What this process knows of the halves of the queue.
     """
 
-    def __init__(self, broker: Broker, queue_id: int, memory: HalfMemory) -> None:
+    def __init__(self, broker: BrokerParts, queue_id: int, memory: HalfMemory) -> None:
         self._broker = broker
         self._queue_id = queue_id
         self._memory = memory

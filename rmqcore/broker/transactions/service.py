@@ -6,9 +6,9 @@ Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl, TransactionalOpBatchServ
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Timer
+from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import append_message
 from rmqcore.broker.transactions.check import TransactionCheck
 from rmqcore.broker.transactions.messages import (
@@ -18,9 +18,6 @@ from rmqcore.broker.transactions.messages import (
     first_offset,
 )
 from rmqcore.message import MessageView
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 OP_MSG_MAX_SIZE = 4096
 """Bytes of marks that are written without waiting for more. Source: BrokerConfig#transactionOpMsgMaxSize."""
@@ -34,10 +31,10 @@ class Transactions:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
         self._memories: dict[int, HalfMemory] = {}
         self._marks: dict[int, list[str]] = {}
