@@ -65,8 +65,8 @@ static void ask(connection *peer, uint32_t slot) {
     what->opaque += what->opaque == 0 ? slot + window : window;
     what->queue_id = (number + peer->id) % all.queues;
     if (all.code == PULL)
-        what->queue_offset = (int64_t)(((uint64_t)number * all.count + (uint64_t)peer->id * 977)
-            % (uint64_t)(all.max_queue_offset - all.count + 1));
+        what->queue_offset = (int64_t)(((uint64_t)number * all.count + (uint64_t)peer->id * 977) %
+                                       (uint64_t)(all.max_queue_offset - all.count + 1));
     make_room(&peer->out, HEADER_MOST + all.body_size + FRAME_HEAD);
     peer->out.end += write_request(&all, what, peer->id, peer->out.data + peer->out.end);
     what->sent_ns = now_ns();
@@ -99,7 +99,8 @@ static uint32_t take(connection *peer, const uint8_t *frame, size_t size, uint64
     const uint8_t *header = frame + 4, *body = header + length;
     const int64_t opaque = number_of(header, length, "\"opaque\":");
     asked *what = &peer->window[opaque < 0 ? 0 : (uint64_t)opaque % window];
-    if (opaque != what->opaque || what->sent_ns == 0) fail("an answer that nobody waits for: %.*s", (int)length, header);
+    if (opaque != what->opaque || what->sent_ns == 0)
+        fail("an answer that nobody waits for: %.*s", (int)length, header);
     if (!is_right(&all, what, header, length, body, size - 4 - length))
         fail("wrong answer, with %zu bytes of body: %.*s", size - 4 - length, (int)length, header);
     note_call(&times, now - what->sent_ns);
@@ -151,7 +152,8 @@ static void open_connection(connection *peer, uint32_t id, uint16_t port) {
 static long whole(const char *text, long least, long most) {
     char *end;
     const long value = strtol(text, &end, 10);
-    if (*text == 0 || *end != 0 || value < least || value > most) fail("%s is no number of %ld to %ld", text, least, most);
+    if (*text == 0 || *end != 0 || value < least || value > most)
+        fail("%s is no number of %ld to %ld", text, least, most);
     return value;
 }
 
@@ -200,8 +202,10 @@ int main(int count, char **words) {
         }
     }
     const double seconds = (double)(now_ns() - begin_ns) / 1e9;
-    printf("{\"requests\": %llu, \"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, "
-           "\"worst_us\": %.1f}\n",
+    printf(
+        "{\"requests\": %llu, \"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": "
+        "%.1f, "
+        "\"worst_us\": %.1f}\n",
         (unsigned long long)requests, (unsigned long long)messages, seconds, micro(0.5), micro(0.99), micro(0.999),
         (double)times.worst / 1e3);
     return 0;

@@ -15,9 +15,9 @@ enum {
     SEND = 310,
     SEND_BATCH = 320,
     PULL = 11,
-    FRAME_HEAD = 8,     /* the length of the frame, and that of its header */
+    FRAME_HEAD = 8, /* the length of the frame, and that of its header */
     HEADER_MOST = 1024, /* of a request of ours; a topic has at most 127 characters */
-    RECORD_HEAD = 20,   /* of a message in a batch, up to its body */
+    RECORD_HEAD = 20, /* of a message in a batch, up to its body */
     TOPIC_MOST = 127,
 };
 
@@ -83,7 +83,7 @@ static inline void make_body(load *all) {
 }
 
 static inline void write_hex(uint8_t *to, uint32_t value) {
-    for (int shift = 28; shift >= 0; shift -= 4) *to++ = (uint8_t) "0123456789ABCDEF"[value >> shift & 15];
+    for (int shift = 28; shift >= 0; shift -= 4) *to++ = (uint8_t)"0123456789ABCDEF"[value >> shift & 15];
 }
 
 /* Give each record of a batch keys that no other message of the run has. */
@@ -103,7 +103,8 @@ static inline size_t write_request(const load *all, const asked *what, uint32_t 
     char *header = (char *)out + FRAME_HEAD;
     int length;
     if (all->code == PULL) {
-        length = snprintf(header, HEADER_MOST,
+        length = snprintf(
+            header, HEADER_MOST,
             "{\"code\":11,\"extFields\":{\"queueId\":\"%u\",\"maxMsgNums\":\"%u\",\"sysFlag\":\"4\","
             "\"suspendTimeoutMillis\":\"20000\",\"commitOffset\":\"0\",\"topic\":\"%s\",\"queueOffset\":\"%lld\","
             "\"expressionType\":\"TAG\",\"subVersion\":\"0\",\"consumerGroup\":\"bench_c\",\"subscription\":\"*\","
@@ -114,7 +115,8 @@ static inline size_t write_request(const load *all, const asked *what, uint32_t 
         char properties[256] = "";
         if (all->code == SEND)
             snprintf(properties, sizeof properties, ESCAPED, what->opaque, UNIQ_KEY, connection, what->opaque);
-        length = snprintf(header, HEADER_MOST,
+        length = snprintf(
+            header, HEADER_MOST,
             "{\"code\":%d,\"extFields\":{\"a\":\"bench_p\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"8\",\"e\":\"%u\","
             "\"f\":\"0\",\"g\":\"%llu\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\"},\"flag\":0,"
             "\"language\":\"JAVA\",\"opaque\":%u,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
@@ -159,14 +161,14 @@ static inline int64_t records_of(const uint8_t *body, size_t size, const asked *
 }
 
 /* Whether an answer says that all was done that was asked for. */
-static inline int is_right(const load *all, const asked *what, const uint8_t *header, size_t length, const uint8_t *body,
-    size_t size) {
+static inline int is_right(const load *all, const asked *what, const uint8_t *header, size_t length,
+                           const uint8_t *body, size_t size) {
     if (number_of(header, length, "\"code\":") != 0) return 0;
     if (all->code != PULL)
         return number_of(header, length, "\"queueId\":") == what->queue_id &&
-            number_of(header, length, "\"queueOffset\":") >= 0;
+               number_of(header, length, "\"queueOffset\":") >= 0;
     return number_of(header, length, "\"nextBeginOffset\":") == what->queue_offset + all->count &&
-        records_of(body, size, what) == all->count;
+           records_of(body, size, what) == all->count;
 }
 
 #endif
