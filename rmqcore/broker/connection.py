@@ -28,7 +28,7 @@ MOST_UNSENT = 1 << 20
 MOST_UNANSWERED = 10_000
 """Requests of a connection that wait for their answer, above which nothing more is read of it."""
 HALF_FRAME_S = 30.0
-"""Seconds that a peer has for the rest of a frame."""
+"""Seconds that a peer has for the rest of a frame, and for taking the last bytes of a connection that ends."""
 IDLE_S = 120.0
 """Seconds without a byte either way, after which a connection is closed, as Java does."""
 _RECOUNT_S = 0.01
@@ -76,8 +76,8 @@ class Connections:
     def are_full(self, now: float) -> bool:
         """Say whether too many bytes lie in buffers.
 
-        Nobody tells a connection that its peer has taken bytes. So they are counted anew before anybody is refused, though not for
-        each request: there may be many of them then, and of connections too.
+        Nobody tells a connection that its peer has taken bytes. So they are counted anew before anybody is refused, though not
+        for each request: there may be many of them then, and of connections too.
         """
         if self.buffered > self.max_buffered and now - self._counted > _RECOUNT_S:
             self._counted = now
@@ -262,6 +262,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         connections = self._connections
         if connections.are_full(now) and connections.buffered > 2 * connections.max_buffered:
             _LOG.warning("%s: half a frame, and no room for the rest; the connection is closed", self.peer)  # fmt: skip
+            # Its room is there at once: else all that are read before the loop tells of its end would be closed too.
+            self._decoder = FrameDecoder()
+            self.note_buffered()
             self.abort()
 
     def _write(self, data: bytes) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -32,6 +34,9 @@ LAST_ANSWERS_S = 10.0
 LAST_BYTES_S = 5.0
 """Seconds that its peers have to take them."""
 END_STEP_S = 0.01
+FILES_OF_STORE = 1_024
+"""File descriptors that are kept free for the store, and for all else that is no connection."""
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,7 @@ async def serve(
     OSError
         A port is taken, or the host is none of this machine.
     """
+    _make_room_for_files(ports)
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -155,6 +161,21 @@ async def serving(
     """
     async with AsyncExitStack() as stack:
         yield await _start(store, settings, ports, stack)
+
+
+def _make_room_for_files(ports: Ports) -> None:
+    """Ask the system for a file descriptor for each connection that may come: by default it gives fewer."""
+    servers = 1 if ports.namesrv is None else 2
+    wanted = servers * ports.max_connections + FILES_OF_STORE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        _LOG.warning(
+            "%d connections may need %d open files, and the system allows %d", ports.max_connections, wanted, most
+        )  # fmt: skip
 
 
 async def _start(

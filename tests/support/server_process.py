@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,8 @@ SMALL: dict[str, Any] = {
 class ServerProcess:
     """A broker and a name server on a store. What it has said on stderr stands in `log`.
 
+    `before` is put before its command line: a program that runs it.
+
     Attributes
     ----------
     store : Path
@@ -40,13 +42,13 @@ class ServerProcess:
         folder: Path,
         *options: str,
         settings: Mapping[str, Any] | None = None,
-        env: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.store = folder / "store"
         self.broker = self.namesrv = ""
         self._options = options
-        self._env = {**os.environ, **(env or {})}
+        self._before = before
         self._log = folder / "serve.log"
         self._conf = folder / "serve.conf"
         given = {**SMALL, **(settings or {})}
@@ -80,12 +82,11 @@ class ServerProcess:
         words = ["serve", str(self.store), *ports, "--config", str(self._conf), "--json"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rmqcore", *words, *self._options],
+                [*self._before, sys.executable, "-m", "rmqcore", *words, *self._options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 text=True,
-                env=self._env,
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

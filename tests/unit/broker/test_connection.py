@@ -205,7 +205,7 @@ def test_requests_are_refused_while_too_many_bytes_lie_in_buffers() -> None:
 
 
 def test_bytes_that_peers_have_taken_refuse_nobody() -> None:
-    """Nobody tells a connection that its peer took its bytes: those of quiet connections counted for ever, and all were refused."""
+    """Nobody tells a connection that its peer took its bytes: those of quiet ones counted for ever, and all were refused."""
     quiet = Peer(echo)
     quiet.connections.max_buffered = 100
     quiet.connections.max_connections = 3
