@@ -10,8 +10,26 @@ from collections.abc import Callable
 
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.disk_guard import DiskGuard
+from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.consumer_filters import ConsumerFilters
+from rmqcore.broker.state.consumers import Consumers
+from rmqcore.broker.state.groups import SubscriptionGroups
+from rmqcore.broker.state.held_pulls import CHECK_PERIOD_MS, HeldPulls
+from rmqcore.broker.state.offsets import Offsets
+from rmqcore.broker.state.producers import Producers
+from rmqcore.broker.state.queue_locks import QueueLocks
+from rmqcore.broker.state.stats import BrokerStats
+from rmqcore.broker.state.topics import TopicConfigs
+from rmqcore.broker.transactions import Transactions
+from rmqcore.broker.uniq_keys import UniqKeys
+from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
+
+SCAN_PERIOD_MS = 10_000
+"""So often is looked for clients that are silent."""
 
 
 class Broker:
@@ -32,6 +50,22 @@ class Broker:
     ----------
     client_requests : ClientRequests
         Requests of the broker that a client is to answer.
+    config_files : ConfigFiles
+    worker : Worker
+        For what a request asks of the disk.
+    topics : TopicConfigs
+    groups : SubscriptionGroups
+    stats : BrokerStats
+    consumers : Consumers
+    producers : Producers
+    consumer_filters : ConsumerFilters
+    offsets : Offsets
+    queue_locks : QueueLocks
+    held_pulls : HeldPulls
+    disk_guard : DiskGuard
+    uniq_keys : UniqKeys
+    schedule : ScheduleMessages
+    transactions : Transactions
     """
 
     def __init__(
@@ -50,6 +84,30 @@ class Broker:
         self.now_ms = now_ms or _wall_clock_ms
         self.client_requests = ClientRequests(loop)
         self._repeated: list[_Repeated] = []
+        self.config_files = ConfigFiles(store.paths, loop)
+        self.worker = Worker(loop)
+        self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
+        self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
+        self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms)
+        self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)
+        self.uniq_keys = UniqKeys(address, self.now_ms)
+        self.schedule = ScheduleMessages(self)
+        self.transactions = Transactions(self)
+        self.every(1_000, self.stats.every_second)
+        self.every(10_000, self.stats.every_ten_seconds)
+        self.consumer_filters = ConsumerFilters()
+        self.consumers = Consumers(
+            settings.channel_expired_timeout,
+            notify=settings.notify_consumer_ids_changed_enable,
+            filters=self.consumer_filters,
+        )
+        self.producers = Producers(settings.channel_expired_timeout)
+        self.offsets = Offsets(self.config_files, self.now_ms)
+        self.queue_locks = QueueLocks(self.now_ms)
+        self.held_pulls = HeldPulls(loop, store, self.now_ms)
+        self.every(SCAN_PERIOD_MS, self.drop_silent)
+        self.every(settings.flush_consumer_offset_interval, self.offsets.save_if_changed)
+        self.every(CHECK_PERIOD_MS, self.held_pulls.check)
 
     def every(self, period_ms: int, step: Callable[[], object]) -> None:
         """Call `step` in the loop's thread each `period_ms`, from one period from now on, until `stop`."""
@@ -58,12 +116,41 @@ class Broker:
     def channel_closed(self, channel: Channel) -> None:
         """Forget a connection that was closed."""
         self.client_requests.channel_closed(channel)
+        self.held_pulls.channel_closed(channel)
+        self.consumers.channel_closed(channel, self.now_ms())
+        self.producers.channel_closed(channel)
+
+    def change_settings(self, settings: BrokerSettings) -> None:
+        """Go by other settings from now on; what was read at the start stays as it was."""
+        self.settings = self.topics.settings = self.groups.settings = settings
+
+    def drop_silent(self) -> None:
+        """Forget clients, filters and locks that nobody has renewed in time.
+
+        Source: RocketMQ 5.5.0 ClientHousekeepingService#scanExceptionChannel.
+        """
+        now_ms = self.now_ms()
+        self.consumers.drop_silent(now_ms)
+        self.producers.drop_silent(now_ms)
+        self.consumer_filters.clean(now_ms)
+        self.queue_locks.drop_expired()
+
+    def start(self) -> None:
+        """Begin what needs no request: delayed messages, and checks of transactions."""
+        self.schedule.start()
+        self.transactions.start()
 
     def stop(self) -> None:
-        """End what `every` has begun."""
+        """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
+        self.transactions.stop()
+        self.schedule.stop()
+        self.held_pulls.close()
+        self.offsets.save_if_changed()
         for repeated in self._repeated:
             repeated.stop()
         self._repeated.clear()
+        self.worker.close()
+        self.config_files.close()
 
 
 class _Repeated:

@@ -11,14 +11,36 @@ from collections.abc import Callable, Mapping
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.handlers import (
+    batch,
+    delay,
+    groups,
+    reply,
+    retry,
+    send,
+    topics,
+    transactions,
+)
 from rmqcore.errors import RequestError, StoreError
-from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand, code_name
 
 Handler = Callable[[Call], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 
-HANDLERS: Mapping[int, Handler] = {}
+_TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
+    batch.HANDLERS,
+    delay.HANDLERS,
+    groups.HANDLERS,
+    reply.HANDLERS,
+    retry.HANDLERS,
+    send.HANDLERS,
+    topics.HANDLERS,
+    transactions.HANDLERS,
+)
+HANDLERS: Mapping[int, Handler] = {
+    code: handler for table in _TABLES for code, handler in table.items()
+}
 
 
 def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rmqcore.data_version import DataVersion
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 from rmqcore.errors import StoreError
@@ -23,15 +24,6 @@ ROCKSDB = ("config/metadata", "config/consumerOffsets", "config/rdb")
 """Where a broker keeps its offsets instead that was told to keep them in RocksDB."""
 
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
-
-
-@dataclass(frozen=True)
-class DataVersion:
-    """How often and when the broker wrote its offsets."""
-
-    counter: int
-    timestamp_ms: int
-    state_version: int
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
             what = str(error)
             problems.add(what if os.fspath(paths.root) in what else f"{paths.root / place}: {what}")
             continue
-        groups, version = _groups(saved, problems.at(paths.root / place)), _version(saved)
+        groups, version = parse_consumer_offsets(saved, problems.at(paths.root / place))
         is_backup = place == BACKUP
         if is_backup:
             problems.add(
@@ -94,6 +86,20 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
             )
         return ConsumerOffsets(groups, paths.root / place, is_backup, version, problems.told())
     return ConsumerOffsets(problems=problems.told())
+
+
+def parse_consumer_offsets(
+    saved: Mapping[str, Any], tell: Callable[[str], None]
+) -> tuple[dict[str, dict[tuple[str, int], int]], DataVersion | None]:
+    """Give the offsets that the object of the file has, as `ConsumerOffsets.groups`, and its version.
+
+    Parameters
+    ----------
+    saved : mapping
+    tell : callable
+        Gets a sentence for each offset that is none; it is left out.
+    """
+    return _groups(saved, tell), _version(saved)
 
 
 def _tell_rocksdb(paths: StorePaths, problems: _Problems) -> None:
@@ -109,7 +115,7 @@ def _version(saved: Mapping[str, Any]) -> DataVersion | None:
     version = saved.get("dataVersion")
     if not isinstance(version, dict):
         return None
-    parts = (_long(version.get(name, 0)) for name in ("counter", "timestamp", "stateVersion"))
+    parts = (_long(version.get(name, 0)) for name in ("stateVersion", "timestamp", "counter"))
     return DataVersion(*(0 if part is None else part for part in parts))
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.routes import MASTER_ID, BrokerData, QueueData, TopicRoute
-from rmqcore.remoting.bodies.topic_configs import WRITE, DataVersion, TopicConfig, TopicTable
+from rmqcore.remoting.bodies.topic_configs import WRITE, TopicConfig, TopicTable
 
 DEFAULT_TIMEOUT_MS = 120_000
 """How long a broker may be silent, unless it says otherwise when it registers."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from interop.java_process import JavaProcess
 
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.heartbeat import (
     ConsumerData,
     Heartbeat,
@@ -25,7 +26,6 @@ from rmqcore.remoting.bodies.routes import (
     parse_route,
 )
 from rmqcore.remoting.bodies.topic_configs import (
-    DataVersion,
     TopicConfig,
     TopicTable,
     encode_registration,

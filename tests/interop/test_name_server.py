@@ -13,14 +13,10 @@ from typing import Any
 import pytest
 from interop.java_process import JavaProcess
 
+from rmqcore.data_version import DataVersion
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.settings import NameServerSettings
-from rmqcore.remoting.bodies.topic_configs import (
-    DataVersion,
-    TopicConfig,
-    TopicTable,
-    encode_registration,
-)
+from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encode_registration
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder

@@ -110,10 +110,11 @@ class Folder:
 
     # ---- changing -----------------------------------------------------------------------------------
 
-    def write(self, place: str, data: bytes) -> None:
+    def write(self, place: str, data: bytes, *, backup: str | None = None) -> None:
         """Write a small file: after a crash at any moment it is there as a whole, or the old one is.
 
-        What an earlier call left half done goes.
+        What an earlier call left half done goes. What lay there becomes `backup`, a name beside it: after a crash between the two
+        steps it is that alone.
         """
         above, name = self._above(place)
         working, path = f".{name}.tmp", self.path / place
@@ -130,6 +131,9 @@ class Folder:
             raise
         finally:
             file.close()
+        if backup is not None:
+            with suppress(FileNotFoundError), naming(path):
+                os.replace(name, backup, src_dir_fd=above.fileno(), dst_dir_fd=above.fileno())
         with naming(path):
             os.replace(working, name, src_dir_fd=above.fileno(), dst_dir_fd=above.fileno())
         sync_open(above, path.parent)

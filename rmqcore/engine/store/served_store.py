@@ -87,7 +87,9 @@ class ServedStore:
         Notes
         -----
         A message that is told of can be had by `get`. It may be told twice, after an interrupt or where two threads dispatch, and
-        what a `close` of a store without threads dispatches is not told. As long as somebody listens, dispatch needs the GIL for
+        what a `close` of a store without threads dispatches is not told. Whoever begins to listen while messages come may get an
+        empty list first: what came until then is in the queues, and nobody tells of it. So nothing is missed by who looks at
+        `max_offset` once after the begin, and again at each empty list. As long as somebody listens, dispatch needs the GIL for
         each of its batches (docs/concurrency.md).
 
         Source: RocketMQ 5.5.0 MessageArrivingListener.

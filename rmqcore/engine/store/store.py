@@ -162,6 +162,10 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         return self._puts.put_batch(messages)
 
+    def append_batch(self, messages: Iterable[Message]) -> PutResult:
+        """Do as `put_batch`, but wait for nothing: what `append` is to `put`. `on_flushed` tells when it is on disk."""
+        return self._puts.append_batch(messages)
+
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append any messages in order, each for itself, in one native call.
 

@@ -10,7 +10,7 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore._native.threads.once import Once
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Arrivals, Listening
+from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Arrivals, Listening
 from rmqcore.engine.dispatch.follower import Follower
 from rmqcore.engine.store import callbacks
 from rmqcore.engine.store.store_parts import StoreParts
@@ -71,6 +71,9 @@ class StoreDispatch:
             return self._lock.run(self._until, bell, follow)
         except OSError as error:
             self._state.full_or_fail_by(error, pause=True)
+        finally:
+            if self._arrivals.wanted:
+                self._tell_all([])  # somebody began to listen while a session told nobody
 
     def _once(self) -> int:
         self._check()
@@ -84,8 +87,11 @@ class StoreDispatch:
     def _tell(self) -> None:
         """Tell who listens which queues have new entries; without the lock."""
         for found in self._arrivals.untold():
-            for callback in self._arrivals.callbacks():
-                callbacks.call(self._state.note_error, "on_dispatched", Once(callback), found)
+            self._tell_all(found)
+
+    def _tell_all(self, found: list[Arrival]) -> None:
+        for callback in self._arrivals.callbacks():
+            callbacks.call(self._state.note_error, "on_dispatched", Once(callback), found)
 
     def listen(self, callback: ArrivalCallback) -> Listening:
         """Tell `callback` which queues get entries from now on."""

@@ -79,12 +79,17 @@ class StorePut:
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing."""
         batch = list(messages)
-        if self._refused is not None and batch and (self._is_slave or _waits(batch[0])):
-            return _refuse(self._state, self._refused)
-        result = self._appender.put_batch(batch)
+        result = self.append_batch(batch)
         if result.stored and _waits(batch[0]):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result
+
+    def append_batch(self, messages: Iterable[Message]) -> PutResult:
+        """Append messages of one queue, all of them or nothing, and wait for nothing."""
+        batch = list(messages)
+        if self._refused is not None and batch and (self._is_slave or _waits(batch[0])):
+            return _refuse(self._state, self._refused)
+        return self._appender.put_batch(batch)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""

@@ -44,9 +44,9 @@ class JsonObject:
             self.refuse(name, "a whole number of 64 bits", value)
         return value
 
-    def flag(self, name: str) -> bool:
-        """Give what is true or false; false where it is missing."""
-        value = self._given(name, False)
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Give what is true or false."""
+        value = self._given(name, default)
         if not isinstance(value, bool):
             self.refuse(name, "true or false", value)
         return value
@@ -67,6 +67,12 @@ class JsonObject:
             if not isinstance(value, str):
                 self.refuse(f"{name}.{shown_value(key)}", "a text", value)
         return found
+
+    def number_table(self) -> dict[str, int]:
+        """Give all members of this object, which are numbers."""
+        return {
+            name: self.number(name) for name, value in self._members.items() if value is not None
+        }
 
     def objects(self, name: str) -> list[JsonObject]:
         """Give a list of objects; none where it is missing."""

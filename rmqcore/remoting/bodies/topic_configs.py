@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 
-READ, WRITE = 4, 2
-"""Bits of a topic's ``perm``."""
+READ, WRITE, INHERIT = 4, 2, 1
+"""Bits of a topic's ``perm``; by the leave of one with INHERIT a send creates others."""
 SINGLE_TAG = "SINGLE_TAG"
 FIRST_VERSION_WITH_LIST = 37
 """Before V3_0_11 the body has the topics alone, without an object around them."""
@@ -23,23 +24,6 @@ MAX_PLAIN_SIZE = 64 << 20
 """Bytes that a compressed body may become."""
 _INT = struct.Struct(">i")
 _INT_LIMIT = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class DataVersion:
-    """Which state a table is in: two that are equal are of one state."""
-
-    state_version: int = 0
-    timestamp_ms: int = 0
-    counter: int = 0
-
-    def as_json(self) -> dict[str, int]:
-        """Give it by Java's names."""
-        return {
-            "counter": self.counter,
-            "stateVersion": self.state_version,
-            "timestamp": self.timestamp_ms,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +58,7 @@ class TopicTable:
     """All topics of a broker by name, and the version of the table."""
 
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
-    data_version: DataVersion = DataVersion()
+    data_version: DataVersion = field(default_factory=DataVersion)
 
     def as_json(self) -> dict[str, Any]:
         """Give it by Java's names: the body of GET_ALL_TOPIC_CONFIG, and what topics.json has."""
@@ -92,7 +76,7 @@ def parse_data_version(request: str, body: bytes) -> DataVersion:
     RequestError
         It is none.
     """
-    return _data_version(parse_body(request, body))
+    return data_version(parse_body(request, body))
 
 
 def parse_registration(request: str, body: bytes, *, version: int, compressed: bool) -> TopicTable:
@@ -117,10 +101,10 @@ def parse_registration(request: str, body: bytes, *, version: int, compressed: b
     if not body:
         return TopicTable()
     if version < FIRST_VERSION_WITH_LIST:
-        return _topic_table(parse_body(request, body))
+        return topic_table(parse_body(request, body))
     if compressed:
         return _CompressedReader(request, body).topic_table()
-    return _topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
+    return topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
 
 
 def encode_registration(table: TopicTable) -> bytes:
@@ -128,26 +112,33 @@ def encode_registration(table: TopicTable) -> bytes:
     return encode_json({"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()})
 
 
-def _data_version(found: JsonObject) -> DataVersion:
+def data_version(found: JsonObject) -> DataVersion:
+    """Read the version of a table."""
     names = ("stateVersion", "timestamp", "counter")
     return DataVersion(*(found.number(name, 0) for name in names))
 
 
-def _topic_table(found: JsonObject) -> TopicTable:
+def topic_table(found: JsonObject) -> TopicTable:
+    """Read the topics by name, and their version, as GET_ALL_TOPIC_CONFIG and topics.json have them."""
     topics = {}
     for key, topic in found.table("topicConfigTable"):
-        name = topic.text("topicName", key)
-        topics[name] = TopicConfig(
-            name,
-            _int(topic, "readQueueNums", 16),
-            _int(topic, "writeQueueNums", 16),
-            _int(topic, "perm", READ | WRITE),
-            topic.text("topicFilterType", SINGLE_TAG),
-            _int(topic, "topicSysFlag", 0),
-            topic.flag("order"),
-            topic.text_table("attributes"),
-        )
-    return TopicTable(topics, _data_version(found.child("dataVersion")))
+        config = topic_config(topic, key)
+        topics[config.name] = config
+    return TopicTable(topics, data_version(found.child("dataVersion")))
+
+
+def topic_config(found: JsonObject, name: str | None = None) -> TopicConfig:
+    """Read one topic; `name` is that of a topic which does not say its own."""
+    return TopicConfig(
+        found.text("topicName", name),
+        _int(found, "readQueueNums", 16),
+        _int(found, "writeQueueNums", 16),
+        _int(found, "perm", READ | WRITE),
+        found.text("topicFilterType", SINGLE_TAG),
+        _int(found, "topicSysFlag", 0),
+        found.flag("order"),
+        found.text_table("attributes"),
+    )
 
 
 def _int(found: JsonObject, name: str, default: int) -> int:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqcore.data_version import DataVersion
 from rmqcore.disk import config_files
-from rmqcore.disk.consumer_offsets import ConsumerOffsets, DataVersion, read_consumer_offsets
+from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
 
 FASTJSON = """{
@@ -53,7 +54,7 @@ def test_keys_without_quotes_as_fastjson_writes_them(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert found.groups == {"G": {("T", 0): 5, ("T", 1): 7, ("%RETRY%G", 0): 1}}
     assert (found.source, found.is_backup, found.problems) == (path, False, ())
-    assert found.data_version == DataVersion(2, 1700000000000, 0)
+    assert found.data_version == DataVersion(0, 1700000000000, 2)
 
 
 @pytest.mark.parametrize("make", ["nothing", "root", "config"])

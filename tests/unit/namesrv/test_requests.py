@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from rmqcore.data_version import DataVersion
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.settings import NameServerSettings
 from rmqcore.remoting.bodies.routes import parse_route
-from rmqcore.remoting.bodies.topic_configs import (
-    DataVersion,
-    TopicConfig,
-    TopicTable,
-    encode_registration,
-)
+from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encode_registration
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields

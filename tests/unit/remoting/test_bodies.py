@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat, parse_heartbeat
 from rmqcore.remoting.bodies.routes import BrokerData, parse_cluster_info, parse_route
 from rmqcore.remoting.bodies.topic_configs import (
     MAX_PLAIN_SIZE,
-    DataVersion,
     TopicConfig,
     TopicTable,
     encode_registration,

@@ -1,0 +1,213 @@
+"""The JSON files in ``config/`` of a broker: read at its start, written by a thread of their own.
+
+Source: RocketMQ 5.5.0 ConfigManager.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from rmqcore.broker.channel import Loop
+from rmqcore.disk.config_files import read_config_file
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreError, StoreFormatError
+
+Value = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""What a file is to hold; a function is called when the file's turn comes, so that a burst of changes is built once."""
+AGAIN_AFTER = 5.0
+"""Seconds after which a write that failed is tried again."""
+_FOLDER = "config"
+_LOG = logging.getLogger("rmqcore.broker")
+_T = TypeVar("_T")
+
+
+class ConfigFiles:
+    """The files of one broker. Its methods are called by the loop's thread only.
+
+    A file is written under another name, synced, and takes its place; what was there becomes ``NAME.bak``, unless it could not
+    be read, and then ``NAME.damaged``. The latest of the values that wait for the same file is written, once.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    loop : Loop
+
+    Attributes
+    ----------
+    problems : list of str
+        What was wrong with files that were read, each as a sentence.
+    """
+
+    def __init__(self, paths: StorePaths, loop: Loop) -> None:
+        self._paths = paths
+        self._loop = loop
+        self._files: dict[str, _File] = {}
+        self._damaged: set[str] = set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-config")
+        self._closed = False
+        self.problems: list[str] = []
+
+    # ---- reading ------------------------------------------------------------------------------------
+
+    def load(self, name: str) -> dict[str, Any] | None:
+        """Read a file, as `load_as`, whatever object it holds."""
+        return self.load_as(name, lambda saved: saved)
+
+    def load_as(self, name: str, parse: Callable[[dict[str, Any]], _T]) -> _T | None:
+        """Read a file such as ``topics.json``; None where a broker has never written it.
+
+        Parameters
+        ----------
+        name : str
+        parse : callable
+            Gets the object of the file. What it raises makes the file one that cannot be read.
+
+        Raises
+        ------
+        StoreFormatError
+            The file is there and cannot be read, nor can its ``.bak``: an answer would have less than the broker knew.
+
+        Notes
+        -----
+        As in Java the ``.bak`` is read where the file is missing, empty, or cannot be read; `problems` and the log tell of it.
+        Java begins without all that the file had where there is no ``.bak``. An empty file without a ``.bak`` counts as none:
+        it is what a crash leaves of the first write of a Java broker.
+        """
+        found, wrong = self._read(name, parse)
+        if found is not None:
+            return found
+        backup, wrong_backup = self._read(f"{name}.bak", parse)
+        if wrong is not None:
+            self._damaged.add(name)
+        if backup is not None:
+            why = wrong or f"{self._path(name)} is not there"
+            self._tell(f"{why}; {name}.bak was read instead: its last changes may be lost")
+            return backup
+        if wrong is None and wrong_backup is None:
+            return None
+        if wrong_backup is None and self._is_empty(name):
+            self._tell(f"{wrong}; it counts as not there")
+            return None
+        raise StoreFormatError("; ".join(filter(None, (wrong, wrong_backup))))
+
+    def _read(
+        self, name: str, parse: Callable[[dict[str, Any]], _T]
+    ) -> tuple[_T | None, str | None]:
+        """What a file holds, or why it cannot be read; neither where it is not there."""
+        try:
+            saved = read_config_file(self._paths, f"{_FOLDER}/{name}")
+            return None if saved is None else parse(saved), None
+        except (StoreError, OSError, ValueError) as error:
+            what, path = str(error), self._path(name)
+            return None, what if path in what else f"{path}: {what}"
+
+    def _is_empty(self, name: str) -> bool:
+        with Folder(self._paths.root) as root:
+            status = root.status(f"{_FOLDER}/{name}")
+        return status is not None and status.st_size == 0
+
+    def _path(self, name: str) -> str:
+        return str(self._paths.config / name)
+
+    def _tell(self, problem: str) -> None:
+        _LOG.warning("%s", problem)
+        self.problems.append(problem)
+
+    # ---- writing ------------------------------------------------------------------------------------
+
+    def save(self, name: str, value: Value, then: Callable[[], object] | None = None) -> None:
+        """Write a file, and call `then` when it is on disk, later, in the loop's thread.
+
+        A write that fails is logged and tried again after some seconds; `then` is called all the same, as a Java broker goes on.
+
+        Raises
+        ------
+        ValueError
+            The files are closed.
+        """
+        if self._closed:
+            raise ValueError(f"{name}: the broker's files are closed")
+        file = self._files.setdefault(name, _File())
+        file.waiting = value
+        if then is not None:
+            file.thens.append(then)
+        if file.writing is None:
+            self._begin(name, file)
+
+    def close(self) -> None:
+        """Write all that waits, and end the thread; it waits for the disk. May be repeated."""
+        self._closed = True
+        for name, file in self._files.items():
+            if file.writing is not None:
+                self._end(name, file, file.writing)
+            if file.waiting is not None:
+                self._end(name, file, self._begin(name, file))
+        self._thread.shutdown()
+
+    def _begin(self, name: str, file: _File) -> Future[None]:
+        """Give the value that waits to the thread."""
+        value, thens = file.waiting, file.thens
+        assert value is not None
+        file.waiting, file.thens, file.value, file.told = None, [], value, thens
+        file.writing = writing = self._thread.submit(self._write, name, _encode(value))
+        writing.add_done_callback(
+            lambda done: self._loop.call_soon_threadsafe(partial(self._written, name, file, done))
+        )
+        return writing
+
+    def _written(self, name: str, file: _File, writing: Future[None]) -> None:
+        """Go on with a file after a write, unless `close` did."""
+        if file.writing is not writing:
+            return
+        if not self._end(name, file, writing):
+            self._loop.call_later(AGAIN_AFTER, partial(self._again, name, file))
+        else:
+            self._again(name, file)
+
+    def _again(self, name: str, file: _File) -> None:
+        if file.waiting is not None and file.writing is None and not self._closed:
+            self._begin(name, file)
+
+    def _end(self, name: str, file: _File, writing: Future[None]) -> bool:
+        """Tell all that waited for a write; the value of one that failed waits again, if there is no newer one."""
+        error = writing.exception()
+        if error is not None:
+            _LOG.error("%s could not be written: %s", self._path(name), error)
+            file.waiting = file.waiting or file.value
+        thens, file.told, file.value, file.writing = file.told, [], None, None
+        for then in thens:
+            then()
+        return error is None
+
+    def _write(self, name: str, data: bytes) -> None:
+        with Folder(self._paths.root) as root, root.folder(_FOLDER, make=True) as folder:
+            if name in self._damaged:
+                with suppress(FileNotFoundError):
+                    folder.move(name, f"{name}.damaged")
+                self._damaged.discard(name)
+            folder.write(name, data, backup=f"{name}.bak")
+
+
+class _File:
+    """What waits for a file, what is written now, and who waits for either."""
+
+    __slots__ = ("thens", "told", "value", "waiting", "writing")
+
+    def __init__(self) -> None:
+        self.waiting: Value | None = None
+        self.thens: list[Callable[[], object]] = []
+        self.writing: Future[None] | None = None
+        self.value: Value | None = None
+        self.told: list[Callable[[], object]] = []
+
+
+def _encode(value: Value) -> bytes:
+    given = value() if callable(value) else value
+    return json.dumps(given, ensure_ascii=False, indent="\t", separators=(",", ":")).encode("utf-8")

@@ -1,0 +1,273 @@
+"""A connection of asyncio: bytes into commands, the responses back, and the limits that a peer is held to.
+
+Source: RocketMQ 5.5.0 NettyRemotingServer, NettyDecoder; the limits but the frame's length are rmqcore's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rmqcore.broker.channel import Channel
+from rmqcore.errors import ProtocolError
+from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.command import RemotingCommand, code_name
+from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+
+Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
+_LOG = logging.getLogger("rmqcore.broker")
+_READ_BYTES = 256 << 10
+MOST_UNSENT = 1 << 20
+"""Bytes of answers that a peer has not taken, above which nothing more is read of it."""
+MOST_UNANSWERED = 10_000
+"""Requests of a connection that wait for their answer, above which nothing more is read of it."""
+HALF_FRAME_S = 30.0
+"""Seconds that a peer has for the rest of a frame."""
+IDLE_S = 120.0
+"""Seconds without a byte either way, after which a connection is closed, as Java does."""
+
+
+@dataclass
+class Connections:
+    """The open connections of one port, and what they share.
+
+    Parameters
+    ----------
+    answer : callable
+        Gives the response to a command, or None.
+    on_closed : callable
+        Told each channel that was closed.
+    may_connect : callable
+        Told the peer's host; says whether it may stay.
+    max_connections : int
+    max_buffered : int
+        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY.
+    """
+
+    answer: Answer
+    on_closed: Callable[[Channel], object]
+    may_connect: Callable[[str], bool]
+    max_connections: int
+    max_buffered: int = 256 << 20
+    open: set[ClientConnection] = field(default_factory=set)
+    # Filled and emptied within one step of the loop, so that all connections can share it.
+    read_buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES))
+    buffered: int = 0
+
+    def __call__(self) -> ClientConnection:
+        """Make the protocol of a connection that comes in."""
+        return ClientConnection(self)
+
+    def close_idle(self) -> None:
+        """Close the connections whose time is over."""
+        now = time.monotonic()
+        for connection in list(self.open):
+            connection.close_if_idle(now)
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """One connection: a `Channel`. Used by the loop's thread only."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._buffered = 0
+        self._unanswered = 0
+        self._unsent_full = self._ended = False
+        self._reading = True
+        self._batch: list[bytes] | None = None
+        self._last_bytes = self._frame_began = time.monotonic()
+        self.peer = "?"
+
+    # ---- asyncio ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or close it where there are too many or the peer may not come in."""
+        assert isinstance(transport, asyncio.Transport)
+        host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        connections = self._connections
+        if not connections.may_connect(host):
+            _LOG.warning("%s may not connect: see --allow", self.peer)
+            transport.abort()
+            return
+        if len(connections.open) >= connections.max_connections:
+            _LOG.warning(
+                "%s is one connection too many (%d)", self.peer, connections.max_connections
+            )
+            transport.abort()
+            return
+        peer_socket = transport.get_extra_info("socket")
+        if peer_socket is not None and peer_socket.family != socket.AF_UNIX:
+            peer_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(high=MOST_UNSENT)
+        self._transport = transport
+        connections.open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever must forget the connection."""
+        if self._transport is None:
+            return
+        if exc is not None:
+            _LOG.info("%s: %s", self.peer, exc)
+        self._transport = None
+        self._note_buffered(0)
+        self._connections.open.discard(self)
+        self._connections.on_closed(self)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+        """Give the room that the next bytes are read into."""
+        return self._connections.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes, and answer the requests that are whole with them."""
+        if self._transport is None:
+            return  # it was refused, and is about to be closed
+        now = time.monotonic()
+        self._last_bytes = now
+        if not self._decoder.pending:
+            self._frame_began = now
+        with memoryview(self._connections.read_buffer) as came:
+            self._decoder.feed(came[:nbytes])
+        self._batch = []
+        try:
+            self._answer_all()
+        except ProtocolError as error:
+            _LOG.warning("%s: %s; the connection is closed", self.peer, error)
+            self._flush()
+            self.close()
+        finally:
+            self._flush()
+        self._note_buffered(self._decoder.pending)
+        self._read_or_wait()
+
+    def pause_writing(self) -> None:
+        """Read nothing more of a peer that does not take its answers."""
+        self._unsent_full = True
+        self._read_or_wait()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._unsent_full = False
+        self._read_or_wait()
+
+    # ---- a channel ----------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Nothing that is sent arrives any more."""
+        return self._transport is None or self._transport.is_closing()
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a command; see `Channel.send`."""
+        if command.is_response:
+            self._unanswered -= 1
+        if self.closed:
+            return
+        self._write(_encoded(command))
+        if self._batch is None:
+            self._note_buffered(self._decoder.pending)
+            self._read_or_wait()
+
+    def close(self) -> None:
+        """Close the connection once what was written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # ---- the rest -----------------------------------------------------------------------------------
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that were taken and have no answer yet."""
+        return self._unanswered
+
+    def end_reading(self) -> None:
+        """Read nothing more, for good: the server ends."""
+        self._ended = True
+        self._read_or_wait()
+
+    def abort(self) -> None:
+        """Close the connection at once; what was not sent is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_if_idle(self, now: float) -> None:
+        """Close the connection if its peer left a frame half sent, or was silent, for too long."""
+        if not self._reading:
+            self._last_bytes = self._frame_began = now  # it is the peer's turn when reading goes on
+        if self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
+            _LOG.warning("%s: half a frame for %d s; the connection is closed", self.peer, HALF_FRAME_S)  # fmt: skip
+            self.close()
+        elif now - self._last_bytes > IDLE_S:
+            _LOG.info("%s: silent for %d s; the connection is closed", self.peer, IDLE_S)
+            self.close()
+
+    def _answer_all(self) -> None:
+        connections = self._connections
+        while (frame := self._decoder.next_frame()) is not None:
+            command = decode_command(frame)
+            self._frame_began = self._last_bytes
+            if not (command.is_oneway or command.is_response):
+                self._unanswered += 1
+            if connections.buffered > connections.max_buffered and not command.is_response:
+                response = _busy(command)
+            else:
+                response = connections.answer(command, self)
+            if response is not None:
+                self.send(response)
+
+    def _write(self, data: bytes) -> None:
+        self._last_bytes = time.monotonic()
+        if self._batch is not None:
+            self._batch.append(data)
+        elif self._transport is not None:
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        """Write the answers to all requests of one read at once."""
+        batch, self._batch = self._batch, None
+        if batch and self._transport is not None:
+            self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def _read_or_wait(self) -> None:
+        full = self._unsent_full or self._unanswered >= MOST_UNANSWERED
+        wanted = not (full or self._ended)
+        if wanted == self._reading or self.closed:
+            return
+        assert self._transport is not None
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _note_buffered(self, pending: int) -> None:
+        """Count the bytes that lie in this connection's buffers."""
+        if self._transport is not None:
+            pending += self._transport.get_write_buffer_size()
+        self._connections.buffered += pending - self._buffered
+        self._buffered = pending
+
+
+def _encoded(command: RemotingCommand) -> bytes:
+    try:
+        return encode_command(command)
+    except ValueError as error:  # a body that fits no frame, say
+        _LOG.warning("%s has no room in a frame: %s", code_name(command.code), error)
+        lost = RemotingCommand(
+            ResponseCode.SYSTEM_ERROR, opaque=command.opaque, flag=command.flag, remark=str(error)
+        )
+        return encode_command(lost)
+
+
+def _busy(request: RemotingCommand) -> RemotingCommand | None:
+    if request.is_oneway:
+        return None
+    remark = "[OVERLOAD]the broker has too many bytes of requests and answers in memory, try again"
+    return request.response(ResponseCode.SYSTEM_BUSY, remark)

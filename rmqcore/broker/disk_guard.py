@@ -1,0 +1,57 @@
+"""Whether the disks of a store have room for more messages, asked no more than once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.used_space import used_percent
+
+ASK_AGAIN_MS = 1_000
+
+
+class DiskGuard:
+    """Says when sends are to be refused: before a full disk says it for all who write there.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    config : MessageStoreConfig
+        Its `disk_max_used_space_ratio` is the limit, in percent. Java goes on up to `diskSpaceWarningLevelRatio`.
+    now_ms : callable
+        The clock.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 SendMessageProcessor#diskUtil, CleanCommitLogService#isSpaceToDelete.
+    """
+
+    def __init__(
+        self, paths: StorePaths, config: MessageStoreConfig, now_ms: Callable[[], int]
+    ) -> None:
+        self._paths = paths
+        self._most_percent = config.disk_max_used_space_ratio
+        self._now_ms = now_ms
+        self._asked_ms: int | None = None
+        self._full = False
+
+    def is_full(self) -> bool:
+        """Whether the log's emptiest disk, or that of the queues, is used by more than the limit."""
+        now_ms = self._now_ms()
+        if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < ASK_AGAIN_MS:
+            self._asked_ms = now_ms
+            self._full = max(self._log_percent(), self._queue_percent()) > self._most_percent
+        return self._full
+
+    def describe(self) -> str:
+        """Give the used parts of the disks of log, queues and index, as Java's refusals have them."""
+        percents = self._log_percent(), self._queue_percent(), used_percent(self._paths.index)
+        log, queues, index = (f"{percent / 100:5.2f}" for percent in percents)
+        return f"CL: {log} CQ: {queues} INDEX: {index}"
+
+    def _log_percent(self) -> int:
+        return min(used_percent(folder) for folder in self._paths.new_file_folders)
+
+    def _queue_percent(self) -> int:
+        return used_percent(self._paths.consumequeue)

@@ -1,0 +1,81 @@
+"""Requests about consumer groups: made, changed, deleted, listed.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.topics import answer_when_done, part_of
+from rmqcore.broker.names import wrong_group
+from rmqcore.broker.state.topics import MOST_QUEUES
+from rmqcore.remoting.bodies.json_object import encode_json, parse_body
+from rmqcore.remoting.bodies.subscription_groups import subscription_group
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+
+def _update_and_create_group(call: Call) -> RemotingCommand | None:
+    """Make or change a group.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateSubscriptionGroup.
+    """
+    if not call.request.body:
+        return call.respond()
+    group = subscription_group(parse_body(call.code.name, call.request.body), "")
+    wrong = wrong_group(group.group_name)
+    if wrong is None and group.retry_queue_nums > MOST_QUEUES:
+        wrong = f"retryQueueNums is {group.retry_queue_nums}, expected at most {MOST_QUEUES}"
+    if wrong is not None:
+        return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    try:
+        call.broker.groups.update(group, answer_when_done(call))
+    except ValueError as error:
+        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
+    return None
+
+
+def _delete_group(call: Call) -> RemotingCommand | None:
+    """Forget a group, what was counted for it, and where the request wants that its offsets.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteSubscriptionGroup.
+    """
+    name = call.fields.text("groupName")
+    if call.fields.flag("cleanOffset"):
+        call.broker.offsets.remove(name)
+    call.broker.stats.group_deleted(name)
+    call.broker.groups.delete(name, answer_when_done(call))
+    return None
+
+
+def _get_all_groups(call: Call) -> RemotingCommand:
+    """Give all groups, or a part of them to a client that asks for parts.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllSubscriptionGroup, SubscriptionGroupManager#subGroupTable.
+    """
+    table = call.broker.groups.table()
+    groups = part_of(call, table.groups, table.data_version, "groupSeq", "maxGroupNum")
+    forbidden = {name: bits for name, bits in table.forbidden.items() if name in groups}
+    body = replace(table, groups=groups, forbidden=forbidden).as_json()
+    ext_fields = {"totalGroupNum": str(len(table.groups))}
+    return call.respond(ext_fields=ext_fields, body=encode_json(body))
+
+
+def _get_group(call: Call) -> RemotingCommand:
+    """Give a group; as in Java, asking makes it where the broker makes groups."""
+    group = call.broker.groups.find(call.fields.text("group"))
+    if group is None:
+        remark = "No group in this broker"
+        return call.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    return call.respond(body=encode_json(group.as_json()))
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _update_and_create_group,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: _delete_group,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _get_all_groups,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _get_group,
+}

@@ -1,0 +1,156 @@
+"""Sends of one message: SEND_MESSAGE and SEND_MESSAGE_V2.
+
+Source: RocketMQ 5.5.0 SendMessageProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.batch import send_batch
+from rmqcore.broker.handlers.send_answers import answer_send
+from rmqcore.broker.handlers.send_checks import (
+    DLQ_QUEUE_NUMS,
+    FIRST_VERSION_WITH_MAX_RECONSUME_TIMES,
+    SEE,
+    answer_later,
+    any_queue,
+    forbidden_by_broker,
+    refuse,
+    refused_as_slave,
+    stored_properties,
+    sys_flag_in,
+    with_topic,
+)
+from rmqcore.broker.names import RETRY_PREFIX, dlq_topic
+from rmqcore.broker.put_message import DELAY, delay_level, store_message
+from rmqcore.broker.transaction_messages import PREPARED, half_of
+from rmqcore.broker.uniq_keys import UNIQ_KEY
+from rmqcore.message import Message
+from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+CLUSTER = "CLUSTER"
+_CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a message goes, and where its producer is told that it went: a dead letter lies elsewhere."""
+
+    topic: str
+    queue_id: int
+    told_queue_id: int
+
+
+def send_message(call: Call) -> RemotingCommand | None:
+    """Store the message of a send, and answer where it lies."""
+    if call.fields.flag("batch"):
+        return send_batch(call)
+    if (refusal := refused_as_slave(call)) is not None:
+        return refusal
+    if not call.request.body:
+        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+    properties = stored_properties(call)
+    return with_topic(call, lambda config: _place(call, config, properties))
+
+
+def _place(call: Call, config: TopicConfig, properties: dict[str, str]) -> RemotingCommand | None:
+    """Find the queue of a message, which is the dead letters' one where its group has tried often enough."""
+    topic, queue_id = config.name, call.fields.number("queueId")
+    if queue_id < 0:
+        queue_id = any_queue(config.write_queue_nums)
+    place = _Place(topic, queue_id, queue_id)
+    if not topic.startswith(RETRY_PREFIX):
+        return _store(call, config, properties, place)
+    group = topic.removeprefix(RETRY_PREFIX)
+    found = call.broker.groups.find(group)
+    if found is None:
+        remark = f"subscription group not exist, {group} {SEE}"
+        return refuse(call, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if not _is_dead(call, group, found.retry_max_times):
+        return _store(call, config, properties, place)
+
+    def made(dlq: TopicConfig | None) -> RemotingCommand | None:
+        if dlq is None:
+            remark = f"topic[{place.topic}] not exist"
+            return refuse(call, ResponseCode.SYSTEM_ERROR, remark)
+        return _store(call, dlq, properties, place)
+
+    properties[DELAY] = "-1"
+    place.topic, place.queue_id = dlq_topic(group), any_queue(DLQ_QUEUE_NUMS)
+    call.broker.topics.create_for_send_back(
+        place.topic,
+        DLQ_QUEUE_NUMS,
+        READ | WRITE,
+        0,
+        lambda dlq: answer_later(call, lambda: made(dlq)),
+    )
+    return None
+
+
+def _is_dead(call: Call, group: str, most: int) -> bool:
+    """Whether a retried message is tried no more; that of a group that consumes in order is not tried at all."""
+    fields = call.fields
+    if call.request.version >= FIRST_VERSION_WITH_MAX_RECONSUME_TIMES:
+        most = fields.number("maxReconsumeTimes", most)
+    in_order = not call.broker.queue_locks.is_lock_all_expired(group)
+    return in_order or fields.number("reconsumeTimes") > most
+
+
+def _store(
+    call: Call, config: TopicConfig, properties: dict[str, str], place: _Place
+) -> RemotingCommand | None:
+    broker, fields = call.broker, call.fields
+    if not properties.get(UNIQ_KEY):
+        properties[UNIQ_KEY] = broker.uniq_keys.make()
+    if _needs_keys(config) and not properties.get("KEYS", "").strip():
+        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+    properties[CLUSTER] = broker.settings.broker_cluster_name
+    message = Message(
+        place.topic,
+        call.request.body,
+        place.queue_id,
+        properties=properties,
+        flag=fields.number("flag"),
+        sys_flag=sys_flag_in(config, fields.number("sysFlag")),
+        born_timestamp_ms=fields.number("bornTimestamp"),
+        born_host=call.channel.peer,
+        store_host=broker.address,
+        reconsume_times=fields.number("reconsumeTimes"),
+    )
+    if _is_half(message):
+        if broker.settings.reject_transaction_message:
+            remark = forbidden_by_broker(call, "sending transaction message")
+            return refuse(call, ResponseCode.NO_PERMISSION, remark)
+        message = half_of(message)
+    uniq_key = properties[UNIQ_KEY]
+    store_message(
+        broker,
+        message,
+        lambda result: call.answer(
+            answer_send(call, result, message.topic, place.told_queue_id, uniq_key)
+        ),
+    )
+    return None
+
+
+def _is_half(message: Message) -> bool:
+    """Whether a message begins a transaction; clients before 4.6.1 leave the property in those that they retry."""
+    properties = message.properties
+    if properties.get(PREPARED, "").lower() != "true":
+        return False
+    return not (message.reconsume_times > 0 and delay_level(properties) > 0)
+
+
+def _needs_keys(config: TopicConfig) -> bool:
+    return config.attributes.get(_CLEANUP_POLICY) == _COMPACTION
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.SEND_MESSAGE: send_message,
+    RequestCode.SEND_MESSAGE_V2: send_message,
+}

@@ -1,0 +1,92 @@
+"""What the client is told of a put: its code, its words, and where the message lies.
+
+Source: RocketMQ 5.5.0 SendMessageProcessor#handlePutMessageResult.
+"""
+
+from __future__ import annotations
+
+from rmqcore._native.put.put_result import PutResult
+from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.send_checks import common_fields, refuse
+from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.status import PutMessageStatus as Status
+
+STORED_CODES = {
+    Status.PUT_OK: ResponseCode.SUCCESS,
+    Status.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    Status.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    Status.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+"""The message is stored, and so the client is told where."""
+_ERROR = ResponseCode.SYSTEM_ERROR
+_REFUSED = {
+    Status.IN_SYNC_REPLICAS_NOT_ENOUGH: (_ERROR, "in-sync replicas not enough"),
+    Status.CREATE_MAPPED_FILE_FAILED: (
+        _ERROR,
+        "create mapped file failed, server is busy or broken.",
+    ),
+    Status.WHEEL_TIMER_NOT_ENABLE: (
+        _ERROR,
+        "accurate timer message is not enabled, timerWheelEnable is false",
+    ),
+    Status.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_BUSY,
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    ),
+    Status.UNKNOWN_ERROR: (_ERROR, "UNKNOWN_ERROR"),
+}
+
+
+def answer_send(
+    call: Call,
+    result: PutResult,
+    topic: str,
+    queue_id: int,
+    uniq_key: str | None,
+) -> RemotingCommand:
+    """Give the response to a send, and count the messages that are stored.
+
+    Parameters
+    ----------
+    call : Call
+    result : PutResult
+    topic : str
+        Where the message lies now: a delayed one lies elsewhere than its producer thinks.
+    queue_id : int
+        The queue that the producer is told.
+    uniq_key : str, optional
+    """
+    code = STORED_CODES.get(result.status)
+    if code is None:
+        return refuse(call, *why_refused(call, result.status))
+    stats = call.broker.stats
+    stats.topic_put(topic, result.count, result.msg_size)
+    stats.broker_put(result.count)
+    fields = common_fields(call)
+    fields |= {
+        "msgId": result.msg_id or "",
+        "queueId": str(queue_id),
+        "queueOffset": str(result.queue_offset),
+    }
+    if uniq_key is not None:
+        fields["transactionId"] = uniq_key
+    return call.respond(code, ext_fields=fields)
+
+
+def why_refused(call: Call, status: Status) -> tuple[int, str]:
+    """Give code and words for a message that is not stored."""
+    match status:
+        case Status.MESSAGE_ILLEGAL | Status.PROPERTIES_SIZE_EXCEEDED:
+            limit = call.broker.store.config.max_message_size
+            return ResponseCode.MESSAGE_ILLEGAL, (
+                "the message is illegal, maybe msg body or properties length not matched. "
+                f"msg body length limit {limit}B, msg properties length limit 32KB."
+            )
+        case Status.SERVICE_NOT_AVAILABLE:
+            disks = call.broker.disk_guard.describe()
+            return ResponseCode.SERVICE_NOT_AVAILABLE, (
+                "service not available now. It may be caused by one of the following reasons: "
+                f"the broker's disk is full [{disks}], messages are put to the slave, message store has been shut down, etc."
+            )
+    return _REFUSED.get(status, (_ERROR, "UNKNOWN_ERROR DEFAULT"))

@@ -1,0 +1,182 @@
+"""What all requests that bring messages are checked for, in Java's order and with its words.
+
+Source: RocketMQ 5.5.0 AbstractSendMessageProcessor#msgCheck, #buildMsgContext, SendMessageProcessor#rejectRequest, #preSend.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+
+from rmqcore import sysflag
+from rmqcore.broker.call import Call
+from rmqcore.broker.names import NOT_FOR_SENDS, RETRY_PREFIX, wrong_topic
+from rmqcore.broker.put_message import delay_level
+from rmqcore.codec import decode_properties
+from rmqcore.errors import RequestError, StoreError
+from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
+from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+SEE = f"\nSee {FAQ} for further details."
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+FIRST_VERSION_WITH_MAX_RECONSUME_TIMES = 121
+"""V3_4_9: older clients mean nothing by the field."""
+DLQ_QUEUE_NUMS = 1
+_INHERIT = 1
+_UNIT, UNIT_SUB = 1, 2
+_RESERVED = "POP_CK"
+_MULTI_TAG = "MULTI_TAG"
+_BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
+_LOG = logging.getLogger("rmqcore.broker")
+
+Step = Callable[[TopicConfig], RemotingCommand | None]
+
+
+def refused_as_slave(call: Call) -> RemotingCommand | None:
+    """Refuse a send where this broker is a slave, before anything of it is looked at."""
+    if call.broker.store.config.broker_role == "SLAVE":
+        return call.respond(ResponseCode.SYSTEM_BUSY, _BUSY)
+    return None
+
+
+def refuse(call: Call, code: int, remark: str | None) -> RemotingCommand:
+    """Give the response to a send that is refused: it tells of region and tracing like one that is not."""
+    return call.respond(code, remark, ext_fields=common_fields(call))
+
+
+def common_fields(call: Call) -> dict[str, str]:
+    """Give what each answer to a send has."""
+    settings = call.broker.settings
+    return {MSG_REGION: settings.region_id, TRACE_ON: _flag_text(settings.trace_on)}
+
+
+def stored_properties(call: Call) -> dict[str, str]:
+    """Give the properties that a send brings, with those that every broker adds.
+
+    Raises
+    ------
+    RequestError
+        Its delay level is no number.
+    """
+    properties = decode_properties(call.fields.text("properties").encode())
+    properties |= common_fields(call)
+    properties.pop(_RESERVED, None)
+    try:
+        delay_level(properties)
+    except ValueError as error:
+        raise RequestError(call.code.name, "properties", "a delay level", str(error)) from error
+    return properties
+
+
+def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
+    """Check a send, make its topic where that is allowed, and `go_on` with the topic: at once, or when its file is written.
+
+    Returns
+    -------
+    RemotingCommand or None
+        What `go_on` returned, or the refusal. None: the answer is given later, or was given.
+    """
+    broker, topic = call.broker, call.fields.text("topic")
+    config = broker.topics.get(topic)
+    if not broker.settings.broker_permission & WRITE and config is not None and config.order:
+        return refuse(call, ResponseCode.NO_PERMISSION, forbidden_by_broker(call))
+    if (wrong := wrong_topic(topic)) is not None:
+        return refuse(call, ResponseCode.INVALID_PARAMETER, wrong)
+    if topic in NOT_FOR_SENDS:
+        remark = f"Sending message to topic[{topic}] is forbidden."
+        return refuse(call, ResponseCode.NO_PERMISSION, remark)
+    if config is not None:
+        return _check_queue(call, config, go_on)
+    _create(call, topic, lambda made: answer_later(call, lambda: _made(call, made, go_on)))
+    return None
+
+
+def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None:
+    """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
+    try:
+        response = step()
+    except (RequestError, StoreError, OSError, ValueError) as error:
+        response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
+        _LOG.exception("%s of %s", call.code.name, call.channel.peer)
+        response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    if response is not None:
+        call.answer(response)
+
+
+def forbidden_by_broker(call: Call, what: str = "sending message") -> str:
+    """Say that this broker takes no such message."""
+    host = call.broker.address.rpartition(":")[0]
+    return f"the broker[{host}] {what} is forbidden"
+
+
+def any_queue(queue_nums: int) -> int:
+    """Choose a queue.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    return random.randrange(queue_nums)  # noqa: S311 no secret
+
+
+def sys_flag_in(config: TopicConfig, sys_flag: int) -> int:
+    """Give a message's SYSFLAG as it is stored in a topic."""
+    return sys_flag | sysflag.MULTI_TAGS if config.topic_filter_type == _MULTI_TAG else sys_flag
+
+
+def _create(call: Call, topic: str, then: Callable[[TopicConfig | None], object]) -> None:
+    """Make a topic by leave of the default topic of the send; one of retries needs no leave."""
+    fields, topics = call.fields, call.broker.topics
+    is_retry = topic.startswith(RETRY_PREFIX)
+    sys_flag = 0
+    if fields.flag("unitMode"):
+        sys_flag = UNIT_SUB if is_retry else _UNIT
+
+    def without_leave(config: TopicConfig | None) -> None:
+        if config is None and is_retry:
+            topics.create_for_send_back(topic, 1, READ | WRITE, sys_flag, then)
+        else:
+            then(config)
+
+    default_topic = fields.text("defaultTopic")
+    queue_nums = fields.number("defaultTopicQueueNums")
+    topics.create_for_send(topic, default_topic, queue_nums, sys_flag, without_leave)
+
+
+def _made(call: Call, config: TopicConfig | None, go_on: Step) -> RemotingCommand | None:
+    if config is None:
+        topic = call.fields.text("topic")
+        remark = f"topic[{topic}] not exist, apply first please!{SEE}"
+        return refuse(call, ResponseCode.TOPIC_NOT_EXIST, remark)
+    return _check_queue(call, config, go_on)
+
+
+def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingCommand | None:
+    queue_id = call.fields.number("queueId")
+    if queue_id >= max(config.write_queue_nums, config.read_queue_nums):
+        shown = _shown_topic(config)
+        remark = f"request queueId[{queue_id}] is illegal, {shown} Producer: {call.channel.peer}"
+        return refuse(call, ResponseCode.INVALID_PARAMETER, remark)
+    return go_on(config)
+
+
+def _shown_topic(config: TopicConfig) -> str:
+    """Show a topic as Java does. Source: RocketMQ 5.5.0 TopicConfig#toString, PermName#perm2String."""
+    bits = ((READ, "R"), (WRITE, "W"), (_INHERIT, "X"))
+    perm = "".join(letter if config.perm & bit else "-" for bit, letter in bits)
+    attributes = ", ".join(f"{key}={value}" for key, value in config.attributes.items())
+    return (
+        f"TopicConfig [topicName={config.name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm}, topicFilterType={config.topic_filter_type}, "
+        f"topicSysFlag={config.topic_sys_flag}, order={_flag_text(config.order)}, attributes={{{attributes}}}]"
+    )
+
+
+def _flag_text(value: bool) -> str:
+    return "true" if value else "false"

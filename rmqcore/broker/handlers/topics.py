@@ -1,0 +1,164 @@
+"""Requests about topics: made, changed, deleted, listed.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from rmqcore.broker.attributes import parse_attributes
+from rmqcore.broker.call import Call
+from rmqcore.broker.names import wrong_topic
+from rmqcore.broker.state.topics import MOST_QUEUES
+from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.topic_configs import (
+    INHERIT,
+    READ,
+    SINGLE_TAG,
+    WRITE,
+    DataVersion,
+    TopicConfig,
+    parse_data_version,
+)
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import RequestFields
+
+MULTI_TAG = "MULTI_TAG"
+PART_SIZE = 2_000
+"""Topics or groups of one answer to a client that asks for parts."""
+_EVERY_PERM = READ | WRITE | INHERIT
+_NO_MAPPINGS = {
+    "mappingDataVersion": DataVersion().as_json(),
+    "topicQueueMappingDetailMap": {},
+    "topicQueueMappingInfoMap": {},
+}
+_T = TypeVar("_T")
+
+
+def answer_when_done(call: Call) -> Callable[[], None]:
+    """Give what is to be called when the request is done: it says so to the client."""
+    return lambda: call.answer(call.respond())
+
+
+def _update_and_create_topic(call: Call) -> RemotingCommand | None:
+    """Make or change a topic.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateTopic.
+    """
+    fields = call.fields
+    name = fields.text("topic")
+    wrong = wrong_topic(name) or _system_topic(call, name) or _wrong_numbers(fields)
+    if wrong is not None:
+        return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    try:
+        topic = _topic_of(fields)
+        if topic.attributes.get("+message.type") == "MIXED":
+            remark = "MIXED message type is not supported."
+            return call.respond(ResponseCode.INVALID_PARAMETER, remark)
+        if topic == call.broker.topics.get(name):
+            return call.respond()
+        call.broker.topics.update(topic, answer_when_done(call))
+    except ValueError as error:
+        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
+    return None
+
+
+def _system_topic(call: Call, name: str) -> str | None:
+    if call.broker.topics.is_system(name):
+        return f"The topic[{name}] is conflict with system topic."
+    return None
+
+
+def _wrong_numbers(fields: RequestFields) -> str | None:
+    for name in ("readQueueNums", "writeQueueNums"):
+        if not 0 <= fields.number(name) <= MOST_QUEUES:
+            return f"{name} is {fields.number(name)}, expected 0 to {MOST_QUEUES}"
+    if not 0 <= fields.number("perm") <= _EVERY_PERM:
+        return f"perm is {fields.number('perm')}, expected 0 to {_EVERY_PERM}"
+    return None
+
+
+def _topic_of(fields: RequestFields) -> TopicConfig:
+    filter_type = fields.text("topicFilterType")
+    if filter_type not in (SINGLE_TAG, MULTI_TAG):
+        raise ValueError(f"topicFilterType = [{filter_type}] value invalid")
+    return TopicConfig(
+        fields.text("topic"),
+        fields.number("readQueueNums"),
+        fields.number("writeQueueNums"),
+        fields.number("perm"),
+        filter_type,
+        fields.number("topicSysFlag"),
+        fields.flag("order"),
+        parse_attributes(fields.text("attributes")),
+    )
+
+
+def _delete_topic(call: Call) -> RemotingCommand | None:
+    """Forget a topic, with what groups have read of it and what was counted.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteTopic.
+
+    Notes
+    -----
+    Java deletes the files of its queues as well. Here they stay until their messages have left the log: a message that is sent
+    to a topic of that name later follows them.
+    """
+    name = call.fields.text("topic")
+    wrong = _system_topic(call, name) if name.strip() else "The specified topic is blank."
+    if wrong is not None:
+        return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    call.broker.offsets.remove_topic(name)
+    call.broker.stats.topic_deleted(name)
+    call.broker.topics.delete(name, answer_when_done(call))
+    return None
+
+
+def _get_all_topic_config(call: Call) -> RemotingCommand:
+    """Give all topics, or a part of them to a client that asks for parts.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllTopicConfig, TopicConfigManager#subTopicConfigTable.
+    """
+    table = call.broker.topics.table()
+    total = len(table.topics)
+    part = part_of(call, table.topics, table.data_version, "topicSeq", "maxTopicNum")
+    body = {**replace(table, topics=part).as_json(), **_NO_MAPPINGS}
+    return call.respond(ext_fields={"totalTopicNum": str(total)}, body=encode_json(body))
+
+
+def part_of(
+    call: Call, table: Mapping[str, _T], version: DataVersion, begin: str, most: str
+) -> Mapping[str, _T]:
+    """Give what a client wants of a table: all, or so many from a place on in the order of the names.
+
+    A client whose version is another one begins anew.
+    """
+    fields = call.fields
+    if not fields.keys() & {"dataVersion", begin, most}:
+        return table
+    given = fields.text("dataVersion")
+    known = bool(given.strip()) and parse_data_version(call.code.name, given.encode()) == version
+    first = max(0, fields.number(begin)) if known else 0
+    many = max(0, min(PART_SIZE, fields.number(most, PART_SIZE)))
+    return {name: table[name] for name in sorted(table)[first : first + many]}
+
+
+def _get_topic_config(call: Call) -> RemotingCommand:
+    name = call.fields.text("topic")
+    topic = call.broker.topics.get(name)
+    if topic is None:
+        remark = f"No topic in this broker. topic: {name}"
+        return call.respond(ResponseCode.TOPIC_NOT_EXIST, remark)
+    return call.respond(body=encode_json(topic.as_json()))
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: _update_and_create_topic,
+    RequestCode.DELETE_TOPIC_IN_BROKER: _delete_topic,
+    RequestCode.GET_ALL_TOPIC_CONFIG: _get_all_topic_config,
+    RequestCode.GET_TOPIC_CONFIG: _get_topic_config,
+}

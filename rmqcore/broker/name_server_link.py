@@ -1,0 +1,172 @@
+"""A connection to a name server elsewhere: kept open, because one that is lost deregisters a broker, and made again.
+
+Source: RocketMQ 5.5.0 BrokerOuterAPI, NettyRemotingClient.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from rmqcore.broker.client_requests import ClientRequests, OnAnswer
+from rmqcore.errors import StoreError
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+
+CONNECT_TIMEOUT_S = 3.0
+ANSWER_TIMEOUT_MS = 3_000
+AGAIN_AFTER_S = 1.0
+"""Seconds between two attempts to connect."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Give host and port of ``host:port`` or ``[host]:port``.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    host, colon, port = address.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+        raise ValueError(f"name server {address!r} is not host:port")
+    return host, int(port)
+
+
+class NameServerLink(asyncio.Protocol):
+    """The connection to one name server. Its methods are called by the loop's thread only, and raise nothing.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port``.
+    on_connected : callable
+        Called each time that the connection stands.
+
+    Attributes
+    ----------
+    peer : str
+    answers : bool
+        It stands, and the last request was answered in time. One that is not answered is no reason to wait for the next.
+
+    Raises
+    ------
+    ValueError
+        The address is none.
+    """
+
+    def __init__(self, address: str, on_connected: Callable[[], object]) -> None:
+        self.peer = address
+        self.answers = False
+        self._host, self._port = parse_address(address)
+        self._on_connected = on_connected
+        self._transport: asyncio.Transport | None = None
+        self._decoder = FrameDecoder()
+        self._connecting: asyncio.Task[None] | None = None
+        self._requests: ClientRequests | None = None
+        self._ended = False
+        self._told = False
+
+    # ---- connecting ---------------------------------------------------------------------------------
+
+    def start(self, after: float = 0.0) -> asyncio.Task[None]:
+        """Begin to connect; the task ends when the connection stands, or `stop` was called."""
+        loop = asyncio.get_running_loop()
+        if self._requests is None:
+            self._requests = ClientRequests(loop)
+        self._connecting = loop.create_task(self._connect(after))
+        return self._connecting
+
+    async def _connect(self, after: float) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(after)
+        while not self._ended:
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await loop.create_connection(lambda: self, self._host, self._port)
+            except OSError as error:
+                if not self._told:
+                    self._told = True
+                    why = str(error) or "no answer"
+                    _LOG.warning("name server %s cannot be reached: %s", self.peer, why)
+                await asyncio.sleep(AGAIN_AFTER_S)
+            else:
+                return
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Go on with a connection that stands."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._decoder = FrameDecoder()
+        self._told = False
+        self.answers = True
+        if self._ended:
+            transport.close()
+        else:
+            self._on_connected()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Connect again, unless that is the end."""
+        self._transport = None
+        self.answers = False
+        if self._requests is not None:
+            self._requests.channel_closed(self)
+        if not self._ended:
+            _LOG.warning("name server %s has closed the connection: %s", self.peer, exc)
+            self.start(AGAIN_AFTER_S)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the name server sends: responses."""
+        self._decoder.feed(data)
+        try:
+            while (frame := self._decoder.next_frame()) is not None:
+                command = decode_command(frame)
+                if command.is_response and self._requests is not None:
+                    self.answers = True
+                    self._requests.answered(self, command)
+        except StoreError as error:
+            _LOG.warning("name server %s: %s", self.peer, error)
+            self.close()
+
+    # ---- a channel ----------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Nothing that is sent arrives any more."""
+        return self._transport is None or self._transport.is_closing()
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a request, or drop it where the connection is closed, or it is too long for a frame."""
+        if self._transport is not None:
+            try:
+                self._transport.write(encode_command(command))
+            except (StoreError, ValueError) as error:
+                _LOG.error("name server %s: %s", self.peer, error)
+
+    def ask(self, request: RemotingCommand, on_answer: OnAnswer) -> None:
+        """Send a request, and call `on_answer` with the response; with None where none comes in time."""
+
+        def answered(response: RemotingCommand | None) -> None:
+            if response is None:
+                self.answers = False
+            on_answer(response)
+
+        assert self._requests is not None
+        self._requests.ask(self, request, answered, ANSWER_TIMEOUT_MS)
+
+    def close(self) -> None:
+        """Close the connection; it is made again."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def stop(self) -> None:
+        """Close the connection for good, once what was sent is written."""
+        self._ended = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,75 @@
+"""Which names a topic or a group may have, and the names that RocketMQ makes of a group's.
+
+Source: RocketMQ 5.5.0 TopicValidator, MixAll.
+"""
+
+from __future__ import annotations
+
+import re
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+DEFAULT_TOPIC = "TBW102"
+"""The topic by whose leave a send creates others."""
+MOST_TOPIC_LETTERS, MOST_RETRY_OR_DLQ_LETTERS, MOST_GROUP_LETTERS = 127, 255, 120
+
+NOT_FOR_SENDS = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+"""Topics that the broker alone writes."""
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")
+_ILLEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+
+
+def wrong_topic(topic: str) -> str | None:
+    """Say what is wrong with the name of a topic, in Java's words; None where nothing is.
+
+    Source: RocketMQ 5.5.0 TopicValidator#validateTopic.
+    """
+    if not topic.strip():
+        return "The specified topic is blank."
+    if not _LEGAL.fullmatch(topic):
+        return f"The specified topic: {topic}, {_ILLEGAL}"
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if len(topic) > MOST_RETRY_OR_DLQ_LETTERS:
+            longer = f"and it's longer than topic max length: {MOST_RETRY_OR_DLQ_LETTERS}"
+            return f"The specified topic is DLQ or Retry topic: {topic}, {longer}"
+    elif len(topic) > MOST_TOPIC_LETTERS:
+        return (
+            f"The specified topic: {topic}, is longer than topic max length: {MOST_TOPIC_LETTERS}"
+        )
+    return None
+
+
+def wrong_group(group: str) -> str | None:
+    """Say what is wrong with the name of a group, in Java's words; None where nothing is.
+
+    Source: RocketMQ 5.5.0 TopicValidator#validateGroup.
+    """
+    if not group.strip():
+        return "The specified group is blank."
+    if not _LEGAL.fullmatch(group):
+        return f"The specified group: {group}, {_ILLEGAL}"
+    if len(group) > MOST_GROUP_LETTERS:
+        return (
+            f"The specified group: {group}, is longer than group max length: {MOST_GROUP_LETTERS}"
+        )
+    return None
+
+
+def retry_topic(group: str) -> str:
+    """Name the topic in which a group's messages wait to be consumed again."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Name the topic of the messages that a group could not consume."""
+    return DLQ_PREFIX + group

@@ -1,0 +1,262 @@
+"""How a broker tells name servers where it is and which topics it has: the one beside it, and others elsewhere.
+
+Source: RocketMQ 5.5.0 BrokerController#registerBrokerAll, #registerIncrementBrokerData, BrokerOuterAPI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.name_server_link import NameServerLink, parse_address
+from rmqcore.errors import RequestError
+from rmqcore.namesrv.requests import NameServer
+from rmqcore.namesrv.route_table import Master
+from rmqcore.remoting.bodies.json_object import parse_body
+from rmqcore.remoting.bodies.topic_configs import (
+    READ,
+    WRITE,
+    TopicConfig,
+    TopicTable,
+    encode_registration,
+)
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+FIRST_ANSWERS_S, LAST_ANSWERS_S = 3.0, 1.0
+"""Seconds that a start and an end wait for name servers."""
+_CRC_MASK = 0x7FFFFFFF
+_LOG = logging.getLogger("rmqcore.broker")
+Done = Callable[[], object]
+
+
+class Registration:
+    """The registrations of one broker. Its methods are called by the loop's thread only.
+
+    A topic that changes is registered alone; every `register_name_server_period`, and at a name server that was away, all are.
+    Nothing here waits for a name server that does not answer.
+
+    Parameters
+    ----------
+    broker : Broker
+        Its `topics` tell of changes from `start` on.
+    name_server : NameServer or None
+        In this process.
+    addresses : sequence of str
+        ``host:port`` of name servers elsewhere.
+
+    Attributes
+    ----------
+    master : Master or None
+        What a name server has said of the master, to a broker that is none.
+
+    Raises
+    ------
+    ValueError
+        An address is none.
+    """
+
+    def __init__(
+        self, broker: Broker, name_server: NameServer | None, addresses: Sequence[str] = ()
+    ) -> None:
+        self._broker = broker
+        self._name_server = name_server
+        self._version = broker.topics.table().data_version
+        self.master: Master | None = None
+        self._remote = [_Remote(address, self) for address in dict.fromkeys(addresses)]
+
+    async def start(self) -> None:
+        """Register all topics, and go on doing so; name servers elsewhere have some seconds for the first time."""
+        self._register_here(self.registration())
+        self._broker.topics.on_change = self._changed
+        period_ms = self._broker.settings.register_name_server_period
+        self._broker.every(period_ms, self.register_all)
+        if self._remote:
+            first = [asyncio.ensure_future(remote.first()) for remote in self._remote]
+            await asyncio.wait(first, timeout=FIRST_ANSWERS_S)
+            for waiting in first:
+                waiting.cancel()
+
+    def register_all(self) -> None:
+        """Register all topics at all name servers."""
+        self._register_here(self.registration())
+        for remote in self._remote:
+            remote.register((), _nothing)
+
+    async def stop(self) -> None:
+        """Take the broker away from all name servers."""
+        self._broker.topics.on_change = None
+        if self._name_server is not None:
+            self._answer_here(self._request(RequestCode.UNREGISTER_BROKER, {}))
+        asked = [remote.unregister() for remote in self._remote]
+        if asked:
+            await asyncio.wait(asked, timeout=LAST_ANSWERS_S)
+        for remote in self._remote:
+            remote.link.stop()
+
+    def _changed(self, topics: tuple[TopicConfig, ...], done: Done) -> None:
+        """Register topics, or all where there are none; call `done` when the name servers that answer know."""
+        self._version = self._version.next(self._broker.now_ms())
+        self._register_here(self.registration(topics))
+        waiting = _Countdown(len(self._remote), done)
+        for remote in self._remote:
+            remote.register(topics, waiting.one_less)
+
+    def _register_here(self, request: RemotingCommand) -> None:
+        if self._name_server is not None:
+            self.take_answer("the name server of this process", self._answer_here(request))
+
+    def _answer_here(self, request: RemotingCommand) -> RemotingCommand | None:
+        assert self._name_server is not None
+        return self._name_server.answer(request, connection=self, now_ms=self._broker.now_ms())
+
+    # ---- requests and answers -----------------------------------------------------------------------
+
+    def registration(self, topics: Iterable[TopicConfig] = ()) -> RemotingCommand:
+        """Give the request that registers some topics, or all."""
+        permission = self._broker.settings.broker_permission
+        wanted = list(topics) or self._broker.topics.known().values()
+        if permission & (READ | WRITE) != READ | WRITE:
+            wanted = [replace(topic, perm=topic.perm & permission) for topic in wanted]
+        body = encode_registration(TopicTable({one.name: one for one in wanted}, self._version))
+        host, port = parse_address(self._broker.address)
+        fields: dict[str, Value] = {
+            "haServerAddr": f"[{host}]:{port + 1}" if ":" in host else f"{host}:{port + 1}",
+            "bodyCrc32": zlib.crc32(body) & _CRC_MASK,
+            "compressed": False,
+        }
+        return self._request(RequestCode.REGISTER_BROKER, fields, body)
+
+    def unregistration(self) -> RemotingCommand:
+        """Give the request that takes the broker away."""
+        return self._request(RequestCode.UNREGISTER_BROKER, {})
+
+    def _request(
+        self, code: RequestCode, fields: dict[str, Value], body: bytes = b""
+    ) -> RemotingCommand:
+        settings = self._broker.settings
+        who: dict[str, Value] = {
+            "brokerName": settings.broker_name,
+            "brokerAddr": self._broker.address,
+            "clusterName": settings.broker_cluster_name,
+            "brokerId": settings.broker_id,
+        }
+        return RemotingCommand(code, ext_fields=encode_fields(code, {**who, **fields}), body=body)
+
+    def take_answer(self, name_server: str, response: RemotingCommand | None) -> bool:
+        """Take what a name server answers to a registration; whether the broker is registered."""
+        if response is None or response.code != ResponseCode.SUCCESS:
+            why = "no answer" if response is None else response.remark
+            _LOG.warning("%s has not registered this broker: %s", name_server, why)
+            return False
+        address = response.ext_fields.get("masterAddr")
+        if address:
+            self.master = Master(address, response.ext_fields.get("haServerAddr", ""))
+        if response.body:
+            self._take_order(name_server, response.body)
+        return True
+
+    def _take_order(self, name_server: str, body: bytes) -> None:
+        """Topics of which a name server says that they are ordered are so."""
+        try:
+            ordered = parse_body("REGISTER_BROKER", body).text_table("table")
+        except RequestError as error:
+            _LOG.warning("%s: %s", name_server, error)
+            return
+        self._broker.topics.set_order(ordered)
+
+
+class _Remote:
+    """A name server elsewhere, of which one registration at a time is under way; what is to be told meanwhile goes together."""
+
+    def __init__(self, address: str, registration: Registration) -> None:
+        self.link = NameServerLink(address, self._connected)
+        self._registration = registration
+        self._topics: dict[str, TopicConfig] = {}
+        self._all = False
+        self._thens: list[Done] = []
+        self._asking = False
+        self._registered = False
+
+    async def first(self) -> None:
+        """Connect, and register all topics for the first time."""
+        done = asyncio.Event()
+        self._thens.append(done.set)
+        await asyncio.shield(self.link.start())
+        await done.wait()
+
+    def register(self, topics: tuple[TopicConfig, ...], then: Done) -> None:
+        """Register topics, or all where there are none; call `then` when that is answered, or no answer is to be expected."""
+        if not self.link.answers and topics:
+            self._all = True  # with the next that it answers
+            then()
+            return
+        self._topics.update({topic.name: topic for topic in topics})
+        self._all = self._all or not topics
+        self._thens.append(then)
+        if self.link.closed:
+            self._end()
+        elif not self._asking:
+            self._ask()
+
+    def unregister(self) -> asyncio.Future[None]:
+        """Take the broker away; the future ends when that is answered."""
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.link.closed:
+            asked.set_result(None)
+        else:
+            self.link.ask(self._registration.unregistration(), lambda _: asked.set_result(None))
+        return asked
+
+    def _connected(self) -> None:
+        self._asking = self._registered = False
+        self._all = True
+        self._ask()
+
+    def _ask(self) -> None:
+        topics = () if self._all or not self._registered else tuple(self._topics.values())
+        thens, self._thens, self._topics, self._all = self._thens, [], {}, False
+        self._asking = True
+        request = self._registration.registration(topics)
+        self.link.ask(request, partial(self._answered, thens))
+
+    def _answered(self, thens: list[Done], response: RemotingCommand | None) -> None:
+        self._asking = False
+        self._registered = self._registration.take_answer(f"name server {self.link.peer}", response)
+        for then in thens:
+            then()
+        if self.link.closed:
+            self._end()
+        elif self._thens:
+            self._ask()
+
+    def _end(self) -> None:
+        """Nobody waits for a name server that is away: it gets all topics when it is back."""
+        thens, self._thens = self._thens, []
+        for then in thens:
+            then()
+
+
+class _Countdown:
+    """Calls when so many have called; at once where there are none."""
+
+    def __init__(self, many: int, done: Done) -> None:
+        self._left = many
+        self._done = done
+        if not many:
+            done()
+
+    def one_less(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._done()
+
+
+def _nothing() -> None:
+    """What is called where nobody waits."""

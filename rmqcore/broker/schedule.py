@@ -1,0 +1,289 @@
+"""Delay levels: messages wait in the queues of `SCHEDULE_TOPIC`, and go on to their own topics when their time has come.
+
+Source: RocketMQ 5.5.0 ScheduleMessageService, DelayOffsetSerializeWrapper.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqcore.broker.channel import Timer
+from rmqcore.broker.names import wrong_topic
+from rmqcore.broker.put_message import SCHEDULE_TOPIC, append_message, refusal
+from rmqcore.broker.stored_copy import copy_of, real_place
+from rmqcore.broker.transaction_messages import HALF_TOPIC
+from rmqcore.config_values import parse_delay_levels
+from rmqcore.data_version import DataVersion
+from rmqcore.engine.dispatch.arrivals import Arrival, Listening
+from rmqcore.errors import StoreError
+from rmqcore.message import MessageView
+from rmqcore.remoting.bodies.json_object import JsonObject
+from rmqcore.remoting.bodies.topic_configs import data_version
+from rmqcore.status import GetMessageStatus, PutMessageStatus
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
+
+FILE = "delayOffset.json"
+AGAIN_MS = 1_000
+"""After what time a message is tried again that the store did not take."""
+UPDATE_VERSION_STEP = 200
+"""Steps of the offsets in one version of the file."""
+_MOST_AT_ONCE = 32
+_FIRST_LEVEL, _LAST_LEVEL = 1, 1024
+_NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class _Level:
+    """One delay level: how far its queue is delivered, and when there is something to do next."""
+
+    def __init__(self, number: int, delay_ms: int) -> None:
+        self.number = number
+        self.delay_ms = delay_ms
+        self.queue_offset = 0
+        self.due_ms: int | None = None
+        """None: the queue has nothing more; an arrival wakes the level."""
+
+
+class ScheduleMessages:
+    """Delivers delayed messages. Its methods are called by the loop's thread only.
+
+    There is one timer, for the message that is due first; an empty queue costs nothing. A message is delivered at least once: the
+    offsets are saved when what was delivered up to them is on disk.
+
+    Parameters
+    ----------
+    broker : Broker
+
+    Attributes
+    ----------
+    delays_ms : tuple of int
+        Of the levels 1, 2, ...
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.store.config
+        self.delays_ms = parse_delay_levels(config.message_delay_level)
+        self._broker = broker
+        self._levels = [_Level(i, delay_ms) for i, delay_ms in enumerate(self.delays_ms, 1)]
+        self._offsets: dict[int, int] = {}
+        """By level; also of levels that this broker does not have any more."""
+        self._version = DataVersion()
+        self._updates = 0
+        self._changed = False
+        self._timer: Timer | None = None
+        self._listening: Listening | None = None
+
+    # ---- beginning and end ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Read how far the levels were delivered, and deliver from there on."""
+        broker = self._broker
+        saved = broker.config_files.load_as(FILE, _parse)
+        if saved is not None:
+            self._version, self._offsets = saved
+        for level in self._levels:
+            level.queue_offset = self._inside(level, self._offsets.get(level.number))
+        self._listening = broker.store.on_dispatched(self._heard)
+        broker.every(broker.store.config.flush_delay_offset_interval, self.save)
+        self._look(self._levels)
+
+    def _inside(self, level: _Level, queue_offset: int | None) -> int:
+        """Give an offset that the queue has. Source: ScheduleMessageService#correctDelayOffset."""
+        if queue_offset is None:
+            return 0
+        store, queue_id = self._broker.store, level.number - 1
+        low, high = (
+            store.min_offset(SCHEDULE_TOPIC, queue_id),
+            store.max_offset(SCHEDULE_TOPIC, queue_id),
+        )
+        right = min(max(queue_offset, low), max(low, high))
+        if right != queue_offset:
+            text = "delay level %d: offset %d is outside of its queue, which has %d to %d"
+            _LOG.warning(text, level.number, queue_offset, low, high)
+            self._note(level.number, right)
+        return right
+
+    def stop(self) -> None:
+        """Deliver nothing more, and save how far it went. The store must have been flushed."""
+        if self._listening is not None:
+            self._listening.remove()
+            self._listening = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._changed:
+            self._save(self.as_json())
+
+    # ---- what is kept ---------------------------------------------------------------------------------
+
+    def as_json(self) -> dict[str, Any]:
+        """Give how far each level was delivered, as `delayOffset.json` and a slave have it."""
+        offsets = {str(number): self._offsets[number] for number in sorted(self._offsets)}
+        return {"dataVersion": self._version.as_json(), "offsetTable": offsets}
+
+    def offsets(self) -> dict[int, int]:
+        """Give by level the queue offset of the message that is delivered next."""
+        return dict(self._offsets)
+
+    def save(self) -> None:
+        """Save the offsets as soon as all that was delivered before them is on disk."""
+        if not self._changed:
+            return
+        self._changed = False
+        snapshot, loop = self.as_json(), self._broker.loop
+
+        def flushed(status: PutMessageStatus) -> None:  # in a thread of the store
+            step = self._save if status is PutMessageStatus.PUT_OK else self._save_later
+            loop.call_soon_threadsafe(partial(step, snapshot))
+
+        store = self._broker.store
+        try:
+            store.on_flushed(store.max_phy_offset, flushed)
+        except (StoreError, OSError) as error:
+            _LOG.warning("%s is not saved: %s", FILE, error)
+            self._changed = True
+
+    def _save(self, snapshot: dict[str, Any]) -> None:
+        self._broker.config_files.save(FILE, snapshot)
+
+    def _save_later(self, _snapshot: dict[str, Any]) -> None:
+        self._changed = True
+
+    def _note(self, number: int, queue_offset: int) -> None:
+        self._offsets[number] = queue_offset
+        self._changed = True
+        self._updates += 1
+        if self._updates % UPDATE_VERSION_STEP == 0:
+            self._version = self._version.next(self._broker.now_ms())
+
+    # ---- when there is something to do ------------------------------------------------------------------
+
+    def _heard(self, arrivals: list[Arrival]) -> None:
+        """Hear of new entries, in the thread that dispatches."""
+        numbers = {a.queue_id + 1 for a in arrivals if a.topic == SCHEDULE_TOPIC}
+        if numbers:
+            self._broker.loop.call_soon_threadsafe(partial(self._arrived, numbers))
+
+    def _arrived(self, numbers: set[int]) -> None:
+        """Look at levels that had nothing; where an earlier message waits, the new one waits behind it."""
+        if self._listening is None:
+            return
+        idle = [lv for lv in self._levels if lv.number in numbers and lv.due_ms is None]
+        if idle:
+            self._look(idle)
+
+    def _look(self, levels: Iterable[_Level]) -> None:
+        for level in levels:
+            self._deliver(level)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting = [level.due_ms for level in self._levels if level.due_ms is not None]
+        if waiting:
+            wait_ms = max(min(waiting) - self._broker.now_ms(), 0)
+            self._timer = self._broker.loop.call_later(wait_ms / 1000, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        if self._listening is None:
+            return
+        now_ms = self._broker.now_ms()
+        self._look([lv for lv in self._levels if lv.due_ms is not None and lv.due_ms <= now_ms])
+
+    # ---- delivering -----------------------------------------------------------------------------------
+
+    def _deliver(self, level: _Level) -> None:
+        """Deliver what is due of a level, as much as one look at its queue shows, and find out when to look again."""
+        now_ms = self._broker.now_ms()
+        level.due_ms = None
+        try:
+            found = self._broker.store.get(
+                SCHEDULE_TOPIC, level.number - 1, level.queue_offset, _MOST_AT_ONCE
+            )
+        except (StoreError, OSError) as error:
+            _LOG.error("delay level %d: %s", level.number, error)
+            level.due_ms = now_ms + AGAIN_MS
+            return
+        with found:
+            if found.status is GetMessageStatus.FOUND:
+                level.due_ms = self._deliver_found(level, found.messages, now_ms)
+                if level.due_ms is None:
+                    level.queue_offset = found.next_begin_offset
+                    level.due_ms = now_ms  # look at once whether there is more
+            elif found.next_begin_offset != level.queue_offset:
+                text = "delay level %d: nothing at %d (%s), going on at %d"
+                _LOG.warning(
+                    text, level.number, level.queue_offset, found.status, found.next_begin_offset
+                )
+                level.queue_offset = found.next_begin_offset
+                level.due_ms = now_ms
+                self._note(level.number, level.queue_offset)
+
+    def _deliver_found(self, level: _Level, messages: list[MessageView], now_ms: int) -> int | None:
+        """Deliver messages up to one whose time has not come: give that time; None where there is no such message."""
+        for view in messages:
+            due_ms = view.tags_code
+            if now_ms < due_ms <= now_ms + level.delay_ms:
+                if self._offsets.get(level.number) != view.queue_offset:
+                    self._note(level.number, view.queue_offset)
+                level.queue_offset = view.queue_offset
+                return due_ms
+            if not self._time_up(level, view):
+                level.queue_offset = view.queue_offset
+                return now_ms + AGAIN_MS
+            level.queue_offset = view.queue_offset + 1
+            self._note(level.number, level.queue_offset)
+        return None
+
+    def _time_up(self, level: _Level, view: MessageView) -> bool:
+        """Store a message in its own topic; False where the store does not take it now.
+
+        Its properties stay as they are, DELAY among them, as in Java, whose `messageTimeUp` clears them too late.
+        """
+        try:
+            topic, queue_id = real_place(view)
+            wrong = wrong_topic(topic)
+        except ValueError as error:
+            topic, queue_id, wrong = "", 0, str(error)
+        if topic == HALF_TOPIC:
+            wrong = f"{topic} is for halves of transactions"
+        if wrong is not None:
+            text = "delay level %d: the message at queue offset %d is left out: %s"
+            _LOG.error(text, level.number, view.queue_offset, wrong)
+            return True
+        message = copy_of(view, topic, queue_id)
+        status = refusal(self._broker, message)
+        if status is None:
+            result = append_message(self._broker, message)
+            if result.stored:
+                self._broker.stats.topic_put(topic, result.count, result.msg_size)
+                self._broker.stats.broker_put(result.count)
+                return True
+            status = result.status
+        text = "delay level %d: the message at queue offset %d is not stored: %s"
+        _LOG.error(text, level.number, view.queue_offset, status)
+        return status in _NEVER
+
+
+def _parse(saved: dict[str, Any]) -> tuple[DataVersion, dict[int, int]]:
+    found = JsonObject(FILE, "", saved)
+    offsets = {}
+    table = saved.get("offsetTable") or {}
+    if not isinstance(table, dict):
+        found.refuse("offsetTable", "an object", table)
+    members = JsonObject(FILE, "offsetTable", table)
+    for key in table:
+        level = int(key) if key.isascii() and key.isdigit() and len(key) <= 9 else 0
+        if not _FIRST_LEVEL <= level <= _LAST_LEVEL:
+            found.refuse("offsetTable", "levels from 1 on", key)
+        offsets[level] = members.number(key)
+    version = found.child("dataVersion")
+    return data_version(version), offsets

@@ -1,0 +1,214 @@
+"""Consumer groups: their members, what they subscribe to, and who is told when that changes.
+
+Source: RocketMQ 5.5.0 ConsumerManager, ConsumerGroupInfo, DefaultConsumerIdsChangeListener,
+Broker2Client#notifyConsumerIdsChanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.state.clients import ClientChannelInfo, silent_clients
+from rmqcore.broker.state.consumer_filters import ConsumerFilters
+from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
+from rmqcore.remoting.request_fields import encode_fields
+
+BROADCASTING = "BROADCASTING"
+CLUSTERING = "CLUSTERING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
+"""Names of Java's enum values MessageModel and ConsumeType."""
+
+
+@dataclass(slots=True)
+class ConsumerGroupInfo:
+    """A group that has members now. What its members do not agree on is as the last heartbeat said.
+
+    Attributes
+    ----------
+    group_name : str
+    consume_type, message_model, consume_from_where : str
+        Names of Java's enum values.
+    subscriptions : dict of str to SubscriptionData
+        By topic.
+    clients : dict of Channel to ClientChannelInfo
+    """
+
+    group_name: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
+
+    @property
+    def is_broadcasting(self) -> bool:
+        """Whether each member gets all messages, and keeps its offsets itself."""
+        return self.message_model == BROADCASTING
+
+    def channels(self) -> list[Channel]:
+        """Give the members' connections."""
+        return list(self.clients)
+
+    def client_ids(self) -> list[str]:
+        """Give what the members call themselves."""
+        return [client.client_id for client in self.clients.values()]
+
+    def find_client(self, client_id: str) -> ClientChannelInfo | None:
+        """Give the member that calls itself so."""
+        return next((one for one in self.clients.values() if one.client_id == client_id), None)
+
+    def update_client(self, client: ClientChannelInfo, consumer: ConsumerData) -> bool:
+        """Note that a member was heard of; answer whether it is a new one."""
+        self.consume_type = consumer.consume_type
+        self.message_model = consumer.message_model
+        self.consume_from_where = consumer.consume_from_where
+        known = self.clients.get(client.channel)
+        self.clients[client.channel] = client
+        return known is None
+
+    def update_subscriptions(self, wanted: Iterable[SubscriptionData]) -> bool:
+        """Take the subscriptions of a heartbeat; answer whether the topics are others now.
+
+        Of each topic the highest ``subVersion`` stays; a topic that the heartbeat does not have goes.
+        """
+        before = set(self.subscriptions)
+        listed = set()
+        for one in wanted:
+            known = self.subscriptions.get(one.topic)
+            if known is None or one.sub_version > known.sub_version:
+                self.subscriptions[one.topic] = one
+            listed.add(one.topic)
+        for topic in before - listed:
+            del self.subscriptions[topic]
+        return before != listed
+
+
+class Consumers:
+    """The consumer groups that have members. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    timeout_ms : int
+        A member that is silent for longer is gone.
+    notify : bool
+        Members are told of changes at all.
+    filters : ConsumerFilters
+        Told what the groups subscribe to.
+    """
+
+    def __init__(self, timeout_ms: int, *, notify: bool, filters: ConsumerFilters) -> None:
+        self._timeout_ms = timeout_ms
+        self._notify = notify
+        self._filters = filters
+        self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._fingerprints: dict[str, int] = {}
+
+    def group(self, name: str) -> ConsumerGroupInfo | None:
+        """Give a group that has members."""
+        return self._groups.get(name)
+
+    def groups(self) -> Mapping[str, ConsumerGroupInfo]:
+        """Give all groups that have members, by name."""
+        return self._groups
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Give the groups with members that subscribe to a topic."""
+        return [name for name, info in self._groups.items() if topic in info.subscriptions]
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """Give what a group with members wants of a topic."""
+        info = self._groups.get(group)
+        return None if info is None else info.subscriptions.get(topic)
+
+    def register(
+        self,
+        consumer: ConsumerData,
+        client: ClientChannelInfo,
+        *,
+        notify: bool = True,
+        without_sub: bool = False,
+        now_ms: int,
+    ) -> bool:
+        """Note a heartbeat of a member; answer whether members or topics are others now.
+
+        Parameters
+        ----------
+        consumer : ConsumerData
+        client : ClientChannelInfo
+            For this group alone: it is kept.
+        notify : bool
+            Tell all members of a change, the new one too; those of a group that broadcasts are never told.
+        without_sub : bool
+            The heartbeat leaves subscriptions out: they stay.
+        now_ms : int
+        """
+        info = self._groups.get(consumer.group_name)
+        if info is None:
+            info = self._groups[consumer.group_name] = ConsumerGroupInfo(
+                consumer.group_name,
+                consumer.consume_type,
+                consumer.message_model,
+                consumer.consume_from_where,
+            )
+        changed = info.update_client(client, consumer)
+        if not without_sub:
+            changed |= info.update_subscriptions(consumer.subscriptions)
+            self._filters.register(consumer.group_name, consumer.subscriptions, now_ms)
+        if changed and notify:
+            self._tell(info)
+        return changed
+
+    def unregister(self, group: str, channel: Channel, *, notify: bool = True, now_ms: int) -> None:
+        """Drop a member that says good-bye; the others are told, also where it was none."""
+        info = self._groups.get(group)
+        if info is None:
+            return
+        info.clients.pop(channel, None)
+        self._drop_if_empty(info, now_ms)
+        if notify:
+            self._tell(info)
+
+    def channel_closed(self, channel: Channel, now_ms: int) -> None:
+        """Drop a connection from all groups."""
+        for info in [info for info in self._groups.values() if channel in info.clients]:
+            self._drop(info, [info.clients[channel]], now_ms)
+
+    def drop_silent(self, now_ms: int) -> None:
+        """Drop the members that were silent for too long, and close their connections."""
+        for info in list(self._groups.values()):
+            silent = silent_clients(info.clients.values(), now_ms, self._timeout_ms)
+            if silent:
+                self._drop(info, silent, now_ms)
+                for client in silent:
+                    client.channel.close()
+
+    def note_fingerprint(self, group: str, fingerprint: int) -> bool:
+        """Keep what stands for the subscriptions of a group's last heartbeat; answer whether it was another before."""
+        before = self._fingerprints.get(group, fingerprint)
+        self._fingerprints[group] = fingerprint
+        return before != fingerprint
+
+    def _drop(self, info: ConsumerGroupInfo, clients: list[ClientChannelInfo], now_ms: int) -> None:
+        for client in clients:
+            del info.clients[client.channel]
+        self._drop_if_empty(info, now_ms)
+        self._tell(info)
+
+    def _drop_if_empty(self, info: ConsumerGroupInfo, now_ms: int) -> None:
+        if not info.clients:
+            del self._groups[info.group_name]
+            self._filters.unregister(info.group_name, now_ms)
+
+    def _tell(self, info: ConsumerGroupInfo) -> None:
+        """Ask all members to share out the queues anew."""
+        if not self._notify or info.is_broadcasting:
+            return
+        code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        for channel in info.channels():
+            ext_fields = encode_fields(code, {"consumerGroup": info.group_name})
+            channel.send(RemotingCommand(code, flag=ONEWAY_FLAG, ext_fields=ext_fields))

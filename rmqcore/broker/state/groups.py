@@ -1,0 +1,151 @@
+"""The consumer groups of a broker: kept in ``config/subscriptionGroup.json``, and made when they are asked for.
+
+Source: RocketMQ 5.5.0 SubscriptionGroupManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rmqcore.broker.attributes import GROUP_ATTRIBUTES, changed_attributes
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.names import SYSTEM_GROUP_PREFIX, wrong_group
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.system_tables import system_groups
+from rmqcore.data_version import DataVersion
+from rmqcore.remoting.bodies.json_object import JsonObject
+from rmqcore.remoting.bodies.subscription_groups import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    subscription_group_table,
+)
+
+FILE = "subscriptionGroup.json"
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class SubscriptionGroups:
+    """The groups that a broker knows. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    settings : BrokerSettings
+    config_files : ConfigFiles
+    now_ms : callable
+
+    Attributes
+    ----------
+    settings : BrokerSettings
+        Those of the broker, as they are now.
+
+    Raises
+    ------
+    StoreFormatError
+        ``subscriptionGroup.json`` cannot be read, nor its ``.bak``.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, config_files: ConfigFiles, now_ms: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self._files = config_files
+        self._now_ms = now_ms
+        self._groups = {group.group_name: group for group in system_groups()}
+        self._forbidden: dict[str, Mapping[str, int]] = {}
+        self._version = DataVersion()
+        saved = config_files.load_as(FILE, _parse)
+        if saved is not None:
+            self._take(saved)
+
+    def _take(self, saved: SubscriptionGroupTable) -> None:
+        for group in saved.groups.values():
+            wrong = wrong_group(group.group_name)
+            if wrong is None:
+                self._groups[group.group_name] = group
+            else:
+                self._files.problems.append(f"{FILE}: {wrong} It is left out.")
+                _LOG.warning("%s: %s It is left out.", FILE, wrong)
+        self._forbidden.update(saved.forbidden)
+        self._version = saved.data_version
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """Give a group that is known; None makes none."""
+        return self._groups.get(group)
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """Give a group; one that is missing is made where the broker makes groups; None where it does not, or the name is none.
+
+        Source: RocketMQ 5.5.0 SubscriptionGroupManager#findSubscriptionGroupConfig.
+        """
+        known = self._groups.get(group)
+        if known is not None:
+            return known
+        if not (
+            self.settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        ):
+            return None
+        if wrong_group(group) is not None:
+            return None
+        made = self._groups[group] = SubscriptionGroupConfig(group)
+        _LOG.info("new group %s", group)
+        self._save(None)
+        return made
+
+    def table(self) -> SubscriptionGroupTable:
+        """Give all groups as they are now, with the version of the table."""
+        return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)
+
+    def update(
+        self, group: SubscriptionGroupConfig, then: Callable[[], object] | None = None
+    ) -> None:
+        """Make a group or change it; `then` is called when it is on disk.
+
+        Raises
+        ------
+        ValueError
+            The name, or an attribute, is none.
+        """
+        self.update_all([group], then)
+
+    def update_all(
+        self, groups: list[SubscriptionGroupConfig], then: Callable[[], object] | None = None
+    ) -> None:
+        """Make or change several groups, all or none, as `update` does one."""
+        for group in [self._with_attributes(group) for group in groups]:
+            _LOG.info("group %s was %s", group, self._groups.get(group.group_name))
+            self._groups[group.group_name] = group
+        self._save(then)
+
+    def _with_attributes(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        wrong = wrong_group(group.group_name)
+        if wrong is not None:
+            raise ValueError(wrong)
+        known = self._groups.get(group.group_name)
+        current = None if known is None else known.attributes
+        attributes = changed_attributes(GROUP_ATTRIBUTES, current, group.attributes)
+        return replace(group, attributes=attributes)
+
+    def delete(self, group: str, then: Callable[[], object] | None = None) -> None:
+        """Forget a group; `then` is called when that is on disk. One that is not there is no error."""
+        self._forbidden.pop(group, None)
+        if self._groups.pop(group, None) is not None:
+            _LOG.info("group %s is deleted", group)
+            self._save(then)
+            return
+        _LOG.warning("group %r is not there, and cannot be deleted", group)
+        if then is not None:
+            then()
+
+    def _save(self, then: Callable[[], object] | None) -> None:
+        self._version = self._version.next(self._now_ms())
+        self._files.save(FILE, self._saved, then)
+
+    def _saved(self) -> dict[str, Any]:
+        return self.table().as_json()
+
+
+def _parse(saved: dict[str, Any]) -> SubscriptionGroupTable:
+    return subscription_group_table(JsonObject(FILE, "", saved))

@@ -1,0 +1,223 @@
+"""Pulls that found nothing and wait for messages: woken by the dispatch, ended by the clock.
+
+Source: RocketMQ 5.5.0 PullRequestHoldService, NotifyMessageArrivingListener.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from rmqcore.broker.channel import Channel, Loop, Timer
+from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
+
+TICK_MS = 20
+"""Deadlines are rounded up to whole ticks: pulls that end in one tick share its timer."""
+LONGEST_MS = 86_400_000
+"""A pull is not held for longer, whatever it asks for."""
+CHECK_PERIOD_MS = 5_000
+"""So often all queues with held pulls are looked at, as in Java."""
+_K = TypeVar("_K")
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class ArrivalStore(Protocol):
+    """What held pulls need of a store."""
+
+    def on_dispatched(self, callback: ArrivalCallback) -> Listening:
+        """Call back after each dispatch."""
+        ...
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Give the queue offset after a queue's last dispatched message."""
+        ...
+
+
+class HeldPull:
+    """A pull that waits.
+
+    Parameters
+    ----------
+    channel : Channel
+        It is forgotten with it.
+    topic : str
+    queue_id : int
+    max_offset : int
+        Of the queue, as the pull saw it: it waits for what comes behind.
+    wants : callable
+        Says whether one of the new messages may be for it.
+    run : callable
+        Answers it, in the loop's thread; called once.
+    """
+
+    __slots__ = ("channel", "max_offset", "queue", "run", "tick", "wants")
+
+    def __init__(
+        self,
+        channel: Channel,
+        topic: str,
+        queue_id: int,
+        max_offset: int,
+        *,
+        wants: Callable[[Arrival], bool],
+        run: Callable[[], object],
+    ) -> None:
+        self.channel = channel
+        self.queue = topic, queue_id
+        self.max_offset = max_offset
+        self.wants = wants
+        self.run = run
+        self.tick = 0
+
+
+class HeldPulls:
+    """All held pulls of a broker. Its methods are called by the loop's thread only.
+
+    It listens to the dispatch while a pull is held, and not else: a dispatch that nobody listens to needs no Python.
+
+    Parameters
+    ----------
+    loop : Loop
+    store : MessageStore
+    now_ms : callable
+        The clock.
+    """
+
+    def __init__(self, loop: Loop, store: ArrivalStore, now_ms: Callable[[], int]) -> None:
+        self._loop = loop
+        self._store = store
+        self._now_ms = now_ms
+        self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
+        self._by_channel: dict[Channel, dict[HeldPull, None]] = {}
+        self._by_tick: dict[int, dict[HeldPull, None]] = {}
+        self._ticks: list[
+            int
+        ] = []  # a heap of the keys of _by_tick, which go when their time comes
+        self._timer: Timer | None = None
+        self._timer_tick: int | None = None
+        self._listening: Listening | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_channel.values()))
+
+    # ---- coming and going
+
+    def hold(self, pull: HeldPull, timeout_ms: int) -> None:
+        """Hold a pull until a message comes that it wants, or the time is over; what came since it looked counts."""
+        deadline_ms = self._now_ms() + min(max(timeout_ms, 0), LONGEST_MS)
+        pull.tick = -(-deadline_ms // TICK_MS)
+        self._by_queue.setdefault(pull.queue, {})[pull] = None
+        self._by_channel.setdefault(pull.channel, {})[pull] = None
+        if pull.tick not in self._by_tick:
+            self._by_tick[pull.tick] = {}
+            heapq.heappush(self._ticks, pull.tick)
+            self._set_timer()
+        self._by_tick[pull.tick][pull] = None
+        if self._listening is None:
+            self._listening = self._store.on_dispatched(self._dispatched)
+            # What came between the pull's look at the queue and here, nobody has told of.
+            if self._store.max_offset(*pull.queue) > pull.max_offset:
+                self._loop.call_soon_threadsafe(partial(self._wake, [pull]))
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Forget the pulls of a connection; nothing is answered."""
+        for pull in list(self._by_channel.get(channel, ())):
+            self._remove(pull)
+
+    def close(self) -> None:
+        """Forget all; nothing is answered."""
+        for channel in list(self._by_channel):
+            self.channel_closed(channel)
+
+    def _remove(self, pull: HeldPull) -> bool:
+        """Forget a pull; answer whether it was held."""
+        held = _discard(self._by_queue, pull.queue, pull)
+        _discard(self._by_channel, pull.channel, pull)
+        self._by_tick.get(pull.tick, {}).pop(pull, None)
+        if self._listening is not None and not self._by_queue:
+            self._listening.remove()
+            self._listening = None
+        return held
+
+    # ---- messages
+
+    def _dispatched(self, arrivals: list[Arrival]) -> None:
+        """Hand over to the loop; the thread that dispatches calls it."""
+        self._loop.call_soon_threadsafe(partial(self._arrived, arrivals))
+
+    def _arrived(self, arrivals: list[Arrival]) -> None:
+        """Wake the pulls that want one of the new messages; without any, messages may have come that nobody tells of."""
+        if not arrivals:
+            self.check()
+        for arrival in arrivals:
+            waiting = self._by_queue.get((arrival.topic, arrival.queue_id), ())
+            self._wake(
+                pull
+                for pull in list(waiting)
+                if arrival.next_queue_offset > pull.max_offset and _wants(pull, arrival)
+            )
+
+    def check(self) -> None:
+        """Wake the pulls whose queues have new messages, wanted or not: the next pull begins behind these.
+
+        Source: RocketMQ 5.5.0 PullRequestHoldService#checkHoldRequest.
+        """
+        for queue, waiting in list(self._by_queue.items()):
+            max_offset = self._store.max_offset(*queue)
+            self._wake(pull for pull in list(waiting) if max_offset > pull.max_offset)
+
+    # ---- the clock
+
+    def _set_timer(self) -> None:
+        """Let one timer wait for the first tick."""
+        tick = self._ticks[0] if self._ticks else None
+        if tick == self._timer_tick:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_tick = None, tick
+        if tick is not None:
+            delay_ms = max(0, tick * TICK_MS - self._now_ms())
+            self._timer = self._loop.call_later(delay_ms / 1000, self._expire)
+
+    def _expire(self) -> None:
+        """Answer the pulls whose time is over."""
+        self._timer, self._timer_tick = None, None
+        now_ms = self._now_ms()
+        while self._ticks and self._ticks[0] * TICK_MS <= now_ms:
+            self._wake(self._by_tick.pop(heapq.heappop(self._ticks)))
+        self._set_timer()
+
+    # ---- answers
+
+    def _wake(self, pulls: Iterable[HeldPull]) -> None:
+        """Answer pulls that are still held; what one of them raises hurts none of the others."""
+        for pull in pulls:
+            if self._remove(pull):
+                try:
+                    pull.run()
+                except Exception:  # noqa: BLE001 a bug in one answer must not end the round of all
+                    _LOG.exception("a held pull of %s", pull.channel.peer)
+
+
+def _discard(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> bool:
+    """Take a pull out of a table; answer whether it was there."""
+    pulls = table.get(key)
+    if pulls is None or pull not in pulls:
+        return False
+    del pulls[pull]
+    if not pulls:
+        del table[key]
+    return True
+
+
+def _wants(pull: HeldPull, arrival: Arrival) -> bool:
+    """Ask a pull; one that cannot say is woken, and then says what is wrong."""
+    try:
+        return pull.wants(arrival)
+    except Exception:  # noqa: BLE001 as above
+        _LOG.exception("the filter of a held pull of %s", pull.channel.peer)
+        return True

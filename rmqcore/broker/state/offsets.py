@@ -1,0 +1,138 @@
+"""How far each consumer group has read: in memory, and in ``config/consumerOffset.json``.
+
+Source: RocketMQ 5.5.0 ConsumerOffsetManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.data_version import DataVersion
+from rmqcore.disk.consumer_offsets import BETWEEN_TOPIC_AND_GROUP, parse_consumer_offsets
+
+FILE = "consumerOffset.json"
+UPDATE_VERSION_STEP = 500
+"""So many commits make a new version of the table."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class Offsets:
+    """The offsets that groups have committed, and how far their pulls are. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    files : ConfigFiles
+    now_ms : callable
+        The clock.
+
+    Raises
+    ------
+    StoreFormatError
+        The file is there and cannot be read, nor can its ``.bak``.
+    """
+
+    def __init__(self, files: ConfigFiles, now_ms: Callable[[], int]) -> None:
+        self._files = files
+        self._now_ms = now_ms
+        self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._pulled: dict[tuple[str, str], dict[int, int]] = {}
+        self._version = DataVersion(timestamp_ms=now_ms())
+        self._commits = 0
+        self._changed = False
+        saved = files.load(FILE)
+        if saved is not None:
+            self._take(saved)
+
+    def _take(self, saved: Mapping[str, Any]) -> None:
+        groups, version = parse_consumer_offsets(saved, self._tell)
+        for group, offsets in groups.items():
+            for (topic, queue_id), queue_offset in offsets.items():
+                self._table.setdefault((topic, group), {})[queue_id] = queue_offset
+        if version is not None:
+            self._version = version
+
+    def _tell(self, problem: str) -> None:
+        text = f"{FILE}: {problem}; it is left out"
+        _LOG.warning("%s", text)
+        self._files.problems.append(text)
+
+    # ---- single offsets
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Give the queue offset that a group has committed; -1 where there is none."""
+        return self._table.get((topic, group), {}).get(queue_id, -1)
+
+    def commit(
+        self, group: str, topic: str, queue_id: int, queue_offset: int, client: str = ""
+    ) -> None:
+        """Take a queue offset, also one before that of today. `client` is its address, for the log."""
+        offsets = self._table.setdefault((topic, group), {})
+        before = offsets.get(queue_id, -1)
+        if queue_offset < before:
+            text = "%s sets the offset of group %s, topic %s, queue %d back from %d to %d"
+            _LOG.warning(text, client, group, topic, queue_id, before, queue_offset)
+        offsets[queue_id] = queue_offset
+        self._changed |= queue_offset != before
+        self._commits += 1
+        if self._commits % UPDATE_VERSION_STEP == 0:
+            self._version = self._version.next(self._now_ms())
+
+    def note_pull(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Note where the next pull of a group begins; it is not saved."""
+        self._pulled.setdefault((topic, group), {})[queue_id] = queue_offset
+
+    def query_pull(self, group: str, topic: str, queue_id: int) -> int:
+        """Give where the next pull begins; the committed offset where nobody has pulled, -1 where there is none either."""
+        pulled = self._pulled.get((topic, group), {}).get(queue_id)
+        return self.query(group, topic, queue_id) if pulled is None else pulled
+
+    # ---- groups and topics
+
+    def topics_of(self, group: str) -> list[str]:
+        """Give the topics of which a group has committed offsets."""
+        return [topic for topic, owner in self._table if owner == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Give the groups that have committed offsets of a topic."""
+        return [group for name, group in self._table if name == topic]
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Give the committed offsets of a group in a topic by queue id."""
+        return dict(self._table.get((topic, group), {}))
+
+    def remove(self, group: str) -> None:
+        """Forget all offsets of a group."""
+        self._remove(lambda place: place[1] == group)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget all offsets in a topic."""
+        self._remove(lambda place: place[0] == topic)
+
+    def _remove(self, is_meant: Callable[[tuple[str, str]], bool]) -> None:
+        for table in (self._table, self._pulled):
+            for place in [place for place in table if is_meant(place)]:
+                del table[place]
+                self._changed = True
+
+    # ---- the whole
+
+    def whole(self) -> dict[str, Any]:
+        """Give all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and what the file has."""
+        return {
+            "dataVersion": self._version.as_json(),
+            "offsetTable": {
+                f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}": {
+                    str(queue_id): queue_offset for queue_id, queue_offset in offsets.items()
+                }
+                for (topic, group), offsets in self._table.items()
+            },
+        }
+
+    def save_if_changed(self) -> None:
+        """Write the file, if an offset is another one than when it was written last."""
+        if self._changed:
+            self._changed = False
+            self._files.save(FILE, self.whole)

@@ -1,0 +1,77 @@
+"""Producer groups: who can be asked what became of a transaction, and who waits for a reply.
+
+Source: RocketMQ 5.5.0 ProducerManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.state.clients import ClientChannelInfo, silent_clients
+
+
+class Producers:
+    """The producer groups that have members. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    timeout_ms : int
+        A member that is silent for longer is gone.
+    """
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
+        self._by_client_id: dict[str, Channel] = {}
+        self._asked = 0
+
+    def groups(self) -> Mapping[str, Mapping[Channel, ClientChannelInfo]]:
+        """Give all groups that have members, and these by connection."""
+        return self._groups
+
+    def clients(self, group: str) -> list[ClientChannelInfo]:
+        """Give the members of a group."""
+        return list(self._groups.get(group, {}).values())
+
+    def channels(self, group: str) -> list[Channel]:
+        """Give the connections of a group's members."""
+        return list(self._groups.get(group, ()))
+
+    def available_channel(self, group: str) -> Channel | None:
+        """Give the connection of one member, each time of the next one; None where no member can be reached."""
+        channels = [channel for channel in self.channels(group) if not channel.closed]
+        if not channels:
+            return None
+        self._asked += 1
+        return channels[self._asked % len(channels)]
+
+    def find_channel(self, client_id: str) -> Channel | None:
+        """Give the connection of a client by what it calls itself; of several the one that was heard of last."""
+        return self._by_client_id.get(client_id)
+
+    def register(self, group: str, client: ClientChannelInfo) -> None:
+        """Note a heartbeat of a member."""
+        self._groups.setdefault(group, {})[client.channel] = client
+        self._by_client_id[client.client_id] = client.channel
+
+    def unregister(self, group: str, channel: Channel) -> None:
+        """Drop a member that says good-bye."""
+        clients = self._groups.get(group, {})
+        client = clients.pop(channel, None)
+        if client is not None and self._by_client_id.get(client.client_id) is channel:
+            del self._by_client_id[client.client_id]
+        if not clients:
+            self._groups.pop(group, None)
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Drop a connection from all groups."""
+        for group in [name for name, clients in self._groups.items() if channel in clients]:
+            self.unregister(group, channel)
+
+    def drop_silent(self, now_ms: int) -> None:
+        """Drop the members that were silent for too long, and close their connections."""
+        for group, clients in list(self._groups.items()):
+            for client in silent_clients(clients.values(), now_ms, self._timeout_ms):
+                self.unregister(group, client.channel)
+                client.channel.close()

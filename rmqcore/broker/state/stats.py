@@ -1,0 +1,212 @@
+"""What a broker counts: messages and bytes by topic and group, and all that it has put and got.
+
+Source: RocketMQ 5.5.0 BrokerStatsManager, StatsItem, StoreStatsService.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
+GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
+SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
+BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
+NAMES = (
+    TOPIC_PUT_NUMS,
+    TOPIC_PUT_SIZE,
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    SNDBCK_PUT_NUMS,
+    BROKER_PUT_NUMS,
+    BROKER_GET_NUMS,
+)
+BETWEEN_TOPIC_AND_GROUP = "@"
+MINUTE_STEP_MS, HOUR_STEP_MS, DAY_STEP_MS = 10_000, 600_000, 3_600_000
+SECONDS_KEPT = 601
+
+
+@dataclass(frozen=True, slots=True)
+class StatsSnapshot:
+    """What was counted in a span of time: the sum, how much of it a second, how much of it each time."""
+
+    sum: int = 0
+    tps: float = 0.0
+    times: int = 0
+    avgpt: float = 0.0
+
+
+@dataclass(slots=True)
+class StatsItem:
+    """A counter, with what it was at some moments of the last minute, hour and day."""
+
+    value: int = 0
+    times: int = 0
+    minute: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=7))
+    hour: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=7))
+    day: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=25))
+
+    def sample(self, moments: deque[tuple[int, int, int]], step_ms: int, now_ms: int) -> None:
+        """Keep what the counter is now; before the first such moment it was 0."""
+        if not moments:
+            moments.append((now_ms - step_ms, 0, 0))
+        moments.append((now_ms, self.value, self.times))
+
+
+def snapshot(moments: deque[tuple[int, int, int]]) -> StatsSnapshot:
+    """Give what was counted between the first and the last moment.
+
+    Source: RocketMQ 5.5.0 StatsItem#computeStatsData.
+    """
+    if len(moments) < 2:
+        return StatsSnapshot()
+    (first_ms, first, first_times), (last_ms, last, last_times) = moments[0], moments[-1]
+    total, times = last - first, last_times - first_times
+    span_ms = last_ms - first_ms
+    return StatsSnapshot(
+        total,
+        total * 1000 / span_ms if span_ms > 0 else 0.0,
+        times,
+        total / times if times > 0 else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a broker has done since its start: messages put, gets that found something or nothing, messages got."""
+
+    at_ms: int
+    put: int
+    found: int
+    missed: int
+    transferred: int
+
+
+class BrokerStats:
+    """The counters of one broker. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    cluster : str
+        The key of what is counted for the whole broker.
+    now_ms : callable
+
+    Attributes
+    ----------
+    boot_timestamp_ms : int
+    put, found, missed, transferred : int
+        As `Totals`.
+    """
+
+    def __init__(self, cluster: str, now_ms: Callable[[], int]) -> None:
+        self._cluster = cluster
+        self._now_ms = now_ms
+        self._items: dict[str, dict[str, StatsItem]] = {name: {} for name in NAMES}
+        self.boot_timestamp_ms = now_ms()
+        self.put = self.found = self.missed = self.transferred = 0
+        self._seconds: deque[Totals] = deque(maxlen=SECONDS_KEPT)
+        self._hour_ms = self._day_ms = self.boot_timestamp_ms
+        self.every_second()
+
+    # ---- counting -----------------------------------------------------------------------------------
+
+    def topic_put(self, topic: str, messages: int, msg_size: int) -> None:
+        """Count messages that were put into a topic at once, with their bytes in the log."""
+        self._add(TOPIC_PUT_NUMS, topic, messages)
+        self._add(TOPIC_PUT_SIZE, topic, msg_size)
+
+    def group_get(self, group: str, topic: str, messages: int, msg_size: int) -> None:
+        """Count messages that a group was given at once, with their bytes in the log."""
+        key = f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}"
+        self._add(GROUP_GET_NUMS, key, messages)
+        self._add(GROUP_GET_SIZE, key, msg_size)
+
+    def send_back(self, group: str, topic: str) -> None:
+        """Count a message that a group gave back."""
+        self._add(SNDBCK_PUT_NUMS, f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}", 1)
+
+    def broker_put(self, messages: int) -> None:
+        """Count messages that were put at once, whatever their topic."""
+        self.put += messages
+        self._add(BROKER_PUT_NUMS, self._cluster, messages)
+
+    def broker_get(self, messages: int) -> None:
+        """Count messages that were got at once; none where a get has found nothing."""
+        if messages:
+            self.found += 1
+            self.transferred += messages
+            self._add(BROKER_GET_NUMS, self._cluster, messages)
+        else:
+            self.missed += 1
+
+    def _add(self, name: str, key: str, value: int) -> None:
+        items = self._items[name]
+        item = items.get(key)
+        if item is None:
+            item = items[key] = StatsItem()
+        item.value += value
+        item.times += 1
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget what was counted for a topic.
+
+        Source: RocketMQ 5.5.0 BrokerStatsManager#onTopicDeleted.
+        """
+        of_groups = f"{topic}{BETWEEN_TOPIC_AND_GROUP}"
+        self._forget(lambda key: key == topic or key.startswith(of_groups))
+
+    def group_deleted(self, group: str) -> None:
+        """Forget what was counted for a group.
+
+        Source: RocketMQ 5.5.0 BrokerStatsManager#onGroupDeleted.
+        """
+        of_group = f"{BETWEEN_TOPIC_AND_GROUP}{group}"
+        self._forget(lambda key: key.endswith(of_group))
+
+    def _forget(self, goes: Callable[[str], bool]) -> None:
+        for name in NAMES[:-2]:
+            items = self._items[name]
+            for key in [key for key in items if goes(key)]:
+                del items[key]
+
+    # ---- the clock ----------------------------------------------------------------------------------
+
+    def every_second(self) -> None:
+        """Keep the totals of this second."""
+        totals = Totals(self._now_ms(), self.put, self.found, self.missed, self.transferred)
+        self._seconds.append(totals)
+
+    def every_ten_seconds(self) -> None:
+        """Keep what the counters are now, for minutes; when it is time for hours and days too."""
+        now_ms = self._now_ms()
+        hour, day = now_ms - self._hour_ms >= HOUR_STEP_MS, now_ms - self._day_ms >= DAY_STEP_MS
+        for items in self._items.values():
+            for item in items.values():
+                item.sample(item.minute, MINUTE_STEP_MS, now_ms)
+                if hour:
+                    item.sample(item.hour, HOUR_STEP_MS, now_ms)
+                if day:
+                    item.sample(item.day, DAY_STEP_MS, now_ms)
+        self._hour_ms = now_ms if hour else self._hour_ms
+        self._day_ms = now_ms if day else self._day_ms
+
+    # ---- asking -------------------------------------------------------------------------------------
+
+    def item(self, name: str, key: str) -> StatsItem | None:
+        """Give a counter, as ``TOPIC_PUT_NUMS`` of a topic; None where nothing was counted."""
+        return self._items.get(name, {}).get(key)
+
+    def keys(self, name: str) -> list[str]:
+        """For what something was counted under a name."""
+        return list(self._items.get(name, ()))
+
+    def rate(self, kind: str, seconds: int) -> float:
+        """How much there was a second in the last so many seconds, or since the start; `kind` is a field of `Totals`."""
+        last = self._seconds[-1]
+        first = self._seconds[max(0, len(self._seconds) - 1 - seconds)]
+        span_ms = last.at_ms - first.at_ms
+        if span_ms <= 0:
+            return 0.0
+        many: int = getattr(last, kind) - getattr(first, kind)
+        return many * 1000 / span_ms

@@ -1,0 +1,69 @@
+"""The topics and groups that every broker has from its start.
+
+Source: RocketMQ 5.5.0 TopicConfigManager#init, SubscriptionGroupManager#init.
+"""
+
+from __future__ import annotations
+
+from rmqcore.broker.names import DEFAULT_TOPIC
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
+from rmqcore.remoting.bodies.topic_configs import INHERIT, READ, WRITE, TopicConfig
+
+_REVIVE_QUEUES = 8
+_DELAY_QUEUES = 18
+
+
+def reply_topic(settings: BrokerSettings) -> str:
+    """Name the topic of answers to requests that clients make through messages."""
+    return f"{settings.broker_cluster_name}_REPLY_TOPIC"
+
+
+def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
+    """Give the topics that Java's broker makes with these settings."""
+    cluster, broker = settings.broker_cluster_name, settings.broker_name
+    topics = [_topic("SELF_TEST_TOPIC")]
+    if settings.auto_create_topic_enable:
+        queues = settings.default_topic_queue_nums
+        topics.append(_topic(DEFAULT_TOPIC, queues, INHERIT | READ | WRITE))
+    topics += [
+        _topic("BenchmarkTest", 1024),
+        _topic(cluster, 16, _inherit(settings.cluster_topic_enable)),
+        _topic(broker, 1, _inherit(settings.broker_topic_enable)),
+        _topic("OFFSET_MOVED_EVENT"),
+        _topic("SCHEDULE_TOPIC_XXXX", _DELAY_QUEUES),
+    ]
+    if settings.trace_topic_enable:
+        topics.append(_topic(settings.msg_trace_topic_name))
+    return [
+        *topics,
+        _topic(reply_topic(settings)),
+        _topic(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES),
+        _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
+        _topic("RMQ_SYS_TRANS_HALF_TOPIC"),
+        _topic("RMQ_SYS_TRANS_OP_HALF_TOPIC"),
+        _topic("rmq_sys_wheel_timer"),
+    ]
+
+
+def system_groups() -> list[SubscriptionGroupConfig]:
+    """Give the groups that Java's broker makes."""
+    names = (
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_RMQ_SYS_TRANS",
+    )
+    return [SubscriptionGroupConfig(name) for name in names]
+
+
+def _topic(name: str, queues: int = 1, perm: int = READ | WRITE) -> TopicConfig:
+    return TopicConfig(name, queues, queues, perm)
+
+
+def _inherit(usable: bool) -> int:
+    return INHERIT | READ | WRITE if usable else INHERIT

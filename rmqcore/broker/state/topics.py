@@ -1,0 +1,273 @@
+"""The topics of a broker: kept in ``config/topics.json``, and made by sends where a broker allows it.
+
+Source: RocketMQ 5.5.0 TopicConfigManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from rmqcore.broker.attributes import TOPIC_ATTRIBUTES, changed_attributes
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.names import DEFAULT_TOPIC, wrong_topic
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.system_tables import system_topics
+from rmqcore.data_version import DataVersion
+from rmqcore.remoting.bodies.json_object import JsonObject
+from rmqcore.remoting.bodies.topic_configs import (
+    INHERIT,
+    READ,
+    WRITE,
+    TopicConfig,
+    TopicTable,
+    topic_table,
+)
+from rmqcore.system_topics import is_system_topic
+
+FILE = "topics.json"
+MOST_QUEUES = 1024
+"""Of a topic that a request makes; those of a file may have more."""
+Then = Callable[[TopicConfig | None], object]
+OnChange = Callable[[tuple[TopicConfig, ...], Callable[[], object]], object]
+"""Gets the topics that have changed, none where one was deleted, and what is to be called when name servers know of it."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class TopicConfigs:
+    """The topics that a broker knows. Its methods are called by the loop's thread only.
+
+    A topic that a send makes is known when it is on disk and the name servers were told: until then `get` has None, and other
+    sends that want it wait for the same.
+
+    Parameters
+    ----------
+    settings : BrokerSettings
+    config_files : ConfigFiles
+    now_ms : callable
+
+    Attributes
+    ----------
+    settings : BrokerSettings
+        Those of the broker, as they are now.
+    on_change : callable or None
+        Registers topics; without one, nobody is told.
+
+    Raises
+    ------
+    StoreFormatError
+        ``topics.json`` cannot be read, nor its ``.bak``.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, config_files: ConfigFiles, now_ms: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self._files = config_files
+        self._now_ms = now_ms
+        self._topics = {topic.name: topic for topic in system_topics(settings)}
+        self._own = frozenset(self._topics)
+        self._version = DataVersion()
+        self._made: dict[str, _Made] = {}
+        self.on_change: OnChange | None = None
+        saved = config_files.load_as(FILE, _parse)
+        if saved is not None:
+            self._take(saved)
+
+    def _take(self, saved: TopicTable) -> None:
+        for topic in saved.topics.values():
+            wrong = None if topic.name in self._own else wrong_topic(topic.name)
+            if wrong is None:
+                self._topics[topic.name] = topic
+            else:
+                self._files.problems.append(f"{FILE}: {wrong} It is left out.")
+                _LOG.warning("%s: %s It is left out.", FILE, wrong)
+        self._version = saved.data_version
+
+    # ---- asking -------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Give a topic; None where there is none."""
+        return self._topics.get(name)
+
+    def table(self) -> TopicTable:
+        """Give all topics as they are now, with the version of the table."""
+        return TopicTable(dict(self._topics), self._version)
+
+    def known(self) -> Mapping[str, TopicConfig]:
+        """Give all topics by name, without a copy: for reading at once."""
+        return self._topics
+
+    def is_system(self, name: str) -> bool:
+        """Whether RocketMQ itself uses a topic, the broker's and the cluster's own included."""
+        return name in self._own or is_system_topic(name)
+
+    # ---- making -------------------------------------------------------------------------------------
+
+    def create_for_send(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, then: Then
+    ) -> None:
+        """Give the topic of a message to `then`, and make it where `default_topic` allows that; None where it does not.
+
+        `then` is called at once where nothing is to be made, and otherwise later.
+
+        Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageMethod.
+        """
+        if self._known_or_made(topic, then):
+            return
+        default = self._topics.get(default_topic)
+        if default is None:
+            _LOG.warning(
+                "topic %s is not made: default topic %r is not there", topic, default_topic
+            )
+            then(None)
+            return
+        if default_topic == DEFAULT_TOPIC and not self.settings.auto_create_topic_enable:
+            default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
+        if not default.perm & INHERIT:
+            _LOG.warning(
+                "topic %s is not made: default topic %r has no INHERIT", topic, default_topic
+            )
+            then(None)
+            return
+        queues = max(0, min(queue_nums, default.write_queue_nums))
+        perm = default.perm & ~INHERIT
+        made = TopicConfig(
+            topic, queues, queues, perm, default.topic_filter_type, topic_sys_flag=sys_flag
+        )
+        self._make(made, then)
+
+    def create_for_send_back(
+        self, topic: str, queue_nums: int, perm: int, sys_flag: int, then: Then
+    ) -> None:
+        """Give a topic of the broker's own messages to `then`, and make it where it is missing.
+
+        Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageBackMethod.
+        """
+        if self._known_or_made(topic, then):
+            return
+        self._make(TopicConfig(topic, queue_nums, queue_nums, perm, topic_sys_flag=sys_flag), then)
+
+    def _known_or_made(self, topic: str, then: Then) -> bool:
+        """Call `then` at once, or later, where the topic needs no making."""
+        known = self._topics.get(topic)
+        if known is not None:
+            then(known)
+            return True
+        made = self._made.get(topic)
+        if made is not None:
+            made.thens.append(then)
+            return True
+        wrong = wrong_topic(topic)
+        if wrong is not None:
+            _LOG.warning("a topic is not made: %s", wrong)
+            then(None)
+        return wrong is not None
+
+    def _make(self, topic: TopicConfig, then: Then) -> None:
+        _LOG.info("new topic %s", topic)
+        made = self._made[topic.name] = _Made(topic, then)
+        self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
+
+    def _is_made(self, made: _Made) -> None:
+        name = made.topic.name
+        if self._made.get(name) is made:
+            del self._made[name]
+            self._topics.setdefault(name, made.topic)
+        for then in made.thens:
+            then(self._topics.get(name))
+
+    # ---- changing -----------------------------------------------------------------------------------
+
+    def update(self, topic: TopicConfig, then: Callable[[], object] | None = None) -> None:
+        """Make a topic or change it; `then` is called when it is on disk and the name servers were told.
+
+        Its attributes are changes: ``+name`` with a value, or ``-name``.
+
+        Raises
+        ------
+        ValueError
+            The name, or an attribute, is none.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 TopicConfigManager#updateTopicConfig.
+        """
+        self.update_all([topic], then)
+
+    def update_all(
+        self, topics: list[TopicConfig], then: Callable[[], object] | None = None
+    ) -> None:
+        """Make or change several topics, all or none, as `update` does one."""
+        changed = tuple(self._with_attributes(topic) for topic in topics)
+        for topic in changed:
+            _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))
+            self._topics[topic.name] = topic
+        self._save(partial(self._tell, changed, then or _nothing))
+
+    def _with_attributes(self, topic: TopicConfig) -> TopicConfig:
+        wrong = None if topic.name in self._own else wrong_topic(topic.name)
+        if wrong is not None:
+            raise ValueError(wrong)
+        known = self._topics.get(topic.name)
+        current = None if known is None else known.attributes
+        attributes = changed_attributes(TOPIC_ATTRIBUTES, current, topic.attributes)
+        return replace(topic, attributes=attributes)
+
+    def set_order(self, names: Iterable[str]) -> None:
+        """Note of topics that their messages are ordered over all brokers, as a name server says.
+
+        Source: RocketMQ 5.5.0 TopicConfigManager#updateOrderTopicConfig.
+        """
+        known = (self._topics.get(name) for name in names)
+        changed = [topic for topic in known if topic is not None and not topic.order]
+        for topic in changed:
+            self._topics[topic.name] = replace(topic, order=True)
+        if changed:
+            self._save(_nothing)
+
+    def delete(self, name: str, then: Callable[[], object] | None = None) -> None:
+        """Forget a topic; `then` is called when that is on disk. One that is not there is no error."""
+        found = self._topics.pop(name, None) or self._made.pop(name, None)
+        if found is None:
+            _LOG.warning("topic %r is not there, and cannot be deleted", name)
+            if then is not None:
+                then()
+            return
+        _LOG.info("topic %s is deleted", name)
+        self._save(partial(self._tell, (), then or _nothing))
+
+    def _save(self, then: Callable[[], object]) -> None:
+        self._version = self._version.next(self._now_ms())
+        self._files.save(FILE, self._saved, then)
+
+    def _saved(self) -> dict[str, Any]:
+        made = {name: made.topic for name, made in self._made.items()}
+        return TopicTable({**made, **self._topics}, self._version).as_json()
+
+    def _tell(self, changed: tuple[TopicConfig, ...], then: Callable[[], object]) -> None:
+        if self.on_change is None:
+            then()
+        else:
+            self.on_change(changed, then)
+
+
+class _Made:
+    """A topic that is not on disk yet, or not told, and who waits for it."""
+
+    __slots__ = ("thens", "topic")
+
+    def __init__(self, topic: TopicConfig, then: Then) -> None:
+        self.topic = topic
+        self.thens = [then]
+
+
+def _parse(saved: dict[str, Any]) -> TopicTable:
+    return topic_table(JsonObject(FILE, "", saved))
+
+
+def _nothing() -> None:
+    """What is called where nobody waits."""

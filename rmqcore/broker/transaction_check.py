@@ -1,0 +1,308 @@
+"""One round of checks of the halves that have not ended: in slices, because the loop has other things to do.
+
+Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#check, AbstractTransactionalMessageCheckListener.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqcore import codec
+from rmqcore._native.put.put_result import PutResult
+from rmqcore.broker.put_message import append_message, refusal
+from rmqcore.broker.stored_copy import copy_of, real_place
+from rmqcore.broker.transaction_marks import TransactionMarks, consumed_offset
+from rmqcore.broker.transaction_messages import (
+    CHECK_MAX_TOPIC,
+    CHECK_TIMES,
+    GROUP,
+    HALF_TOPIC,
+    IMMUNITY,
+    OP_TOPIC,
+    PREPARED_QUEUE_OFFSET,
+    PRODUCER_GROUP,
+    HalfMemory,
+    first_offset,
+    given_up,
+    half_again,
+    long_of,
+)
+from rmqcore.broker.uniq_keys import UNIQ_KEY
+from rmqcore.errors import StoreError
+from rmqcore.message import Message, MessageView
+from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
+from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
+
+MOST_MS = 60_000
+"""A round ends after so long, and the next one goes on."""
+WAIT_FOR_MARKS_S = 1.0
+_HALVES_AT_ONCE = 32
+_HOUR_MS = 3_600_000
+_LOG = logging.getLogger("rmqcore.broker")
+
+Ask = Callable[[Callable[[Any], object]], object]
+"""Something that calls back with what a round waits for."""
+Steps = Generator[float | Ask, Any, None]
+"""A round: it yields how many seconds it waits, or what it asks for and goes on with."""
+
+
+class TransactionCheck:
+    """A round, from its begin on. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+    memories : dict of int to HalfMemory
+        What this process knows of the halves, by queue.
+    """
+
+    def __init__(self, broker: Broker, memories: dict[int, HalfMemory]) -> None:
+        self._broker = broker
+        self._memories = memories
+        self.is_over = False
+        self._steps = self._round()
+        self._go_on(None)
+
+    def stop(self) -> None:
+        """Go no further. The next round begins where the offsets say."""
+        self.is_over = True
+
+    def _go_on(self, answer: object) -> None:
+        """Make the next slice. Whatever goes wrong ends the round, and the next one begins anew."""
+        if self.is_over:
+            return
+        loop = self._broker.loop
+        try:
+            asked = self._steps.send(answer)
+        except StopIteration:
+            self.is_over = True
+        except (StoreError, OSError) as error:
+            _LOG.error("the check of transactions ends: %s", error)
+            self.is_over = True
+        except BaseException:
+            self.is_over = True
+            raise
+        else:
+            if callable(asked):
+                asked(lambda found: loop.call_later(0, partial(self._go_on, found)))
+            else:
+                loop.call_later(asked, partial(self._go_on, None))
+
+    def _round(self) -> Steps:
+        config = self._broker.topics.get(HALF_TOPIC)
+        for queue_id in range(1 if config is None else config.read_queue_nums):
+            memory = self._memories.setdefault(queue_id, HalfMemory())
+            yield from _QueueCheck(self._broker, queue_id, memory).steps()
+
+
+class _QueueCheck:
+    """A round's walk through one queue of halves."""
+
+    def __init__(self, broker: Broker, queue_id: int, memory: HalfMemory) -> None:
+        self._broker = broker
+        self._queue_id = queue_id
+        self._memory = memory
+        self._start_ms = broker.now_ms()
+        self._begin = consumed_offset(broker, HALF_TOPIC, queue_id)
+        self._half_offset = self._begin
+        self._stored_again = False
+        self._marks = TransactionMarks(broker, queue_id, least=self._begin)
+
+    def steps(self) -> Steps:
+        """Walk to the first half whose time has not come."""
+        self._marks.read_more()
+        misses = count = 0
+        while self._broker.now_ms() - self._start_ms <= MOST_MS:
+            count += 1
+            if count % _HALVES_AT_ONCE == 0:
+                yield 0.0
+            if self._has_ended(self._half_offset):
+                self._half_offset += 1
+                continue
+            found = self._broker.store.get(HALF_TOPIC, self._queue_id, self._half_offset, 1)
+            if not found.messages:
+                misses += 1
+                if misses > 1 or found.next_begin_offset == self._half_offset:
+                    break
+                self._half_offset = found.next_begin_offset
+                continue
+            if (yield from self._check(found.messages[0])):
+                self._half_offset += 1
+            else:
+                break
+        self._commit()
+
+    def _check(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
+        """Do with a half what is to be done; False: its time has not come, and the walk ends here."""
+        settings = self._broker.settings
+        properties = half.properties
+        if self._is_too_often(properties) or self._is_too_old(half):
+            return (yield from self._give_up(half))
+        if half.store_timestamp_ms >= self._start_ms:
+            return False
+        immunity_ms = _immunity_ms(properties.get(IMMUNITY), settings.transaction_time_out)
+        while True:
+            age_ms = self._broker.now_ms() - half.born_timestamp_ms
+            if IMMUNITY in properties:
+                if age_ms <= immunity_ms and self._put_off(half):
+                    return True
+            elif 0 <= age_ms <= immunity_ms:
+                return False
+            if self._is_to_be_asked(age_ms, immunity_ms):
+                return self._ask(half, properties)
+            if not self._marks.read_more():
+                if self._broker.now_ms() - self._start_ms > MOST_MS:
+                    return False
+                yield WAIT_FOR_MARKS_S
+            if self._has_ended(self._half_offset):
+                return True
+
+    def _has_ended(self, half_offset: int) -> bool:
+        return self._marks.take(half_offset) or half_offset in self._memory.ended
+
+    def _is_to_be_asked(self, age_ms: int, immunity_ms: int) -> bool:
+        """Whether the marks that were read are young enough: a mark of this half would be among them."""
+        newest_ms = self._marks.newest_born_ms
+        if newest_ms is None:
+            return age_ms > immunity_ms or age_ms < 0
+        timeout_ms = self._broker.settings.transaction_time_out
+        return newest_ms - self._start_ms > timeout_ms or age_ms < 0
+
+    def _is_too_often(self, properties: dict[str, str]) -> bool:
+        """Count a check; whether there were enough."""
+        text = properties.get(CHECK_TIMES)
+        times = 0 if text is None else long_of(text, -1)
+        if text is not None and times >= self._broker.settings.transaction_check_max:
+            return True
+        properties[CHECK_TIMES] = str(times + 1)
+        return False
+
+    def _is_too_old(self, half: MessageView) -> bool:
+        hours = self._broker.store.config.file_reserved_time
+        return self._broker.now_ms() - half.born_timestamp_ms > hours * _HOUR_MS
+
+    def _give_up(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
+        topics = self._broker.topics
+        config: TopicConfig | None = yield partial(
+            topics.create_for_send_back, CHECK_MAX_TOPIC, 1, READ | WRITE, 0
+        )
+        if config is None:
+            return False
+        if self._put(given_up(half)) is None:
+            return False
+        self._memory.put_off.discard(first_offset(half))
+        _LOG.error("the half at %d of queue %d is given up", half.queue_offset, half.queue_id)
+        return True
+
+    def _put_off(self, half: MessageView) -> bool:
+        """Store a half again whose own time to be checked has not come; True also where it has ended.
+
+        Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#checkPrepareQueueOffset.
+        """
+        first = first_offset(half)
+        if first is None:
+            return False
+        if self._is_over_at_first(half, first):
+            return True
+        self._memory.put_off.add(first)
+        properties = half.properties
+        properties[PREPARED_QUEUE_OFFSET] = str(first)
+        return self._put(half_again(half, properties)) is not None
+
+    def _is_over_at_first(self, half: MessageView, first: int | None) -> bool:
+        """Whether a half that was put off has ended at the queue offset that its producer knows."""
+        if first is None or first == half.queue_offset or not self._has_ended(first):
+            return False
+        self._memory.put_off.discard(first)
+        return True
+
+    def _ask(self, half: MessageView, properties: dict[str, str]) -> bool:
+        """Store a half again, and ask a producer of its group how it ended."""
+        if self._is_over_at_first(half, first_offset(half)):
+            return True
+        result = self._put(half_again(half, properties))
+        if result is None:
+            return False
+        group = properties.get(PRODUCER_GROUP, "")
+        channel = self._broker.producers.available_channel(group)
+        if channel is None:
+            _LOG.warning("nobody of producer group %s can be asked about a transaction", group)
+            return True
+        try:
+            channel.send(self._question(half, properties, result))
+        except ValueError as error:  # it is given up in the end, and people can look at it
+            _LOG.error("a half cannot be asked about: %s", error)
+        return True
+
+    def _question(
+        self, half: MessageView, properties: dict[str, str], result: PutResult
+    ) -> RemotingCommand:
+        topic, queue_id = real_place(half)
+        uniq_key = properties.get(UNIQ_KEY)
+        fields: dict[str, str | int | bool] = {
+            "topic": HALF_TOPIC,
+            "tranStateTableOffset": result.queue_offset,
+            "commitLogOffset": result.phy_offset,
+            "offsetMsgId": result.msg_id or "",
+            "bname": self._broker.settings.broker_name,
+        }
+        if uniq_key is not None:
+            fields |= {"msgId": uniq_key, "transactionId": uniq_key}
+        code = RequestCode.CHECK_TRANSACTION_STATE
+        body = codec.encode(
+            copy_of(half, topic, queue_id, properties),
+            phy_offset=result.phy_offset,
+            queue_offset=result.queue_offset,
+            store_timestamp_ms=half.store_timestamp_ms,
+        )
+        return RemotingCommand(
+            code, flag=ONEWAY_FLAG, ext_fields=encode_fields(code, fields), body=body
+        )
+
+    def _put(self, message: Message) -> PutResult | None:
+        """Store a half once more; None where the store does not take it: the next round tries again."""
+        status = refusal(self._broker, message)
+        if status is None:
+            result = append_message(self._broker, message)
+            if result.stored:
+                self._stored_again = True
+                self._broker.stats.topic_put(message.topic, 1, result.msg_size)
+                self._broker.stats.broker_put(1)
+                return result
+            status = result.status
+        _LOG.error("a half of a transaction is not stored again: %s", status)
+        return None
+
+    def _commit(self) -> None:
+        """Move the offsets behind what this round has done with; after the disk has what was stored again."""
+        broker, half_offset, op_offset = self._broker, self._half_offset, self._marks.done_offset()
+
+        def move() -> None:
+            for topic, offset in ((HALF_TOPIC, half_offset), (OP_TOPIC, op_offset)):
+                if offset != consumed_offset(broker, topic, self._queue_id):
+                    broker.offsets.commit(GROUP, topic, self._queue_id, offset, broker.address)
+            self._memory.forget_before(half_offset)
+
+        def flushed(status: PutMessageStatus) -> None:  # in a thread of the store
+            if status is PutMessageStatus.PUT_OK:
+                broker.loop.call_soon_threadsafe(move)
+
+        if self._stored_again:
+            broker.store.on_flushed(broker.store.max_phy_offset, flushed)
+        else:
+            move()
+
+
+def _immunity_ms(text: str | None, timeout_ms: int) -> int:
+    """How long after its birth a half is not checked. Source: TransactionalMessageServiceImpl#getImmunityTime."""
+    seconds = -1 if text is None else long_of(text, -1)
+    return timeout_ms if seconds == -1 else seconds * 1000

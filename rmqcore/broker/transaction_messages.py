@@ -1,0 +1,142 @@
+"""What the messages of a transaction look like: the half, the committed one, the half again, the marks of halves that ended.
+
+Source: RocketMQ 5.5.0 TransactionalMessageBridge, TransactionalMessageUtil, EndTransactionProcessor#endMessageTransaction,
+DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
+"""
+
+from __future__ import annotations
+
+from rmqcore import sysflag
+from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, WAIT, delay_level
+from rmqcore.broker.stored_copy import copy_of, real_place
+from rmqcore.broker.uniq_keys import UNIQ_KEY
+from rmqcore.message import Message, MessageView
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+GROUP = "CID_RMQ_SYS_TRANS"
+"""The group whose offsets say how far the transactions were checked."""
+PREPARED = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+"""Where the half lay that is stored again because its time to be checked has not come."""
+DONE_TAG = "d"
+SEPARATOR = ","
+_TRANSACTION_ID = "__transactionId__"
+
+
+def half_of(message: Message) -> Message:
+    """Turn a message into the half of a transaction: it is stored where no consumer sees it."""
+    properties = message.properties
+    if uniq_key := properties.get(UNIQ_KEY):
+        properties[_TRANSACTION_ID] = uniq_key
+    properties[REAL_TOPIC] = message.topic
+    properties[REAL_QUEUE_ID] = str(message.queue_id)
+    message.sys_flag &= ~sysflag.TRANSACTION_MASK
+    message.topic = HALF_TOPIC
+    message.queue_id = 0
+    return message
+
+
+def committed(half: MessageView) -> Message:
+    """Give the message that consumers see once a half is committed.
+
+    As in Java the properties of the half stay, but for a message with a delay.
+
+    Raises
+    ------
+    ValueError
+        The half does not say where it belongs.
+    """
+    topic, queue_id = real_place(half)
+    message = copy_of(half, topic, queue_id)
+    if delay_level(message.properties) > 0:
+        message.properties.pop(PREPARED, None)
+    message.sys_flag = half.sys_flag & ~sysflag.TRANSACTION_MASK | sysflag.TRANSACTION_COMMIT
+    message.prepared_transaction_offset = half.phy_offset
+    return message
+
+
+def half_again(half: MessageView, properties: dict[str, str]) -> Message:
+    """Give a half as it is stored again, behind all others, when it is checked or its time has not come.
+
+    Java drops the flag of a message there.
+    """
+    message = copy_of(half, half.topic, half.queue_id, properties)
+    message.reconsume_times = 0
+    return message
+
+
+def given_up(half: MessageView) -> Message:
+    """Give a half that was checked too often as it is stored for people to look at."""
+    return copy_of(half, CHECK_MAX_TOPIC, 0)
+
+
+def first_offset(half: MessageView) -> int | None:
+    """Give the queue offset by which a half's producer knows it: another one where it was put off; None where it tells none."""
+    text = half.properties.get(PREPARED_QUEUE_OFFSET)
+    first = half.queue_offset if text is None else long_of(text, -1)
+    return None if first == -1 else first
+
+
+class HalfMemory:
+    """What this process knows of the halves of one queue, beside what is stored.
+
+    Attributes
+    ----------
+    ended : set of int
+        Queue offsets of halves that ended: their marks may not be in their queue yet.
+    put_off : set of int
+        Queue offsets by which producers know the halves that were stored again because their time had not come.
+    """
+
+    def __init__(self) -> None:
+        self.ended: set[int] = set()
+        self.put_off: set[int] = set()
+
+    def forget_before(self, half_offset: int) -> None:
+        """Forget the halves before a queue offset, but for those that lie further behind by now."""
+        gone = {end for end in self.ended if end < half_offset and end not in self.put_off}
+        self.ended -= gone
+
+
+def long_of(text: str, default: int) -> int:
+    """Read a number as Java's `Long.parseLong`; `default` where it is none."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    fits = digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(text) if fits else default
+
+
+def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message:
+    """Give the message that marks halves as ended.
+
+    Parameters
+    ----------
+    queue_id : int
+        Of the halves, and of this message.
+    text : str
+        The queue offsets of the halves, a comma behind each.
+    address : str
+        Of this broker.
+    now_ms : int
+    """
+    return Message(
+        OP_TOPIC,
+        text.encode(),
+        queue_id,
+        properties={"TAGS": DONE_TAG, WAIT: "true"},
+        born_timestamp_ms=now_ms,
+        born_host=address,
+        store_host=address,
+    )
+
+
+def done_offsets(message: MessageView) -> list[int]:
+    """Read the queue offsets of the halves that a message marks as ended; what is none is left out."""
+    if message.tags != DONE_TAG:
+        return []
+    words = message.body.decode("utf-8", "replace").split(SEPARATOR)
+    return [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 19]

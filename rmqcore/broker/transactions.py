@@ -1,0 +1,126 @@
+"""Transactions: which halves have ended, and what their producers are asked about those that have not.
+
+Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl, TransactionalOpBatchService, TransactionalMessageCheckService.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqcore.broker.channel import Timer
+from rmqcore.broker.put_message import append_message
+from rmqcore.broker.transaction_check import TransactionCheck
+from rmqcore.broker.transaction_messages import (
+    SEPARATOR,
+    HalfMemory,
+    done_message,
+    first_offset,
+)
+from rmqcore.message import MessageView
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
+
+OP_MSG_MAX_SIZE = 4096
+"""Bytes of marks that are written without waiting for more. Source: BrokerConfig#transactionOpMsgMaxSize."""
+OP_BATCH_INTERVAL_MS = 3_000
+"""How long a mark waits for others. Source: BrokerConfig#transactionOpBatchInterval."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class Transactions:
+    """The halves of this broker. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._memories: dict[int, HalfMemory] = {}
+        self._marks: dict[int, list[str]] = {}
+        self._marks_size = 0
+        self._timer: Timer | None = None
+        self._check: TransactionCheck | None = None
+
+    def start(self) -> None:
+        """Begin to check halves, each `transaction_check_interval`."""
+        self._broker.every(self._broker.settings.transaction_check_interval, self.check)
+
+    def stop(self) -> None:
+        """Check no more, and write the marks that wait."""
+        if self._check is not None:
+            self._check.stop()
+            self._check = None
+        self.write_marks()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # ---- halves that ended ------------------------------------------------------------------------------
+
+    def end(self, half: MessageView) -> None:
+        """Note that a half was committed or rolled back: it is not asked about any more.
+
+        The mark is written with others, a moment later. What a kill finds unwritten is asked about again.
+        """
+        memory = self._memories.setdefault(half.queue_id, HalfMemory())
+        memory.ended.add(half.queue_offset)
+        first = first_offset(half)
+        if first is not None and first != half.queue_offset:
+            memory.put_off.discard(first)
+        mark = f"{half.queue_offset}{SEPARATOR}"
+        self._marks.setdefault(half.queue_id, []).append(mark)
+        self._marks_size += len(mark)
+        if self._marks_size > OP_MSG_MAX_SIZE:
+            self.write_marks()
+        elif self._timer is None:
+            self._wait_for_more()
+
+    def write_marks(self) -> None:
+        """Write all marks that wait, in messages of about `OP_MSG_MAX_SIZE` bytes."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for queue_id in list(self._marks):
+            self._write_marks(queue_id)
+        self._marks_size = sum(len(mark) for marks in self._marks.values() for mark in marks)
+        if self._marks:  # the store did not take them
+            self._wait_for_more()
+
+    def _wait_for_more(self) -> None:
+        self._timer = self._broker.loop.call_later(OP_BATCH_INTERVAL_MS / 1000, self.write_marks)
+
+    def _write_marks(self, queue_id: int) -> None:
+        broker, marks = self._broker, self._marks[queue_id]
+        while marks:
+            count, text = _joined(marks)
+            message = done_message(queue_id, text, broker.address, broker.now_ms())
+            result = append_message(broker, message)
+            if not result.stored:
+                _LOG.error("marks of %d ended transactions wait: %s", len(marks), result.status)
+                return
+            broker.stats.topic_put(message.topic, 1, result.msg_size)
+            broker.stats.broker_put(1)
+            del marks[:count]
+        del self._marks[queue_id]
+
+    # ---- halves that have not ---------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Begin a round of checks, unless the one before still goes on."""
+        if self._check is None or self._check.is_over:
+            self._check = TransactionCheck(self._broker, self._memories)
+
+
+def _joined(marks: list[str]) -> tuple[int, str]:
+    """Join marks up to the size of one message: how many, and the text."""
+    size = count = 0
+    for mark in marks:
+        if size >= OP_MSG_MAX_SIZE:
+            break
+        size += len(mark)
+        count += 1
+    return count, "".join(marks[:count])

@@ -1,0 +1,25 @@
+"""Clients of name servers and brokers, real ones and ours: producers and consumers, for asyncio and for ordinary code.
+
+Stands beside `rmqcore.namesrv` on `rmqcore.remoting`; knows neither engine nor broker. What decides is in modules without sockets
+(`routes`, `send_message`, `pull_message`, `allocation`, ...), asyncio begins with `connection`, threads with `loop_thread`.
+"""
+
+from __future__ import annotations
+
+from rmqcore.client.async_consumer import AsyncPullConsumer
+from rmqcore.client.async_producer import AsyncProducer
+from rmqcore.client.blocking import Producer, PullConsumer
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.received_message import ReceivedMessage
+from rmqcore.client.messages.send_result import SendResult, SendStatus
+
+__all__ = [
+    "AsyncProducer",
+    "AsyncPullConsumer",
+    "MessageQueue",
+    "Producer",
+    "PullConsumer",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+]

@@ -1,0 +1,243 @@
+"""A queue that a consumer reads: pulls one after the other, from the group's offset on.
+
+Source: RocketMQ 5.5.0 DefaultLitePullConsumerImpl.PullTaskImpl, RebalanceLitePullImpl#computePullFromWhereWithException,
+RemoteBrokerOffsetStore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from rmqcore.client.instance import ClientInstance
+from rmqcore.client.message_cache import MessageCache, Pulled
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.pull_message import (
+    PULLED,
+    PullResult,
+    PullStatus,
+    pull_request,
+    pull_result,
+)
+from rmqcore.client.messages.response_fields import int_field
+from rmqcore.client.messages.validators import RETRY_PREFIX
+from rmqcore.client.remote import Answer
+from rmqcore.errors import ClientError, NotReachedError, RefusedError
+from rmqcore.remoting.bodies.heartbeat import SubscriptionData
+from rmqcore.remoting.bodies.routes import MASTER_ID
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+_LOG = logging.getLogger("rmqcore.client")
+PULL_SECONDS = 30.0
+"""How long the answer to a pull is waited for, which a broker may hold for `SUSPEND_MS`."""
+OFFSET_SECONDS = 5.0
+AFTER_ERROR_SECONDS = 1.0
+AFTER_FLOW_CONTROL_SECONDS = 0.02
+
+
+@unique
+class ConsumeFrom(StrEnum):
+    """Where a group begins in a queue that it has no offset of. Source: RocketMQ 5.5.0 ConsumeFromWhere."""
+
+    CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all queues of a consumer share."""
+
+    instance: ClientInstance
+    group: str
+    consume_from: ConsumeFrom
+    max_messages: int
+    wanted: Callable[[str], SubscriptionData]
+    cache: MessageCache[AssignedQueue]
+
+
+class AssignedQueue:
+    """A queue, from `start` until `drop`. Used by its loop's thread only.
+
+    Attributes
+    ----------
+    queue : MessageQueue
+    position : int or None
+        Queue offset behind the last message that was given out; None where that is not known yet.
+    refused : RefusedError or None
+        What the last pull ended with, where the broker refused it.
+    """
+
+    def __init__(self, queue: MessageQueue, reading: Reading) -> None:
+        self.queue = queue
+        self.position: int | None = None
+        self.refused: RefusedError | None = None
+        self._reading = reading
+        self._committed: int | None = None
+        self._broker_id = MASTER_ID
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to pull."""
+        self._task = self._reading.instance.run(self._pull_all())
+
+    def drop(self) -> None:
+        """Pull no more, and forget what was pulled."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._reading.cache.drop(self)
+
+    def start_anew(self, queue_offset: int | None) -> None:
+        """Go on from a queue offset; None: from where the group is."""
+        self.drop()
+        self.position = queue_offset
+        self.start()
+
+    def given_out(self, pulled: Pulled[AssignedQueue]) -> None:
+        """Note that the consumer has got messages."""
+        self.position = pulled.next_offset
+
+    async def bounds(self) -> tuple[int, int]:
+        """Ask for the first offset of the queue, and the one behind its last.
+
+        Raises
+        ------
+        ClientError
+            The broker does not say.
+        """
+        return (
+            await self._ask_offset(RequestCode.GET_MIN_OFFSET),
+            await self._ask_offset(RequestCode.GET_MAX_OFFSET),
+        )
+
+    async def commit(self) -> None:
+        """Store the position as the group's offset, if it is known and another than before.
+
+        Raises
+        ------
+        ClientError
+            The broker has not stored it.
+        """
+        position = self.position
+        if position is None or position == self._committed:
+            return
+        fields: dict[str, Value] = {"consumerGroup": self._reading.group, "commitOffset": position}
+        await self._ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET, fields, lambda _: None, (ResponseCode.SUCCESS,)
+        )
+        self._committed = position
+
+    # ---- inside -----------------------------------------------------------------------------------
+
+    async def _pull_all(self) -> None:
+        queue_offset = self.position
+        while True:
+            try:
+                await self._reading.cache.room(self)
+                if queue_offset is None:
+                    queue_offset = await self._first_offset()
+                result = await self._pull(queue_offset)
+            except ClientError as error:
+                await self._after_error(error)
+                continue
+            self.refused = None
+            queue_offset = result.next_begin_offset
+            self._broker_id = result.suggested_broker_id
+            if result.status is PullStatus.OFFSET_ILLEGAL:
+                _LOG.warning("%s: goes on at %d: %s", self.queue, queue_offset, result)
+            if result.messages:
+                self._reading.cache.put(Pulled(self, result.messages, queue_offset))
+            elif not self._reading.cache.holds(self):
+                self.position = queue_offset
+
+    async def _after_error(self, error: ClientError) -> None:
+        _LOG.warning("%s: %s", self.queue, error)
+        self.refused = error if isinstance(error, RefusedError) else None
+        if self.refused and self.refused.response_code == ResponseCode.FLOW_CONTROL:
+            await asyncio.sleep(AFTER_FLOW_CONTROL_SECONDS)
+            return
+        await asyncio.sleep(AFTER_ERROR_SECONDS)
+        if not self.refused:
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        """After a broker was not reached: perhaps it is elsewhere now."""
+        try:
+            await self._reading.instance.find_route(self.queue.topic)
+        except ClientError as error:
+            _LOG.warning("%s: %s", self.queue, error)
+
+    async def _pull(self, queue_offset: int) -> PullResult:
+        reading, wanted = self._reading, self._reading.wanted(self.queue.topic)
+        request = pull_request(
+            self.queue,
+            wanted,
+            group=reading.group,
+            queue_offset=queue_offset,
+            max_messages=reading.max_messages,
+        )
+        address = self._address(self._broker_id, request.code)
+        return await reading.instance.ask(
+            address,
+            request,
+            lambda response: pull_result(self.queue, wanted, response),
+            seconds=PULL_SECONDS,
+            accepted=PULLED,
+        )
+
+    async def _first_offset(self) -> int:
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        stored = await self._ask(
+            code,
+            {"consumerGroup": self._reading.group},
+            lambda response: (
+                None if response.code == ResponseCode.QUERY_NOT_FOUND else _offset(response, code)
+            ),
+            (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
+        )
+        if stored is not None:
+            self._committed = stored
+            return stored
+        from_first = self._reading.consume_from is ConsumeFrom.CONSUME_FROM_FIRST_OFFSET
+        if from_first or self.queue.topic.startswith(RETRY_PREFIX):
+            return 0
+        return await self._ask_offset(RequestCode.GET_MAX_OFFSET)
+
+    async def _ask_offset(self, code: RequestCode) -> int:
+        return await self._ask(
+            code, {}, lambda response: _offset(response, code), (ResponseCode.SUCCESS,)
+        )
+
+    async def _ask(
+        self,
+        code: RequestCode,
+        fields: dict[str, Value],
+        read: Callable[[RemotingCommand], Answer],
+        accepted: tuple[int, ...],
+    ) -> Answer:
+        """Ask the broker's master about the queue."""
+        queue: dict[str, Value] = {"topic": self.queue.topic, "queueId": self.queue.queue_id}
+        request = RemotingCommand(code, ext_fields=encode_fields(code, {**queue, **fields}))
+        return await self._reading.instance.ask(
+            self._address(MASTER_ID, code),
+            request,
+            read,
+            seconds=OFFSET_SECONDS,
+            accepted=accepted,
+        )
+
+    def _address(self, broker_id: int, code: int) -> str:
+        name = self.queue.broker_name
+        address = self._reading.instance.routes.instance(name, broker_id)
+        if address is None:
+            raise NotReachedError(name, RequestCode(code).name, "no route names this broker")
+        return address
+
+
+def _offset(response: RemotingCommand, code: RequestCode) -> int:
+    return int_field(response, code.name, "offset")

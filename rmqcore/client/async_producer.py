@@ -1,0 +1,283 @@
+"""A producer for asyncio.
+
+Source: RocketMQ 5.5.0 DefaultMQProducer, DefaultMQProducerImpl#sendDefaultImpl, TopicPublishInfo, MQFaultStrategy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import Self
+
+from typing_extensions import Buffer
+
+from rmqcore.client.instance import ClientInstance
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
+from rmqcore.client.messages.send_result import SendResult
+from rmqcore.client.messages.validators import check_group, check_topic_for_send
+from rmqcore.errors import (
+    AnswerTimeoutError,
+    BadAnswerError,
+    ClientError,
+    NoRouteError,
+    NotReachedError,
+    RefusedError,
+    SendFailedError,
+)
+from rmqcore.message import Message
+
+DEFAULT_GROUP = "DEFAULT_PRODUCER"
+
+
+class AsyncProducer:
+    """Sends messages to the brokers of a cluster. Belongs to the event loop that first uses it.
+
+    Nothing is connected before the first message. A topic that no broker has is created by the first send where the brokers allow
+    that.
+
+    Parameters
+    ----------
+    namesrv : str or iterable of str
+        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+    group : str
+        Name of the producer group.
+    timeout : float
+        Seconds that a send may take, all tries together.
+    retry_times : int
+        Further queues that are tried, on another broker if there is one, where one does not take a message.
+    default_topic_queue_nums : int
+        Queues of a topic that a send creates; a broker may give it fewer.
+    max_message_size : int
+        Bytes of the longest body, or batch.
+    compress_over : int
+        Bodies of so many bytes or more are sent compressed, by ZLIB; consumers of all kinds undo that.
+    now_ms : callable, optional
+        The clock: milliseconds since the epoch.
+
+    Raises
+    ------
+    ValueError
+        A name or address is none.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str],
+        group: str = DEFAULT_GROUP,
+        *,
+        timeout: float = 3.0,
+        retry_times: int = 2,
+        default_topic_queue_nums: int = 4,
+        max_message_size: int = 4 << 20,
+        compress_over: int = 4096,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        check_group(group)
+        self._group = group
+        self._timeout = timeout
+        self._tries = 1 + retry_times
+        self._queue_nums = default_topic_queue_nums
+        self._max_message_size = max_message_size
+        self._compress_over = compress_over
+        self._instance = ClientInstance(namesrv, now_ms, producer_group=group)
+        self._turns: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        body: Buffer,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """Send a message, and wait until a broker has stored it.
+
+        Parameters
+        ----------
+        topic : str
+        body : buffer
+            At least one byte.
+        tags : str, optional
+            One tag, by which consumers choose.
+        keys : str or iterable of str
+            By which the message is found.
+        properties : mapping, optional
+            Further ones. ``DELAY`` delivers later: 1 to 18 for Java's delay levels, 1 s to 2 h.
+
+        Raises
+        ------
+        ValueError
+            No broker takes such a message.
+        NoRouteError
+            No broker has the topic, and none would create it.
+        RefusedError
+            The broker does not take it, nor would another one.
+        SendFailedError
+            No broker that was tried has taken it.
+        ClientError
+            No name server could be asked.
+
+        Notes
+        -----
+        After a time-out or a lost connection it is not known whether the message was stored; another try may store it twice.
+        """
+        return await self._send(await self._one(topic, body, tags, keys, properties))
+
+    async def send_many(
+        self,
+        topic: str,
+        bodies: Iterable[Buffer],
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """Send messages as one batch: into one queue, one behind the other, all or none.
+
+        Parameters
+        ----------
+        topic : str
+        bodies : iterable of buffer
+            Of all messages; together they have to fit one message (`max_message_size`).
+        tags, keys, properties
+            Of each message, as for `send`; batches are not delayed.
+
+        Raises
+        ------
+        ValueError, ClientError
+            As for `send`.
+        """
+        check_topic_for_send(topic)
+        await self._ready(topic)
+        messages = (
+            Message(topic, body, tags=tags, keys=keys, properties=properties) for body in bodies
+        )
+        size = self._max_message_size
+        return await self._send(one_batch(messages, self._instance.ids, max_message_size=size))
+
+    async def send_oneway(
+        self,
+        topic: str,
+        body: Buffer,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a message without waiting for an answer: nobody learns whether it was stored.
+
+        Raises
+        ------
+        ValueError, NoRouteError, ClientError
+            As for `send`; a broker that cannot be reached is told too.
+        """
+        message = await self._one(topic, body, tags, keys, properties)
+        queue = self._next_queue(topic, None)
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            raise NoRouteError(f"broker {queue.broker_name} has no master")
+        request = message.request(
+            queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
+        )
+        await self._instance.tell(address, request, seconds=self._timeout)
+
+    async def close(self) -> None:
+        """Say goodbye to the brokers and close all connections. A second call does nothing."""
+        await self._instance.close([{"producerGroup": self._group}])
+
+    def abandon(self) -> None:
+        """Close all connections without a word; for a loop that ends."""
+        self._instance.abandon()
+
+    # ---- inside -----------------------------------------------------------------------------------
+
+    async def _one(
+        self,
+        topic: str,
+        body: Buffer,
+        tags: str | None,
+        keys: str | Iterable[str],
+        properties: Mapping[str, str] | None,
+    ) -> Outgoing:
+        check_topic_for_send(topic)
+        await self._ready(topic)
+        return one_message(
+            Message(topic, body, tags=tags, keys=keys, properties=properties),
+            self._instance.ids,
+            max_message_size=self._max_message_size,
+            compress_over=self._compress_over,
+        )
+
+    async def _ready(self, topic: str) -> None:
+        """Know the queues of a topic."""
+        self._instance.check_open()
+        if not self._instance.routes.publish_queues(topic):
+            await self._instance.find_publish_route(topic, self._queue_nums)
+
+    async def _send(self, message: Outgoing) -> SendResult:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._timeout
+        reasons: list[str] = []
+        last: ClientError | None = None
+        broker_name: str | None = None
+        while len(reasons) < self._tries and (not reasons or loop.time() < end):
+            queue = self._next_queue(message.topic, broker_name)
+            broker_name = queue.broker_name
+            try:
+                return await self._try(message, queue, end - loop.time())
+            except RefusedError as error:
+                if error.response_code not in RETRIED:
+                    raise
+                last = error
+            except (AnswerTimeoutError, BadAnswerError, NotReachedError) as error:
+                last = error
+                await self._look_again(message.topic)
+            reasons.append(str(last))
+        assert last is not None
+        if len(reasons) == 1:
+            raise last
+        raise SendFailedError(message.topic, tuple(reasons)) from last
+
+    async def _try(self, message: Outgoing, queue: MessageQueue, seconds: float) -> SendResult:
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            raise NotReachedError(queue.broker_name, message.code.name, "it has no master")
+        request = message.request(
+            queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
+        )
+        return await self._instance.ask(
+            address,
+            request,
+            lambda response: message.result(queue, response),
+            seconds=seconds,
+            accepted=STORED,
+        )
+
+    async def _look_again(self, topic: str) -> None:
+        """After a broker was not reached: perhaps it is elsewhere now."""
+        try:
+            await self._instance.find_route(topic)
+        except ClientError:
+            return  # what is known has to do; the broker's error is the one that counts
+
+    def _next_queue(self, topic: str, last_broker: str | None) -> MessageQueue:
+        """Give the queue whose turn it is, after a failure one of another broker if there is one."""
+        queues = self._instance.routes.publish_queues(topic)
+        if not queues:
+            raise NoRouteError(f"no broker has topic {topic}, or a queue of it that may be written")
+        if topic not in self._turns:
+            self._turns[topic] = secrets.randbelow(len(queues))
+        start = self._turns[topic]
+        for step in range(len(queues)):
+            queue = queues[(start + step) % len(queues)]
+            if queue.broker_name != last_broker:
+                self._turns[topic] = start + step + 1
+                return queue
+        self._turns[topic] = start + 1
+        return queues[start % len(queues)]

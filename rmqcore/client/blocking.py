@@ -1,0 +1,139 @@
+"""The producer and consumer for code without an event loop: those of asyncio, on a loop in a thread of their own."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from typing_extensions import Buffer
+
+from rmqcore.client.async_consumer import AsyncPullConsumer
+from rmqcore.client.async_producer import DEFAULT_GROUP, AsyncProducer
+from rmqcore.client.loop_thread import LoopThread
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.received_message import ReceivedMessage
+from rmqcore.client.messages.send_result import SendResult
+
+
+class Producer:
+    """Sends messages to the brokers of a cluster. Safe to use from several threads.
+
+    Takes the parameters of `AsyncProducer`, and its methods are those, but that they wait.
+    """
+
+    def __init__(
+        self, namesrv: str | Iterable[str], group: str = DEFAULT_GROUP, **settings: Any
+    ) -> None:
+        self._client = AsyncProducer(namesrv, group, **settings)
+        self._thread = LoopThread(f"rmqcore-producer-{group}")
+        self._end = weakref.finalize(self, _end, self._thread, self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        body: Buffer,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """Send a message, and wait until a broker has stored it: `AsyncProducer.send`."""
+        return self._thread.run(lambda: self._client.send(topic, body, tags, keys, properties))
+
+    def send_many(
+        self,
+        topic: str,
+        bodies: Iterable[Buffer],
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
+        """Send messages as one batch, which is stored whole or not at all: `AsyncProducer.send_many`."""
+        whole = list(bodies)  # made in the caller's thread
+        return self._thread.run(
+            lambda: self._client.send_many(topic, whole, tags, keys, properties)
+        )
+
+    def send_oneway(
+        self,
+        topic: str,
+        body: Buffer,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a message without waiting for an answer: `AsyncProducer.send_oneway`."""
+        self._thread.run(lambda: self._client.send_oneway(topic, body, tags, keys, properties))
+
+    def close(self) -> None:
+        """Say goodbye to the brokers and close all connections. A second call does nothing."""
+        if self._end.alive:
+            self._thread.run(self._client.close)
+            self._end()
+
+
+class PullConsumer:
+    """Reads topics as a member of a consumer group, whose members share the queues. Safe to use from several threads.
+
+    Takes the parameters of `AsyncPullConsumer`, and its methods are those, but that they wait.
+    """
+
+    def __init__(self, namesrv: str | Iterable[str], group: str, **settings: Any) -> None:
+        self._client = AsyncPullConsumer(namesrv, group, **settings)
+        self._thread = LoopThread(f"rmqcore-consumer-{group}")
+        self._end = weakref.finalize(self, _end, self._thread, self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(commit=kind is None)
+
+    def subscribe(self, topic: str, tags: str = "*") -> None:
+        """Read a topic too, or other tags of it: `AsyncPullConsumer.subscribe`."""
+        self._thread.run(lambda: self._client.subscribe(topic, tags))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Read a topic no more: `AsyncPullConsumer.unsubscribe`."""
+        self._thread.run(lambda: self._client.unsubscribe(topic))
+
+    def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
+        """Give the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`."""
+        return self._thread.run(lambda: self._client.poll(timeout))
+
+    def commit(self) -> None:
+        """Store how far the group has come: `AsyncPullConsumer.commit`."""
+        self._thread.run(self._client.commit)
+
+    def seek(
+        self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
+    ) -> None:
+        """Go on from another offset of a queue: `AsyncPullConsumer.seek`."""
+        self._thread.run(
+            lambda: self._client.seek(topic, queue_id, queue_offset, broker_name=broker_name)
+        )
+
+    def assignment(self) -> list[MessageQueue]:
+        """Give the queues that this consumer reads, sorted."""
+
+        async def assignment() -> list[MessageQueue]:
+            return self._client.assignment()
+
+        return self._thread.run(assignment)
+
+    def close(self, *, commit: bool = True) -> None:
+        """Say goodbye to the brokers and close all connections: `AsyncPullConsumer.close`."""
+        if self._end.alive:
+            self._thread.run(lambda: self._client.close(commit=commit))
+            self._end()
+
+
+def _end(thread: LoopThread, client: AsyncProducer | AsyncPullConsumer) -> None:
+    """End the thread of a client that was closed, or that nobody has any more."""
+    thread.stop(client.abandon)

@@ -1,0 +1,307 @@
+"""What producers and consumers share: name servers, routes, heartbeats.
+
+Source: RocketMQ 5.5.0 MQClientInstance, NettyRemotingClient#getAndCreateNameserverChannel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from rmqcore.client.connection import Connection, OnRequest
+from rmqcore.client.messages.unique_ids import UniqueIds
+from rmqcore.client.messages.validators import DEFAULT_TOPIC
+from rmqcore.client.remote import Answer, Remote
+from rmqcore.client.routes import Routes, route_of_new_topic
+from rmqcore.errors import ClientClosedError, ClientError
+from rmqcore.remoting.bodies.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
+from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+_LOG = logging.getLogger("rmqcore.client")
+API_SECONDS = 3.0
+"""How long the answer to a small request is waited for. Source: RocketMQ 5.5.0 ClientConfig#getMqClientApiTimeout."""
+REFRESH_SECONDS = 30.0
+HEARTBEAT_SECONDS = 30.0
+CLOSE_SECONDS = 1.0
+
+
+class ClientInstance:
+    """A client of a cluster, with an id of its own. Used by its loop's thread only.
+
+    Parameters
+    ----------
+    namesrv : str or iterable of str
+        Addresses of name servers, ``host:port``; in one text with ``;`` between them.
+    now_ms : callable, optional
+        The clock: milliseconds since the epoch.
+
+    producer_group : str, optional
+        That heartbeats name.
+    consumers : callable, optional
+        Gives the consumer groups that heartbeats name.
+    on_request : callable, optional
+        Told of each request of a broker; gives the answer, or None.
+    on_routes : callable, optional
+        Told when a route has changed.
+
+    Attributes
+    ----------
+    routes : Routes
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str],
+        now_ms: Callable[[], int] | None = None,
+        *,
+        producer_group: str | None = None,
+        consumers: Callable[[], tuple[ConsumerData, ...]] = tuple,
+        on_request: OnRequest = RemotingCommand.not_supported,
+        on_routes: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._name_servers = _addresses(namesrv)
+        self.now_ms = now_ms or _wall_clock_ms
+        self.routes = Routes()
+        self._producer_groups = () if producer_group is None else (producer_group,)
+        self._consumers = consumers
+        self._on_routes = on_routes
+        self._remote = Remote(on_request, self._connected)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._client_id = ""
+        self._ids: UniqueIds | None = None
+        self._nanoseconds = time.time_ns()
+
+    # ---- identity ---------------------------------------------------------------------------------
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this client; known once a name server has been asked."""
+        assert self._client_id
+        return self._client_id
+
+    @property
+    def ids(self) -> UniqueIds:
+        """What makes the ids of messages; known once a name server has been asked."""
+        assert self._ids is not None
+        return self._ids
+
+    # ---- life -------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Refuse to go on with a client that was closed, and begin the work in the background with the first call.
+
+        Raises
+        ------
+        ClientClosedError
+            It was closed.
+        """
+        if self._closed:
+            raise ClientClosedError("this client was closed")
+        if not self._tasks:
+            self.every(REFRESH_SECONDS, self.refresh_routes)
+            self.every(HEARTBEAT_SECONDS, self.heartbeat)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something in the background, until `close` at the latest."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def every(self, seconds: float, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do a step again and again, from one period from now on; one that fails is told in the log, and done again."""
+        self.run(self._repeat(seconds, step))
+
+    async def close(self, groups: Iterable[dict[str, Value]]) -> None:
+        """Say goodbye to all brokers, for each of the groups, and end everything.
+
+        Parameters
+        ----------
+        groups : iterable of dict
+            ``producerGroup`` or ``consumerGroup``.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        code = RequestCode.UNREGISTER_CLIENT
+        goodbyes = [
+            self.ask(
+                address,
+                RemotingCommand(
+                    code, ext_fields=encode_fields(code, {"clientID": self.client_id, **group})
+                ),
+                _nothing,
+                seconds=CLOSE_SECONDS,
+            )
+            for address in self._remote.connected()
+            if address in self.routes.all_addresses()
+            for group in groups
+        ]
+        for error in await asyncio.gather(*goodbyes, return_exceptions=True):
+            if isinstance(error, BaseException):
+                _LOG.info("at close: %s", error)
+        self._remote.close()
+
+    def abandon(self) -> None:
+        """End everything without a word to anybody."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        self._remote.close()
+
+    # ---- requests ---------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        address: str,
+        request: RemotingCommand,
+        read: Callable[[RemotingCommand], Answer],
+        *,
+        seconds: float = API_SECONDS,
+        accepted: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Answer:
+        """Ask a peer: `Remote.ask`."""
+        return await self._remote.ask(
+            address, request, read, seconds=seconds, accepted=tuple(accepted)
+        )
+
+    async def tell(self, address: str, request: RemotingCommand, *, seconds: float) -> None:
+        """Tell a peer: `Remote.tell`."""
+        await self._remote.tell(address, request, seconds=seconds)
+
+    # ---- routes -----------------------------------------------------------------------------------
+
+    async def find_route(self, topic: str) -> bool:
+        """Ask for the route of a topic, and keep it; False where no broker has it.
+
+        Raises
+        ------
+        ClientError
+            No name server could be asked.
+        """
+        return self._learn(topic, await self._route_of(topic))
+
+    async def find_publish_route(self, topic: str, queue_nums: int) -> bool:
+        """Ask for the route of a topic that may have to be created: then that of the brokers that would do it.
+
+        Raises
+        ------
+        ClientError
+            No name server could be asked.
+        """
+        if await self.find_route(topic):
+            return True
+        default = await self._route_of(DEFAULT_TOPIC)
+        return self._learn(topic, default and route_of_new_topic(default, queue_nums))
+
+    async def refresh_routes(self) -> None:
+        """Ask for the routes of all topics anew; one that is gone stays as it was, as in Java."""
+        for topic in self.routes.topics():
+            await self.find_route(topic)
+
+    def _learn(self, topic: str, route: TopicRoute | None) -> bool:
+        if route is None:
+            return False
+        if self.routes.learn(topic, route):
+            self._on_routes()
+        return True
+
+    async def _route_of(self, topic: str) -> TopicRoute | None:
+        code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+        def read(response: RemotingCommand) -> TopicRoute | None:
+            if response.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            route = parse_route(code.name, response.body)
+            Routes().learn(topic, route)  # checks its numbers
+            return route
+
+        accepted = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        last: ClientError | None = None
+        for _ in range(len(self._name_servers)):
+            request = RemotingCommand(code, ext_fields=encode_fields(code, {"topic": topic}))
+            try:
+                return await self.ask(self._name_servers[0], request, read, accepted=accepted)
+            except ClientError as error:
+                last = error
+                # The next one is asked from now on, until it fails as well.
+                self._name_servers.append(self._name_servers.pop(0))
+        assert last is not None
+        raise last
+
+    # ---- heartbeats -------------------------------------------------------------------------------
+
+    async def heartbeat(self) -> None:
+        """Tell the brokers which groups this client belongs to: all of them, or the masters where it consumes nothing.
+
+        One that cannot be reached is told in the log.
+        """
+        consumers = self._consumers()
+        if not consumers and not self._producer_groups:
+            return
+        addresses = sorted(self.routes.all_addresses(masters_only=not consumers))
+        asked = [
+            self.ask(address, self._heartbeat_request(consumers), _nothing) for address in addresses
+        ]
+        for error in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(error, ClientError):
+                _LOG.warning("heartbeat: %s", error)
+            elif isinstance(error, BaseException):
+                raise error
+
+    def _heartbeat_request(self, consumers: tuple[ConsumerData, ...]) -> RemotingCommand:
+        beat = Heartbeat(self.client_id, self._producer_groups, consumers)
+        return RemotingCommand(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
+
+    # ---- inside -----------------------------------------------------------------------------------
+
+    def _connected(self, connection: Connection) -> None:
+        """The first thing that a broker hears is who we are: it may have been started anew, or have forgotten us."""
+        if not self._client_id:
+            self._client_id = f"{connection.local_ip}@{os.getpid()}#{self._nanoseconds}"
+            self._ids = UniqueIds(
+                connection.local_ip, os.getpid(), secrets.randbits(32), self.now_ms
+            )
+        consumers = self._consumers()
+        told = self.routes.all_addresses(masters_only=not consumers)
+        if (consumers or self._producer_groups) and connection.address in told:
+            connection.send_at_once(self._heartbeat_request(consumers))
+
+    async def _repeat(self, seconds: float, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await step()
+            except ClientError as error:
+                _LOG.warning("%s: %s", step.__name__, error)
+            except Exception:  # noqa: BLE001 a bug in one round must not end all rounds
+                _LOG.exception("%s", step.__name__)
+
+
+def _addresses(namesrv: str | Iterable[str]) -> list[str]:
+    texts = namesrv.split(";") if isinstance(namesrv, str) else list(namesrv)
+    addresses = [text.strip() for text in texts if text.strip()]
+    if not addresses:
+        raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several with ; between")
+    return addresses
+
+
+def _nothing(*_: object) -> None:
+    """Take what nobody wants to know."""
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,87 @@
+"""The messages that were pulled and not given out yet.
+
+Source: RocketMQ 5.5.0 DefaultLitePullConsumerImpl (consumeRequestCache and its limits), ProcessQueue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+from rmqcore.client.messages.received_message import ReceivedMessage
+
+MOST_MESSAGES = 10_000
+MOST_MESSAGES_OF_QUEUE = 1_000
+MOST_BYTES_OF_QUEUE = 100 << 20
+Owner = TypeVar("Owner", bound=Hashable)
+
+
+class Pulled(NamedTuple, Generic[Owner]):
+    """The messages of one pull."""
+
+    owner: Owner
+    messages: tuple[ReceivedMessage, ...]
+    next_offset: int
+    """Queue offset behind all that the pull looked at."""
+
+
+class MessageCache(Generic[Owner]):
+    """Pulled messages, first in first out, with room for some thousand. Used by its loop's thread only."""
+
+    def __init__(self) -> None:
+        self._pulled: deque[Pulled[Owner]] = deque()
+        self._messages: Counter[Owner] = Counter()
+        self._bytes: Counter[Owner] = Counter()
+        self._changed = asyncio.Event()
+
+    def holds(self, owner: Owner) -> bool:
+        """Whether there are messages of an owner."""
+        return self._messages[owner] > 0
+
+    def put(self, pulled: Pulled[Owner]) -> None:
+        """Take messages, at least one."""
+        self._pulled.append(pulled)
+        self._count(pulled, 1)
+
+    async def take(self, seconds: float) -> Pulled[Owner] | None:
+        """Give the messages of the oldest pull; None where none came in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._pulled:
+                    await self._wait()
+        except TimeoutError:
+            return None
+        pulled = self._pulled.popleft()
+        self._count(pulled, -1)
+        return pulled
+
+    def drop(self, owner: Owner) -> None:
+        """Forget the messages of an owner."""
+        kept = [one for one in self._pulled if one.owner != owner]
+        self._pulled = deque(kept)
+        del self._messages[owner], self._bytes[owner]
+        self._tell()
+
+    async def room(self, owner: Owner) -> None:
+        """Wait until an owner may put more."""
+        while (
+            self._messages[owner] >= MOST_MESSAGES_OF_QUEUE
+            or self._bytes[owner] >= MOST_BYTES_OF_QUEUE
+            or self._messages.total() >= MOST_MESSAGES
+        ):
+            await self._wait()
+
+    def _count(self, pulled: Pulled[Owner], sign: int) -> None:
+        self._messages[pulled.owner] += sign * len(pulled.messages)
+        self._bytes[pulled.owner] += sign * sum(one.msg_size for one in pulled.messages)
+        self._tell()
+
+    async def _wait(self) -> None:
+        await self._changed.wait()
+
+    def _tell(self) -> None:
+        """Wake all that wait; each looks for itself whether it can go on."""
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,1 @@
+"""Messages on the wire, as clients send and get them, without sockets. Imports nothing else of `rmqcore.client`."""

@@ -1,0 +1,172 @@
+"""Pulls without sockets: what is asked of a queue, and what the answer says.
+
+Source: RocketMQ 5.5.0 PullAPIWrapper, MQClientAPIImpl#processPullResponse, PullSysFlag.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from rmqcore import sysflag
+from rmqcore.client.messages.batch import decode_batch
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.received_message import ReceivedMessage
+from rmqcore.client.messages.response_fields import int_field
+from rmqcore.client.messages.subscriptions import is_wanted
+from rmqcore.codec import check, decode, decode_properties, encode
+from rmqcore.errors import CompressionError, CorruptMessageError, ProtocolError
+from rmqcore.message import Message, MessageView
+from rmqcore.remoting.bodies.heartbeat import SubscriptionData
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import encode_fields
+
+_LOG = logging.getLogger("rmqcore.client")
+_CODE = RequestCode.LITE_PULL_MESSAGE
+SUSPEND, SUBSCRIPTION, LITE = 2, 4, 16
+"""Bits of a pull's ``sysFlag``: it may be held, it has the subscription with it, it is not a push consumer's."""
+SUSPEND_MS = 20_000
+"""How long a broker may hold a pull that finds nothing."""
+MOST_BYTES = (1 << 31) - 1
+_WRAPPED = sysflag.NEED_UNWRAP | sysflag.INNER_BATCH
+
+
+@unique
+class PullStatus(Enum):
+    """What a pull found. Source: RocketMQ 5.5.0 PullStatus."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+
+
+PULLED = frozenset(status.value for status in PullStatus)
+"""The response codes that are no errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """What a queue gave.
+
+    Attributes
+    ----------
+    status : PullStatus
+    messages : tuple of ReceivedMessage
+        Those that the consumer wants.
+    next_begin_offset : int
+        Where to go on.
+    min_offset, max_offset : int
+        Of the queue.
+    suggested_broker_id : int
+        The instance of the broker that the next pull should ask.
+    """
+
+    status: PullStatus
+    messages: tuple[ReceivedMessage, ...]
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+
+
+def pull_request(
+    queue: MessageQueue,
+    wanted: SubscriptionData,
+    *,
+    group: str,
+    queue_offset: int,
+    max_messages: int,
+) -> RemotingCommand:
+    """Give the request for the messages of a queue from an offset on; a broker holds it while there is none."""
+    fields = encode_fields(
+        _CODE,
+        {
+            "consumerGroup": group,
+            "topic": queue.topic,
+            "queueId": queue.queue_id,
+            "queueOffset": queue_offset,
+            "maxMsgNums": max_messages,
+            "sysFlag": SUSPEND | SUBSCRIPTION | LITE,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": SUSPEND_MS,
+            "subscription": wanted.sub_string,
+            "subVersion": 0,
+            "expressionType": wanted.expression_type,
+            "maxMsgBytes": MOST_BYTES,
+        },
+    )
+    return RemotingCommand(_CODE, ext_fields=fields)
+
+
+def pull_result(
+    queue: MessageQueue, wanted: SubscriptionData, response: RemotingCommand
+) -> PullResult:
+    """Read the answer, one of `PULLED`.
+
+    Raises
+    ------
+    RequestError
+        It lacks what such an answer says.
+    """
+    status = PullStatus(response.code)
+    numbers = [
+        int_field(response, _CODE.name, name)
+        for name in ("nextBeginOffset", "minOffset", "maxOffset", "suggestWhichBrokerId")
+    ]
+    messages: tuple[ReceivedMessage, ...] = ()
+    if status is PullStatus.FOUND:
+        delta = int_field(response, _CODE.name, "offsetDelta", 0)
+        messages = tuple(
+            ReceivedMessage(view, queue, view.queue_offset + delta)
+            for view in _views(queue, response.body)
+            if is_wanted(wanted, view.tags)
+        )
+    return PullResult(status, messages, *numbers)
+
+
+def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:
+    """The messages of the records in a body, up to the first that is none, as in Java; which is told in the log."""
+    pos = 0
+    while pos < len(body):
+        try:
+            size = check(body, pos)
+            view = decode(body[pos : pos + size])  # a copy: one that is kept does not keep all
+            found = list(_unwrapped(view)) if view.sys_flag & _WRAPPED == _WRAPPED else [view]
+        except (CorruptMessageError, CompressionError, ProtocolError) as error:
+            _LOG.error("%s: %d bytes of an answer are left out: %s", queue, len(body) - pos, error)
+            return
+        yield from found
+        pos += size
+
+
+def _unwrapped(view: MessageView) -> Iterator[MessageView]:
+    """The messages of a batch that was stored as one record, each as a record of its own.
+
+    Source: RocketMQ 5.5.0 MessageDecoder#decodeMessage(MessageExt, List).
+    """
+    flags = view.sys_flag & ~(_WRAPPED | sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK)
+    for number, part in enumerate(decode_batch(view.decompress())):
+        message = Message(
+            view.topic,
+            part.body,
+            view.queue_id,
+            properties=decode_properties(part.properties),
+            flag=part.flag,
+            sys_flag=flags,
+            born_timestamp_ms=view.born_timestamp_ms,
+            born_host=view.born_host,
+            store_host=view.store_host,
+            reconsume_times=view.reconsume_times,
+            prepared_transaction_offset=view.prepared_transaction_offset,
+        )
+        record = encode(
+            message,
+            phy_offset=view.phy_offset,
+            queue_offset=view.queue_offset + number,
+            store_timestamp_ms=view.store_timestamp_ms,
+        )
+        yield decode(record)

@@ -1,0 +1,45 @@
+"""The fields of responses, which a peer may leave out or fill with anything."""
+
+from __future__ import annotations
+
+import re
+
+from rmqcore.errors import RequestError
+from rmqcore.java_json import shown_value
+from rmqcore.remoting.command import RemotingCommand
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_LONG = 1 << 63
+
+
+def text_field(response: RemotingCommand, request: str, name: str) -> str:
+    """Give a field that must be there.
+
+    Raises
+    ------
+    RequestError
+        It is not.
+    """
+    text = response.ext_fields.get(name)
+    if text is None:
+        raise RequestError(request, name, "a value in the answer", "missing")
+    return text
+
+
+def int_field(
+    response: RemotingCommand, request: str, name: str, default: int | None = None
+) -> int:
+    """Give a number of 64 bits; without a default it must be there.
+
+    Raises
+    ------
+    RequestError
+        It is missing or no such number.
+    """
+    if default is not None and name not in response.ext_fields:
+        return default
+    text = text_field(response, request, name)
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    if number is None or not -_LONG <= number < _LONG:
+        raise RequestError(request, name, "a long in the answer", shown_value(text))
+    return number

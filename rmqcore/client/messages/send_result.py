@@ -1,0 +1,50 @@
+"""What became of a message that was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from rmqcore.client.messages.message_queue import MessageQueue
+
+
+@unique
+class SendStatus(StrEnum):
+    """How a broker has stored a message. Source: RocketMQ 5.5.0 SendStatus."""
+
+    SEND_OK = "SEND_OK"
+    """Stored as the broker's settings want it: docs/durability.md."""
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """Stored; whether it is on disk is not known yet."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """Stored; too few slaves have answered in time."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    """Stored; there is no slave that could have it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Where a broker has put a message, or all messages of a batch.
+
+    Attributes
+    ----------
+    status : SendStatus
+    msg_id : str
+        The UNIQ_KEY that the client gave the message, by which consumers know it; of a batch those of all, with commas.
+    queue : MessageQueue
+    queue_offset : int
+        In the queue; of a batch that of the first message.
+    offset_msg_id : str
+        The id by which a broker finds it, made of its address and the CommitLog offset; of a batch those of all, with commas.
+    """
+
+    status: SendStatus
+    msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_id: str
+
+    @property
+    def queue_id(self) -> int:
+        """Number of the queue on its broker."""
+        return self.queue.queue_id

@@ -1,0 +1,31 @@
+"""What a consumer wants of a topic, by the texts of tags.
+
+Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, PullAPIWrapper#processPullResult.
+"""
+
+from __future__ import annotations
+
+from rmqcore.codec import java_hash
+from rmqcore.remoting.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
+
+
+def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
+    """Read ``TagA || TagB``; ``*`` and nothing stand for all.
+
+    Raises
+    ------
+    ValueError
+        There are bars and no tag.
+    """
+    if tags in {"", SUBSCRIBE_ALL}:
+        return SubscriptionData(topic, sub_version=now_ms)
+    wanted = frozenset(tag for part in tags.split("||") if (tag := part.strip()))
+    if not wanted:
+        raise ValueError(f"tags {tags[:200]!r} name no tag, expected 'TagA || TagB' or '*'")
+    codes = frozenset(java_hash(tag) for tag in wanted)
+    return SubscriptionData(topic, tags, wanted, codes, now_ms)
+
+
+def is_wanted(wanted: SubscriptionData, tags: str | None) -> bool:
+    """Whether a message with these tags is for the consumer: brokers only compare hashes, which different texts may share."""
+    return not wanted.tags or tags in wanted.tags

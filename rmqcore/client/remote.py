@@ -1,0 +1,129 @@
+"""Name servers and brokers by their addresses: connected when first asked, and again after a connection was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from rmqcore.client.connection import Connection, OnRequest, request_name
+from rmqcore.errors import BadAnswerError, NotReachedError, RefusedError, RequestError
+from rmqcore.remoting.codes import ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+Answer = TypeVar("Answer")
+_SUCCESS = (int(ResponseCode.SUCCESS),)
+
+
+class Remote:
+    """Asks peers. Used by its loop's thread only.
+
+    Parameters
+    ----------
+    on_request : callable
+        What answers the requests of brokers.
+    on_connect : callable
+        Called with each new connection, before anything is sent over it.
+    """
+
+    def __init__(self, on_request: OnRequest, on_connect: Callable[[Connection], None]) -> None:
+        self._on_request = on_request
+        self._on_connect = on_connect
+        self._connections: dict[str, Connection] = {}
+        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._closed = False
+
+    async def ask(
+        self,
+        address: str,
+        request: RemotingCommand,
+        read: Callable[[RemotingCommand], Answer],
+        *,
+        seconds: float,
+        accepted: Collection[int] = _SUCCESS,
+    ) -> Answer:
+        """Send a request to a peer, and read its answer.
+
+        Parameters
+        ----------
+        address : str
+        request : RemotingCommand
+        read : callable
+            Makes of the answer what is wanted.
+        seconds : float
+            How long the answer is waited for, the time to connect included.
+        accepted : collection of int
+            The response codes that are no errors.
+
+        Raises
+        ------
+        ClientError
+            There was no answer, or it says that the peer did not do it.
+        """
+        started = asyncio.get_running_loop().time()
+        connection = await self._connection(address, request_name(request))
+        left = seconds - (asyncio.get_running_loop().time() - started)
+        response = await connection.ask(request, max(left, 0))
+        name = request_name(request)
+        if response.code not in accepted:
+            remark = response.remark or "no remark"
+            raise RefusedError(address, name, response.code, _response_name(response), remark)
+        try:
+            return read(response)
+        except RequestError as error:
+            raise BadAnswerError(address, name, error.field, error.expected, error.found) from error
+
+    async def tell(self, address: str, request: RemotingCommand, *, seconds: float) -> None:
+        """Send a request that wants no answer.
+
+        Raises
+        ------
+        ClientError
+            The peer takes no connection or no bytes.
+        """
+        connection = await self._connection(address, request_name(request))
+        await connection.tell(request, seconds)
+
+    def connected(self) -> list[str]:
+        """Give the addresses that there is a connection to."""
+        return [address for address, one in self._connections.items() if not one.closed]
+
+    def close(self) -> None:
+        """Close all connections; nobody is asked any more."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def _connection(self, address: str, request: str) -> Connection:
+        found = self._connections.get(address)
+        if found is not None and not found.closed:
+            return found
+        opening = self._opening.get(address)
+        if opening is None:
+            opening = asyncio.create_task(self._open(address, request))
+            self._opening[address] = opening
+            opening.add_done_callback(lambda done: self._opened(address, done))
+        # Others may wait for the same connection: one that gives up does not take it from them.
+        return await asyncio.shield(opening)
+
+    async def _open(self, address: str, request: str) -> Connection:
+        connection = await Connection.open(address, self._on_request, request)
+        if self._closed:
+            connection.close()
+            raise NotReachedError(address, request, "this client was closed")
+        self._connections[address] = connection
+        self._on_connect(connection)
+        return connection
+
+    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
+        del self._opening[address]
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; where nobody does any more, it is of no interest
+
+
+def _response_name(response: RemotingCommand) -> str:
+    try:
+        return ResponseCode(response.code).name
+    except ValueError:
+        return str(response.code)

@@ -1,0 +1,159 @@
+"""What a client knows of topics and brokers: the queues that it may write or read, and where their brokers are.
+
+Source: RocketMQ 5.5.0 MQClientInstance#topicRouteData2TopicPublishInfo, #topicRouteData2TopicSubscribeInfo,
+#findBrokerAddressInPublish, #findBrokerAddressInSubscribe, #cleanOfflineBroker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.errors import RequestError
+from rmqcore.remoting.bodies.routes import MASTER_ID, QueueData, TopicRoute
+from rmqcore.remoting.bodies.topic_configs import READ, WRITE
+
+MOST_QUEUES = 65_536
+"""Queues of one topic that a route may name, all brokers together: a number is only believed so far."""
+_REQUEST = "GET_ROUTEINFO_BY_TOPIC"
+
+
+class Routes:
+    """The routes of the topics that a client works with, as name servers have told them last."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicRoute] = {}
+        self._brokers: dict[str, Mapping[int, str]] = {}
+        self._publish_queues: dict[str, list[MessageQueue]] = {}
+
+    def topics(self) -> tuple[str, ...]:
+        """Names of the topics that have a route."""
+        return tuple(self._topics)
+
+    def has(self, topic: str) -> bool:
+        """Whether a topic's route is known."""
+        return topic in self._topics
+
+    def learn(self, topic: str, route: TopicRoute) -> bool:
+        """Take the route of a topic.
+
+        Returns
+        -------
+        bool
+            Whether it is another than before.
+
+        Raises
+        ------
+        RequestError
+            It names more queues than any cluster has.
+        """
+        _check(route)
+        in_order = tuple(sorted(route.queues, key=lambda one: one.broker_name))
+        route = replace(route, queues=in_order)
+        changed = self._topics.get(topic) != route
+        self._topics[topic] = route
+        self._brokers.update({one.broker_name: one.addresses for one in route.brokers})
+        self._forget_unused()
+        return changed
+
+    def forget(self, topic: str) -> None:
+        """Drop what is known of a topic."""
+        self._topics.pop(topic, None)
+        self._forget_unused()
+
+    def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """Give the queues that may be written, of brokers that have a master; not to be changed."""
+        found = self._publish_queues.get(topic)
+        if found is None:
+            found = self._publish_queues[topic] = [
+                MessageQueue(topic, queues.broker_name, queue_id)
+                for queues in self._queues(topic)
+                if queues.perm & WRITE and MASTER_ID in self.addresses(queues.broker_name)
+                for queue_id in range(queues.write_queue_nums)
+            ]
+        return found
+
+    def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Give the queues that may be read, sorted."""
+        return sorted(
+            MessageQueue(topic, queues.broker_name, queue_id)
+            for queues in self._queues(topic)
+            if queues.perm & READ
+            for queue_id in range(queues.read_queue_nums)
+        )
+
+    def addresses(self, broker_name: str) -> Mapping[int, str]:
+        """Give the addresses of a broker's instances by id; none where it is not known."""
+        return self._brokers.get(broker_name, {})
+
+    def master(self, broker_name: str) -> str | None:
+        """Give the address of a broker's master."""
+        return self.addresses(broker_name).get(MASTER_ID)
+
+    def instance(self, broker_name: str, broker_id: int) -> str | None:
+        """Give the address of an instance of a broker; where it is a slave and not there, of another one.
+
+        Source: RocketMQ 5.5.0 MQClientInstance#findBrokerAddressInSubscribe, with onlyThisBroker false.
+        """
+        addresses = self.addresses(broker_name)
+        wanted = (broker_id,) if broker_id == MASTER_ID else (broker_id, broker_id + 1)
+        for one in (*wanted, *sorted(addresses)):
+            if one in addresses:
+                return addresses[one]
+        return None
+
+    def all_addresses(self, *, masters_only: bool = False) -> set[str]:
+        """Give the addresses of all brokers of all topics."""
+        return {
+            address
+            for addresses in self._brokers.values()
+            for broker_id, address in addresses.items()
+            if broker_id == MASTER_ID or not masters_only
+        }
+
+    def addresses_of_topic(self, topic: str) -> list[str]:
+        """Give one address of each broker that has a topic: its master, else its first slave."""
+        route = self._topics.get(topic)
+        brokers = () if route is None else route.brokers
+        return [broker.addresses[min(broker.addresses)] for broker in brokers if broker.addresses]
+
+    def _forget_unused(self) -> None:
+        self._publish_queues.clear()
+        named = {one.broker_name for route in self._topics.values() for one in route.brokers}
+        for name in self._brokers.keys() - named:
+            del self._brokers[name]
+
+    def _queues(self, topic: str) -> Iterator[QueueData]:
+        if topic in self._topics:
+            yield from self._topics[topic].queues
+
+
+def route_of_new_topic(default: TopicRoute, queue_nums: int) -> TopicRoute:
+    """Make the route of a topic that the first send creates, out of the one of `DEFAULT_TOPIC`.
+
+    Source: RocketMQ 5.5.0 MQClientInstance#updateTopicRouteInfoFromNameServer.
+    """
+    queues = tuple(
+        replace(
+            one,
+            read_queue_nums=min(queue_nums, one.read_queue_nums),
+            write_queue_nums=min(queue_nums, one.read_queue_nums),
+        )
+        for one in default.queues
+    )
+    return replace(default, queues=queues)
+
+
+def _check(route: TopicRoute) -> None:
+    left = MOST_QUEUES
+    for queues in route.queues:
+        for name, number in (
+            ("readQueueNums", queues.read_queue_nums),
+            ("writeQueueNums", queues.write_queue_nums),
+        ):
+            if not 0 <= number <= left:
+                raise RequestError(
+                    _REQUEST, name, f"0 to {left}, of {MOST_QUEUES} for all brokers", number
+                )
+        left -= max(queues.read_queue_nums, queues.write_queue_nums)

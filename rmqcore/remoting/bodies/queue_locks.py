@@ -1,0 +1,77 @@
+"""Locks of queues: what a client that consumes in order asks for and gets.
+
+Source: RocketMQ 5.5.0 LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody, MessageQueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rmqcore.remoting.bodies.json_object import encode_json, parse_body
+
+MOST_QUEUES = 65_536
+"""Queues of one request; a broker has at most 1,024 of a topic."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageQueue:
+    """A queue of a topic at a broker."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def as_json(self) -> dict[str, object]:
+        """Give it by Java's names."""
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+
+@dataclass(frozen=True, slots=True)
+class LockBatch:
+    """The body of LOCK_BATCH_MQ and of UNLOCK_BATCH_MQ."""
+
+    consumer_group: str
+    client_id: str
+    queues: tuple[MessageQueue, ...] = ()
+    only_this_broker: bool = False
+
+
+def parse_lock_batch(request: str, body: bytes) -> LockBatch:
+    """Read the body of LOCK_BATCH_MQ or UNLOCK_BATCH_MQ.
+
+    Raises
+    ------
+    RequestError
+        It is none.
+    """
+    found = parse_body(request, body)
+    queues = found.objects("mqSet")
+    if len(queues) > MOST_QUEUES:
+        found.refuse("mqSet", f"at most {MOST_QUEUES} queues", str(len(queues)))
+    return LockBatch(
+        found.text("consumerGroup"),
+        found.text("clientId"),
+        tuple(
+            MessageQueue(queue.text("topic"), queue.text("brokerName", ""), queue.number("queueId"))
+            for queue in queues
+        ),
+        found.flag("onlyThisBroker"),
+    )
+
+
+def encode_lock_batch(wanted: LockBatch) -> bytes:
+    """Write the body of LOCK_BATCH_MQ or UNLOCK_BATCH_MQ."""
+    return encode_json(
+        {
+            "clientId": wanted.client_id,
+            "consumerGroup": wanted.consumer_group,
+            "mqSet": [queue.as_json() for queue in wanted.queues],
+            "onlyThisBroker": wanted.only_this_broker,
+        }
+    )
+
+
+def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
+    """Write the body of the answer to LOCK_BATCH_MQ."""
+    return encode_json({"lockOKMQSet": [queue.as_json() for queue in queues]})

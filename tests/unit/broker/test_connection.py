@@ -1,0 +1,265 @@
+"""A connection: frames in whatever pieces they come, answers in their order, and the limits of a peer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqcore.broker import connection as module
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.connection import ClientConnection, Connections
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
+from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+
+Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
+
+
+class FakeTransport(asyncio.Transport):
+    """What asyncio hands a protocol: it keeps what is written, and takes it only where the test says so."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (host, 40000)})
+        self.written = bytearray()
+        self.writes = 0
+        self.unsent = 0
+        self.is_read = True
+        self.ended: str | None = None
+
+    def write(self, data: Any) -> None:
+        self.written += data
+        self.writes += 1
+        self.unsent += len(data)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.limits = high, low
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def pause_reading(self) -> None:
+        assert self.is_read
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_read
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return self.ended is not None
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+
+class Peer:
+    """A client that connected."""
+
+    def __init__(
+        self, answer: Answer, *, host: str = "127.0.0.1", connections: Connections | None = None
+    ) -> None:
+        self.closed: list[Channel] = []
+        self.connections = connections or Connections(
+            answer, self.closed.append, lambda host: host == "127.0.0.1", 2
+        )
+        self.transport = FakeTransport(host)
+        self.connection: ClientConnection = self.connections()
+        self.connection.connection_made(self.transport)
+
+    def comes(self, data: bytes) -> None:
+        """Bring bytes as asyncio does: into the buffer that the connection gives."""
+        while data and self.transport.ended is None:
+            room = self.connection.get_buffer(-1)
+            piece, data = data[: len(room)], data[len(room) :]
+            room[: len(piece)] = piece
+            self.connection.buffer_updated(len(piece))
+
+    def answers(self) -> list[RemotingCommand]:
+        decoder = FrameDecoder()
+        decoder.feed(self.transport.written)
+        found = []
+        while (frame := decoder.next_frame()) is not None:
+            found.append(decode_command(frame))
+        assert not decoder.pending
+        return found
+
+
+def echo(request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    return request.response(remark=str(request.opaque), body=request.body)
+
+
+def nothing(request: RemotingCommand, channel: Channel) -> None:
+    return None
+
+
+def request(opaque: int, body: bytes = b"", **fields: Any) -> bytes:
+    return encode_command(
+        RemotingCommand(RequestCode.HEART_BEAT, opaque=opaque, body=body, **fields)
+    )
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=200), min_size=1, max_size=20),
+    cuts=st.lists(st.integers(1, 400), max_size=40),
+)
+def test_frames_in_any_pieces_are_answered_in_their_order(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    data = b"".join(request(number, body) for number, body in enumerate(bodies))
+    peer = Peer(echo)
+    for cut in cuts:
+        peer.comes(data[:cut])
+        data = data[cut:]
+    peer.comes(data)
+    found = [(answer.opaque, answer.body) for answer in peer.answers()]
+    assert found == list(enumerate(bodies))
+    assert peer.connection.unanswered == 0
+
+
+def test_the_requests_of_one_read_are_answered_by_one_write() -> None:
+    peer = Peer(echo)
+    peer.comes(b"".join(request(number) for number in range(50)))
+    assert len(peer.answers()) == 50
+    assert peer.transport.writes == 1
+
+
+def test_an_answer_that_comes_later_is_sent_at_once() -> None:
+    held: list[tuple[RemotingCommand, Channel]] = []
+
+    def hold(command: RemotingCommand, channel: Channel) -> None:
+        held.append((command, channel))
+
+    peer = Peer(hold)
+    peer.comes(request(7) + request(8))
+    assert peer.connection.unanswered == 2
+    command, channel = held[1]
+    channel.send(command.response())
+    assert [answer.opaque for answer in peer.answers()] == [8]
+    assert peer.connection.unanswered == 1
+
+
+def test_a_one_way_request_owes_no_answer() -> None:
+    peer = Peer(nothing)
+    peer.comes(request(1, flag=ONEWAY_FLAG))
+    assert peer.connection.unanswered == 0
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"\0\0\0\4\7\0\0\0", b"\0\0\0\6\0\0\0\2{]"],
+    ids=["HTTP", "TLS", "serialize type", "JSON"],
+)  # fmt: skip
+def test_garbage_ends_its_connection_after_the_answers_before_it(garbage: bytes) -> None:
+    peer = Peer(echo)
+    peer.comes(request(1) + garbage + request(2))
+    assert [answer.opaque for answer in peer.answers()] == [1]
+    assert peer.transport.ended == "closed"
+
+
+def test_a_peer_that_does_not_take_its_answers_is_not_read() -> None:
+    peer = Peer(echo)
+    assert peer.transport.limits[0] == module.MOST_UNSENT
+    peer.connection.pause_writing()
+    assert not peer.transport.is_read
+    peer.connection.resume_writing()
+    assert peer.transport.is_read
+
+
+def test_a_peer_with_too_many_unanswered_requests_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_UNANSWERED", 3)
+    peer = Peer(nothing)
+    peer.comes(request(1) + request(2))
+    assert peer.transport.is_read
+    peer.comes(request(3))
+    assert not peer.transport.is_read
+    peer.connection.send(RemotingCommand(0, opaque=1, flag=1))
+    assert peer.transport.is_read
+
+
+def test_requests_are_refused_while_too_many_bytes_lie_in_buffers() -> None:
+    peer = Peer(echo)
+    peer.connections.max_buffered = 100
+    peer.comes(request(1, b"x" * 200))
+    assert peer.connections.buffered == peer.transport.unsent > 100
+    peer.comes(request(2))
+    assert [answer.code for answer in peer.answers()] == [
+        ResponseCode.SUCCESS,
+        ResponseCode.SYSTEM_BUSY,
+    ]
+    peer.transport.unsent = 0
+    peer.comes(request(3, b"y")[:-1])
+    assert peer.connections.buffered == len(request(3))
+    peer.connection.connection_lost(None)
+    assert peer.connections.buffered == 0
+
+
+def test_an_answer_that_fits_no_frame_says_so() -> None:
+    def too_much(command: RemotingCommand, channel: Channel) -> RemotingCommand:
+        return command.response(body=bytes(17 << 20))
+
+    peer = Peer(too_much)
+    peer.comes(request(5))
+    (answer,) = peer.answers()
+    assert (answer.opaque, answer.code) == (5, ResponseCode.SYSTEM_ERROR)
+    assert "at most 16777216" in str(answer.remark)
+
+
+def test_half_a_frame_and_silence_end_a_connection() -> None:
+    peer = Peer(echo)
+    began = peer.connection._last_bytes
+    peer.connection.close_if_idle(began + module.IDLE_S - 1)
+    assert peer.transport.ended is None
+    peer.comes(request(1)[:-1])
+    began = peer.connection._frame_began
+    peer.connection.close_if_idle(began + module.HALF_FRAME_S - 1)
+    assert peer.transport.ended is None
+    peer.connection.close_if_idle(began + module.HALF_FRAME_S + 1)
+    assert peer.transport.ended == "closed"
+    silent = Peer(echo)
+    silent.connection.close_if_idle(silent.connection._last_bytes + module.IDLE_S + 1)
+    assert silent.transport.ended == "closed"
+
+
+def test_a_slow_frame_has_its_time_from_its_first_byte() -> None:
+    """A byte now and then must not keep half a frame, and the memory under it, alive for ever."""
+    peer = Peer(echo)
+    data = request(1, b"z" * 100)
+    peer.comes(data[:10])
+    began = peer.connection._frame_began
+    peer.comes(data[10:20])
+    assert peer.connection._frame_began == began
+
+
+def test_who_may_not_connect_and_who_is_too_many() -> None:
+    first = Peer(echo)
+    refused = Peer(echo, host="192.0.2.9", connections=first.connections)
+    assert refused.transport.ended == "aborted"
+    second = Peer(echo, connections=first.connections)
+    third = Peer(echo, connections=first.connections)
+    assert second.transport.ended is None
+    assert third.transport.ended == "aborted"
+    third.connection.connection_lost(None)
+    assert first.closed == []
+    second.connection.connection_lost(None)
+    assert first.closed == [second.connection]
+    assert first.connections.open == {first.connection}
+
+
+def test_nothing_is_sent_over_a_closed_connection() -> None:
+    peer = Peer(nothing)
+    peer.comes(request(1))
+    peer.connection.close()
+    assert peer.connection.closed
+    peer.connection.send(RemotingCommand(0, opaque=1, flag=1))
+    assert not peer.transport.written
