@@ -66,6 +66,8 @@ class Broker:
     uniq_keys : UniqKeys
     schedule : ScheduleMessages
     transactions : Transactions
+    puts_in_flight : int
+        Messages that are appended, and of which the disk has not answered yet.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Broker:
         self.loop = loop
         self.address = address
         self.now_ms = now_ms or _wall_clock_ms
+        self.puts_in_flight = 0
         self.client_requests = ClientRequests(loop)
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)

@@ -195,13 +195,18 @@ def _when_safe(
 
 def _when_flushed(broker: Broker, result: PutResult, then: Then) -> None:
     def heard(status: PutMessageStatus) -> None:  # in a thread of the store
-        answer = result if status is PutMessageStatus.PUT_OK else result.with_status(status)
-        broker.loop.call_soon_threadsafe(partial(then, answer))
+        broker.loop.call_soon_threadsafe(partial(safe, status))
 
+    def safe(status: PutMessageStatus) -> None:
+        broker.puts_in_flight -= 1
+        then(result if status is PutMessageStatus.PUT_OK else result.with_status(status))
+
+    broker.puts_in_flight += 1
     try:
         broker.store.on_flushed(result.phy_offset + result.msg_size, heard)
     except (
         StoreError,
         OSError,
     ):  # it has failed meanwhile: the message is appended, and may be lost
+        broker.puts_in_flight -= 1
         then(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))

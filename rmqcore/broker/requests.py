@@ -12,12 +12,23 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
-    batch,
+    broker_settings,
+    cleaning,
+    client_stats,
+    clients,
     delay,
     groups,
+    locks,
+    offsets,
+    pull,
+    query,
+    queue_stats,
     reply,
+    reset_offset,
     retry,
+    runtime_info,
     send,
+    tables,
     topics,
     transactions,
 )
@@ -29,12 +40,23 @@ Handler = Callable[[Call], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
-    batch.HANDLERS,
+    broker_settings.HANDLERS,
+    cleaning.HANDLERS,
+    client_stats.HANDLERS,
+    clients.HANDLERS,
     delay.HANDLERS,
     groups.HANDLERS,
+    locks.HANDLERS,
+    offsets.HANDLERS,
+    pull.HANDLERS,
+    query.HANDLERS,
+    queue_stats.HANDLERS,
     reply.HANDLERS,
+    reset_offset.HANDLERS,
     retry.HANDLERS,
+    runtime_info.HANDLERS,
     send.HANDLERS,
+    tables.HANDLERS,
     topics.HANDLERS,
     transactions.HANDLERS,
 )

@@ -36,13 +36,14 @@ from rmqcore.cli.verbs.rebuild import rebuild
 from rmqcore.cli.verbs.recover import recover
 from rmqcore.cli.verbs.retention import retention
 from rmqcore.cli.verbs.salvage import salvage
+from rmqcore.cli.verbs.serve import serve
 from rmqcore.cli.verbs.stats import stats
 from rmqcore.cli.verbs.tail import tail
 from rmqcore.cli.verbs.top import top
 
 VERBS: tuple[Callable[..., int], ...] = (
     info, stats, cat, get, query, lookup, fsck, export, tail, top, recover, rebuild,
-    retention, doctor, backup, diff, salvage,
+    retention, doctor, backup, diff, salvage, serve,
 )  # fmt: skip
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.

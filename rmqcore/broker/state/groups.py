@@ -22,6 +22,7 @@ from rmqcore.remoting.bodies.subscription_groups import (
     SubscriptionGroupTable,
     subscription_group_table,
 )
+from rmqcore.remoting.bodies.topic_configs import READ
 
 FILE = "subscriptionGroup.json"
 _LOG = logging.getLogger("rmqcore.broker")
@@ -93,6 +94,14 @@ class SubscriptionGroups:
         _LOG.info("new group %s", group)
         self._save(None)
         return made
+
+    def is_read_forbidden(self, group: str, topic: str) -> bool:
+        """Whether a group, of which that was said, must not read a topic.
+
+        Source: RocketMQ 5.5.0 SubscriptionGroupManager#getForbidden.
+        """
+        bits = self._forbidden.get(group, {}).get(topic, 0)
+        return bits > 0 and bool(bits & READ)
 
     def table(self) -> SubscriptionGroupTable:
         """Give all groups as they are now, with the version of the table."""

@@ -5,6 +5,7 @@ Source: RocketMQ 5.5.0 BrokerStatsManager, StatsItem, StoreStatsService.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,6 +73,23 @@ def snapshot(moments: deque[tuple[int, int, int]]) -> StatsSnapshot:
     )
 
 
+def minute_tps(item: StatsItem | None) -> float:
+    """Give how much a counter counts a second, in the last minute."""
+    return 0.0 if item is None else snapshot(item.minute).tps
+
+
+@dataclass(slots=True)
+class DayTotals:
+    """What a total was when today and yesterday began."""
+
+    yesterday_morning: int = 0
+    today_morning: int = 0
+
+    def next_day(self, total: int) -> None:
+        """Note that a day begins."""
+        self.yesterday_morning, self.today_morning = self.today_morning, total
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """What a broker has done since its start: messages put, gets that found something or nothing, messages got."""
@@ -97,6 +115,9 @@ class BrokerStats:
     boot_timestamp_ms : int
     put, found, missed, transferred : int
         As `Totals`.
+    put_bytes : int
+    put_days, get_days : DayTotals
+        Of `put` and `transferred`.
     """
 
     def __init__(self, cluster: str, now_ms: Callable[[], int]) -> None:
@@ -104,7 +125,9 @@ class BrokerStats:
         self._now_ms = now_ms
         self._items: dict[str, dict[str, StatsItem]] = {name: {} for name in NAMES}
         self.boot_timestamp_ms = now_ms()
-        self.put = self.found = self.missed = self.transferred = 0
+        self.put = self.put_bytes = self.found = self.missed = self.transferred = 0
+        self.put_days, self.get_days = DayTotals(), DayTotals()
+        self._day = _local_day(self.boot_timestamp_ms)
         self._seconds: deque[Totals] = deque(maxlen=SECONDS_KEPT)
         self._hour_ms = self._day_ms = self.boot_timestamp_ms
         self.every_second()
@@ -115,6 +138,7 @@ class BrokerStats:
         """Count messages that were put into a topic at once, with their bytes in the log."""
         self._add(TOPIC_PUT_NUMS, topic, messages)
         self._add(TOPIC_PUT_SIZE, topic, msg_size)
+        self.put_bytes += msg_size
 
     def group_get(self, group: str, topic: str, messages: int, msg_size: int) -> None:
         """Count messages that a group was given at once, with their bytes in the log."""
@@ -180,6 +204,10 @@ class BrokerStats:
     def every_ten_seconds(self) -> None:
         """Keep what the counters are now, for minutes; when it is time for hours and days too."""
         now_ms = self._now_ms()
+        if _local_day(now_ms) != self._day:
+            self._day = _local_day(now_ms)
+            self.put_days.next_day(self.put)
+            self.get_days.next_day(self.transferred)
         hour, day = now_ms - self._hour_ms >= HOUR_STEP_MS, now_ms - self._day_ms >= DAY_STEP_MS
         for items in self._items.values():
             for item in items.values():
@@ -202,11 +230,18 @@ class BrokerStats:
         return list(self._items.get(name, ()))
 
     def rate(self, kind: str, seconds: int) -> float:
-        """How much there was a second in the last so many seconds, or since the start; `kind` is a field of `Totals`."""
-        last = self._seconds[-1]
-        first = self._seconds[max(0, len(self._seconds) - 1 - seconds)]
+        """How much there was a second in the last so many seconds; `kind` is a field of `Totals`."""
+        if len(self._seconds) <= seconds:
+            return 0.0  # as in Java, until the broker is so old
+        last, first = self._seconds[-1], self._seconds[-1 - seconds]
         span_ms = last.at_ms - first.at_ms
         if span_ms <= 0:
             return 0.0
         many: int = getattr(last, kind) - getattr(first, kind)
         return many * 1000 / span_ms
+
+
+def _local_day(timestamp_ms: int) -> tuple[int, int]:
+    """Year and day of a time, where the broker is."""
+    here = time.localtime(timestamp_ms / 1000)
+    return here.tm_year, here.tm_yday

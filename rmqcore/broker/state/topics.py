@@ -26,7 +26,7 @@ from rmqcore.remoting.bodies.topic_configs import (
     TopicTable,
     topic_table,
 )
-from rmqcore.system_topics import is_system_topic
+from rmqcore.system_topics import SYSTEM_TOPICS, is_system_topic
 
 FILE = "topics.json"
 MOST_QUEUES = 1024
@@ -107,6 +107,10 @@ class TopicConfigs:
     def is_system(self, name: str) -> bool:
         """Whether RocketMQ itself uses a topic, the broker's and the cluster's own included."""
         return name in self._own or is_system_topic(name)
+
+    def system_topics(self) -> list[str]:
+        """Name the topics that RocketMQ itself uses, the broker's and the cluster's own included."""
+        return sorted(self._own | SYSTEM_TOPICS)
 
     # ---- making -------------------------------------------------------------------------------------
 
@@ -246,6 +250,11 @@ class TopicConfigs:
         _LOG.info("topic %s is deleted", name)
         self._note(name)
         self._save(partial(self._tell, (), then or _nothing))
+
+    def tell_all(self) -> None:
+        """Register all topics anew: what the broker permits is another thing now."""
+        self._version = self._version.next(self._now_ms())
+        self._tell((), _nothing)
 
     def _note(self, name: str) -> None:
         if self.watch is not None:

@@ -51,6 +51,10 @@ class JsonObject:
             self.refuse(name, "true or false", value)
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether a member is there."""
+        return self._members.get(name) is not None
+
     def child(self, name: str) -> JsonObject:
         """Give an object; an empty one where it is missing."""
         return self._object(name, self._given(name, {}))

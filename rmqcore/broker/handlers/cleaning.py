@@ -1,0 +1,39 @@
+"""Requests to delete queues without messages.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor#cleanExpiredConsumeQueue, #cleanUnusedTopic.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import answer_in_background
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+def _clean_expired_consume_queue(call: Call) -> RemotingCommand | None:
+    """Delete the queues whose messages have all left the log.
+
+    Notes
+    -----
+    CLEAN_UNUSED_TOPIC is the same here: Java deletes with it the queues of topics that it does not know, messages or not.
+    """
+    store = call.broker.store
+
+    def work() -> RemotingCommand:
+        deleted = store.clean_expired_consume_queues()
+        _LOG.info("queues without messages are deleted: %s", deleted)
+        return call.respond()
+
+    return answer_in_background(call, work)
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _clean_expired_consume_queue,
+    RequestCode.CLEAN_UNUSED_TOPIC: _clean_expired_consume_queue,
+}

@@ -1,0 +1,126 @@
+"""Requests about clients: who is connected, and what a consumer says of itself.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rmqcore.broker.call import Call
+from rmqcore.broker.state.clients import ClientChannelInfo
+from rmqcore.remoting.bodies.heartbeat import subscription_json
+from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+ASK_TIMEOUT_MS = 10_000
+
+
+def _get_consumer_connection_list(call: Call) -> RemotingCommand:
+    """Tell which members a consumer group has, and what they want.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#getConsumerConnectionList.
+    """
+    name = call.fields.text("consumerGroup")
+    info = call.broker.consumers.group(name)
+    if info is None:
+        remark = f"the consumer group[{name}] not online"
+        return call.respond(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = {
+        "connectionSet": _connections(info.clients.values()),
+        "consumeFromWhere": info.consume_from_where,
+        "consumeType": info.consume_type,
+        "messageModel": info.message_model,
+        "subscriptionTable": {
+            topic: subscription_json(wanted) for topic, wanted in info.subscriptions.items()
+        },
+    }
+    return call.respond(body=encode_json(body))
+
+
+def _get_producer_connection_list(call: Call) -> RemotingCommand:
+    """Tell which members a producer group has.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#getProducerConnectionList.
+    """
+    name = call.fields.text("producerGroup")
+    clients = call.broker.producers.clients(name)
+    if not clients:
+        remark = f"the producer group[{name}] not exist"
+        return call.respond(ResponseCode.SYSTEM_ERROR, remark)
+    return call.respond(body=encode_json({"connectionSet": _connections(clients)}))
+
+
+def _connections(clients: Iterable[ClientChannelInfo]) -> list[dict[str, object]]:
+    return [
+        {
+            "clientAddr": client.channel.peer,
+            "clientId": client.client_id,
+            "language": client.language.name,
+            "version": client.version,
+        }
+        for client in clients
+    ]
+
+
+def _get_all_producer_info(call: Call) -> RemotingCommand:
+    """Tell which members all producer groups have.
+
+    Source: RocketMQ 5.5.0 ProducerManager#getProducerTable.
+    """
+    groups = {
+        name: [
+            {
+                "clientId": client.client_id,
+                "language": client.language.name,
+                "lastUpdateTimestamp": client.last_update_timestamp_ms,
+                "remoteIP": f"/{client.channel.peer}",
+                "version": client.version,
+            }
+            for client in clients.values()
+        ]
+        for name, clients in call.broker.producers.groups().items()
+    }
+    return call.respond(body=encode_json({"data": groups}))
+
+
+def _get_consumer_running_info(call: Call) -> RemotingCommand | None:
+    """Ask a consumer what it does, and hand on what it says.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#callConsumer.
+    """
+    group, client_id = call.fields.text("consumerGroup"), call.fields.text("clientId")
+    info = call.broker.consumers.group(group)
+    client = None if info is None else info.find_client(client_id)
+    if client is None:
+        remark = f"The Consumer <{group}> <{client_id}> not online"
+        return call.respond(ResponseCode.SYSTEM_ERROR, remark)
+    question = RemotingCommand(
+        call.code, ext_fields=dict(call.request.ext_fields), body=call.request.body
+    )
+
+    def answered(response: RemotingCommand | None) -> None:
+        if response is None:
+            remark = f"consumer <{group}> <{client_id}> Timeout: {ASK_TIMEOUT_MS} ms"
+            call.answer(call.respond(ResponseCode.CONSUME_MSG_TIMEOUT, remark))
+            return
+        call.answer(
+            call.respond(
+                response.code,
+                response.remark,
+                ext_fields=response.ext_fields,
+                body=response.body,
+            )
+        )
+
+    call.broker.client_requests.ask(client.channel, question, answered, ASK_TIMEOUT_MS)
+    return None
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: _get_consumer_connection_list,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: _get_producer_connection_list,
+    RequestCode.GET_ALL_PRODUCER_INFO: _get_all_producer_info,
+    RequestCode.GET_CONSUMER_RUNNING_INFO: _get_consumer_running_info,
+}

@@ -1,0 +1,32 @@
+"""Locks of queues that are consumed in order: 41 LOCK_BATCH_MQ, 42 UNLOCK_BATCH_MQ.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor#lockBatchMQ, #unlockBatchMQ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqcore.broker.call import Call
+from rmqcore.remoting.bodies.queue_locks import encode_locked, parse_lock_batch
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+
+
+def _lock(call: Call) -> RemotingCommand:
+    wanted = parse_lock_batch(call.code.name, call.request.body)
+    locks = call.broker.queue_locks
+    locked = locks.try_lock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
+    return call.respond(body=encode_locked(locked))
+
+
+def _unlock(call: Call) -> RemotingCommand:
+    wanted = parse_lock_batch(call.code.name, call.request.body)
+    call.broker.queue_locks.unlock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
+    return call.respond()
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.LOCK_BATCH_MQ: _lock,
+    RequestCode.UNLOCK_BATCH_MQ: _unlock,
+}

@@ -1,0 +1,143 @@
+"""What a pull gets of a queue, by the filter of its subscription.
+
+Source: RocketMQ 5.5.0 ExpressionMessageFilter, DefaultMessageStore#getMessage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rmqcore.broker.sql92.sql_filter import SqlFilter
+from rmqcore.engine.dispatch.arrivals import Arrival
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.queries.tag_filter import TagFilter
+from rmqcore.status import GetMessageStatus
+
+MOST_EVALUATED = 800
+"""Entries that one pull with an expression looks at, as Java's ``maxFilterMessageSize`` of 16,000 bytes."""
+MOST_BYTES = 256 << 10
+"""A pull with an expression looks at no more messages when it has found so many bytes."""
+GET_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a pull has found: `body` is its records as they lie in the log."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggest_pulling_from_slave: bool
+    messages: int = 0
+    body: bytes = b""
+
+
+class PullFilter(Protocol):
+    """How a pull chooses messages."""
+
+    def get(
+        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
+    ) -> Found:
+        """Give messages of a queue from an offset on."""
+        ...
+
+    def wants(self, store: MessageStore, arrival: Arrival) -> bool:
+        """Say whether one of the new messages may pass."""
+        ...
+
+
+class TagPullFilter:
+    """By the tags of ``"TagA || TagB"``, as their hashes lie in the queue.
+
+    Parameters
+    ----------
+    tags : str or None
+        None lets all messages pass.
+
+    Raises
+    ------
+    ValueError
+        There is no tag in `tags`.
+    """
+
+    def __init__(self, tags: str | None) -> None:
+        self._tags = tags
+        self._filter = TagFilter(tags)
+
+    def get(
+        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
+    ) -> Found:
+        """Give messages of a queue from an offset on."""
+        with store.get(topic, queue_id, queue_offset, max_messages, tags=self._tags) as result:
+            return Found(
+                result.status,
+                result.next_begin_offset,
+                result.min_offset,
+                result.max_offset,
+                result.suggest_pulling_from_slave,
+                len(result),
+                b"".join(result.buffers()),
+            )
+
+    def wants(self, store: MessageStore, arrival: Arrival) -> bool:  # noqa: ARG002 the other filter needs it
+        """Say whether one of the new messages may pass."""
+        return any(map(self._filter.matches, arrival.tags_codes))
+
+
+class SqlPullFilter:
+    """By an SQL92 expression over the messages' properties.
+
+    Parameters
+    ----------
+    sql_filter : SqlFilter
+    """
+
+    def __init__(self, sql_filter: SqlFilter) -> None:
+        self._filter = sql_filter
+
+    def get(
+        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
+    ) -> Found:
+        """Give messages of a queue from an offset on: several gets, until there are enough or many were looked at."""
+        at, looked_at, size = queue_offset, 0, 0
+        records: list[bytes] = []
+        status: GetMessageStatus | None = None
+        while True:
+            most = min(max_messages - len(records), GET_AT_ONCE)
+            with store.get(topic, queue_id, at, most) as result:
+                is_found = result.status is GetMessageStatus.FOUND
+                if is_found or status is None:
+                    status, at = result.status, result.next_begin_offset
+                passed = [view.raw for view in result if self._passes(view.properties)]
+                looked_at += len(result)
+                min_offset, max_offset = result.min_offset, result.max_offset
+                from_slave = result.suggest_pulling_from_slave
+            records += passed
+            size += sum(map(len, passed))
+            if (
+                not is_found
+                or len(records) >= max_messages
+                or looked_at >= MOST_EVALUATED
+                or size >= MOST_BYTES
+            ):
+                break
+        if status is GetMessageStatus.FOUND and not records:
+            status = GetMessageStatus.NO_MATCHED_MESSAGE
+        return Found(
+            status, at, min_offset, max_offset, from_slave, len(records), b"".join(records)
+        )
+
+    def wants(self, store: MessageStore, arrival: Arrival) -> bool:
+        """Say whether one of the new messages may pass; one of too many to look at may."""
+        new = len(arrival.tags_codes)
+        if new > GET_AT_ONCE:
+            return True
+        first = arrival.next_queue_offset - new
+        with store.get(arrival.topic, arrival.queue_id, first, new) as result:
+            return len(result) < new or any(self._passes(view.properties) for view in result)
+
+    def _passes(self, properties: Mapping[str, str]) -> bool:
+        return self._filter.matches(properties)

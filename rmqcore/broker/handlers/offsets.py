@@ -1,0 +1,105 @@
+"""Offsets of groups and queues: 14, 15, 29 to 32, and 43 GET_ALL_CONSUMER_OFFSET.
+
+Source: RocketMQ 5.5.0 ConsumerManageProcessor, AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqcore.broker.call import Call
+from rmqcore.queries.time_search import Boundary
+from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+
+
+def _queue(call: Call) -> tuple[str, int]:
+    return call.fields.text("topic"), call.fields.number("queueId")
+
+
+def _respond(call: Call, queue_offset: int) -> RemotingCommand:
+    return call.respond(ext_fields={"offset": str(queue_offset)})
+
+
+def _query_consumer_offset(call: Call) -> RemotingCommand:
+    """Give a committed offset. A new group begins a young queue at its first message, whatever it asks for."""
+    (topic, queue_id), store = _queue(call), call.broker.store
+    committed = call.broker.offsets.query(call.fields.text("consumerGroup"), topic, queue_id)
+    if committed >= 0:
+        return _respond(call, committed)
+    if not call.fields.flag("setZeroIfNotFound", default=True):
+        remark = "Not found, do not set to zero, maybe this group boot first"
+        return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
+    if store.min_offset(topic, queue_id) <= 0 and _has_first_message(call):
+        return _respond(call, 0)
+    remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+    return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
+
+
+def _has_first_message(call: Call) -> bool:
+    """Whether the message at offset 0 is there.
+
+    Java asks whether it is in memory, too. From Java 14 on it cannot know, and takes that for a yes.
+
+    Source: RocketMQ 5.5.0 DefaultMessageStore#checkInMemByConsumeOffset, DefaultMappedFile#isLoaded.
+    """
+    (topic, queue_id), store = _queue(call), call.broker.store
+    phy_offset = store.phy_offset_of(topic, queue_id, 0)
+    return phy_offset is not None and phy_offset >= store.min_phy_offset
+
+
+def _update_consumer_offset(call: Call) -> RemotingCommand:
+    (topic, queue_id), fields, broker = _queue(call), call.fields, call.broker
+    group = fields.text("consumerGroup")
+    if broker.groups.get(group) is None:
+        return call.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+    config = broker.topics.get(topic)
+    if config is None:
+        return call.respond(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+    committed = fields.number("commitOffset")
+    most_queues = max(config.read_queue_nums, config.write_queue_nums)
+    if not (0 <= queue_id < most_queues and committed >= 0):
+        remark = f"queue id {queue_id}, offset {committed}: the topic {topic} has no such place"
+        return call.respond(ResponseCode.INVALID_PARAMETER, remark)
+    broker.offsets.commit(group, topic, queue_id, committed, call.channel.peer)
+    return call.respond()
+
+
+def _search_by_timestamp(call: Call) -> RemotingCommand:
+    is_upper = call.fields.text("boundaryType").upper() == Boundary.UPPER.value
+    boundary = Boundary.UPPER if is_upper else Boundary.LOWER
+    store, timestamp_ms = call.broker.store, call.fields.number("timestamp")
+    return _respond(call, store.offset_by_time(*_queue(call), timestamp_ms, boundary.value))
+
+
+def _max_offset(call: Call) -> RemotingCommand:
+    return _respond(call, call.broker.store.max_offset(*_queue(call)))
+
+
+def _min_offset(call: Call) -> RemotingCommand:
+    return _respond(call, call.broker.store.min_offset(*_queue(call)))
+
+
+def _earliest_store_time(call: Call) -> RemotingCommand:
+    """Give when the first message of a queue was stored; -1 where it has none."""
+    (topic, queue_id), store = _queue(call), call.broker.store
+    phy_offset = store.phy_offset_of(topic, queue_id, store.min_offset(topic, queue_id))
+    first = None if phy_offset is None else store.lookup(phy_offset)
+    timestamp_ms = -1 if first is None else first.store_timestamp_ms
+    return call.respond(ext_fields={"timestamp": str(timestamp_ms)})
+
+
+def _all_consumer_offsets(call: Call) -> RemotingCommand:
+    return call.respond(body=encode_json(call.broker.offsets.whole()))
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.QUERY_CONSUMER_OFFSET: _query_consumer_offset,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _update_consumer_offset,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _search_by_timestamp,
+    RequestCode.GET_MAX_OFFSET: _max_offset,
+    RequestCode.GET_MIN_OFFSET: _min_offset,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: _earliest_store_time,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: _all_consumer_offsets,
+}

@@ -1,0 +1,28 @@
+"""When the messages of a queue were stored. It reads queues and log, which may wait for a disk.
+
+Source: RocketMQ 5.5.0 DefaultMessageStore#getMessageStoreTimeStamp, #getEarliestMessageTime.
+"""
+
+from __future__ import annotations
+
+from rmqcore.engine.store.store import MessageStore
+
+NONE = -1
+
+
+def store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:
+    """Give the store time of a message in milliseconds; -1 where there is none."""
+    phy_offset = store.phy_offset_of(topic, queue_id, queue_offset) if queue_offset >= 0 else None
+    view = None if phy_offset is None else store.lookup(phy_offset)
+    return NONE if view is None else view.store_timestamp_ms
+
+
+def earliest_time(store: MessageStore, topic: str, queue_id: int) -> int:
+    """Give the store time of a queue's first message; -1 where there is none."""
+    return store_time(store, topic, queue_id, store.min_offset(topic, queue_id))
+
+
+def earliest_of_all(store: MessageStore) -> int:
+    """Give the store time of the first message of all; -1 where there is none."""
+    view = store.lookup(store.min_phy_offset)
+    return NONE if view is None else view.store_timestamp_ms

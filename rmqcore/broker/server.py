@@ -1,0 +1,219 @@
+"""The sockets: a broker and a name server on their ports, from the first connection to the last answer.
+
+Source: RocketMQ 5.5.0 BrokerStartup, BrokerController#start, #shutdown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from rmqcore.broker import requests
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.connection import ClientConnection, Connections
+from rmqcore.broker.registration import Registration
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.namesrv.requests import NameServer
+from rmqcore.remoting.command import RemotingCommand
+
+MOST_CONNECTIONS = 1_000
+CHECK_IDLE_MS = 5_000
+EXPIRE_BROKERS_MS = 5_000
+LAST_ANSWERS_S = 10.0
+"""Seconds that an ending broker waits for the answers to what it has appended."""
+LAST_BYTES_S = 5.0
+"""Seconds that its peers have to take them."""
+END_STEP_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Where a server listens, and to whom.
+
+    Attributes
+    ----------
+    host : str
+        The broker and the name server listen on it alone.
+    broker, namesrv : int or None
+        Ports; 0 picks a free one. `namesrv` None: no name server.
+    namesrvs : tuple of str
+        Name servers elsewhere, ``host:port``, where the broker registers as well.
+    advertise : str or None
+        The host that clients are told; None: `host`.
+    allowed : tuple of networks
+        Peers that may connect; empty: all that reach the port.
+    max_connections : int
+        Of the broker and the name server each.
+    """
+
+    host: str = "127.0.0.1"
+    broker: int = 10911
+    namesrv: int | None = 9876
+    namesrvs: tuple[str, ...] = ()
+    advertise: str | None = None
+    allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+    max_connections: int = MOST_CONNECTIONS
+
+    def may_connect(self, host: str) -> bool:
+        """Say whether a peer may connect."""
+        if not self.allowed:
+            return True
+        try:
+            peer = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:
+            return False
+        mapped = getattr(peer, "ipv4_mapped", None)
+        return any((mapped or peer) in network for network in self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Where a server that is ready listens, each as ``host:port``; None is off."""
+
+    broker: str
+    namesrv: str | None
+
+
+async def serve(
+    store: MessageStore,
+    settings: BrokerSettings,
+    ports: Ports,
+    on_ready: Callable[[Ready], object],
+) -> None:
+    """Serve a store until SIGTERM or SIGINT, then answer what is appended, flush and return. The caller closes the store.
+
+    Parameters
+    ----------
+    store : MessageStore
+        Open, with its threads.
+    settings : BrokerSettings
+    ports : Ports
+    on_ready : callable
+        Told where the server listens, once clients can be served.
+
+    Raises
+    ------
+    OSError
+        A port is taken, or the host is none of this machine.
+    """
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    async with AsyncExitStack() as stack:
+        ready = await _start(store, settings, ports, stack)
+        on_ready(ready)
+        await ended.wait()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)  # a second one ends the process at once
+
+
+async def _start(
+    store: MessageStore, settings: BrokerSettings, ports: Ports, stack: AsyncExitStack
+) -> Ready:
+    """Start all; what was started ends, in the opposite order, with `stack`."""
+    loop = asyncio.get_running_loop()
+    listening = _bind(ports.host, ports.broker)
+    stack.callback(listening.close)
+    port = listening.getsockname()[1]
+    address = host_port(ports.advertise or settings.broker_ip1 or ports.host, port)
+    broker = Broker(store, settings, loop, address=address)
+    stack.callback(broker.stop)
+    namesrv_address = None
+    name_server = None
+    if ports.namesrv is not None:
+        name_server = NameServer()
+        names = _bind(ports.host, ports.namesrv)
+        namesrv_address = host_port(ports.host, names.getsockname()[1])
+        await _listen(names, _name_connections(name_server, broker, ports), broker, stack)
+    registration = Registration(broker, name_server, ports.namesrvs)
+    await registration.start()
+    connections = Connections(
+        partial(requests.handle, broker), broker.channel_closed, ports.may_connect, ports.max_connections
+    )  # fmt: skip
+    broker.start()
+    await _listen(listening, connections, broker, stack)
+    stack.push_async_callback(registration.stop)
+    return Ready(host_port(ports.host, port), namesrv_address)
+
+
+def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
+    """Give the connections of a name server, which looks once in a while which brokers are silent."""
+
+    def answer(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        return name_server.answer(request, connection=channel, now_ms=broker.now_ms())
+
+    def expire() -> None:
+        for silent in name_server.routes.expire(broker.now_ms()):
+            if isinstance(silent, ClientConnection):
+                silent.close()
+
+    broker.every(EXPIRE_BROKERS_MS, expire)
+    closed = name_server.routes.connection_closed
+    return Connections(answer, closed, ports.may_connect, ports.max_connections)
+
+
+async def _listen(
+    bound: socket.socket, connections: Connections, broker: Broker, stack: AsyncExitStack
+) -> None:
+    server = await asyncio.get_running_loop().create_server(connections, sock=bound)
+    broker.every(CHECK_IDLE_MS, connections.close_idle)
+    stack.push_async_callback(_end, server, connections, broker)
+
+
+async def _end(server: asyncio.Server, connections: Connections, broker: Broker) -> None:
+    """Take no more requests, answer those whose messages are appended, and close the connections."""
+    server.close()
+    for connection in connections.open:
+        connection.end_reading()
+    await _until(lambda: broker.puts_in_flight == 0, LAST_ANSWERS_S)
+    for connection in list(connections.open):
+        connection.close()
+    await _until(lambda: not connections.open, LAST_BYTES_S)
+    for connection in list(connections.open):
+        connection.abort()
+
+
+async def _until(holds: Callable[[], bool], seconds: float) -> None:
+    """Wait until something is so, for at most some seconds. It is a server's end: a look each 10 ms is enough."""
+    for _ in range(round(seconds / END_STEP_S)):
+        if holds():
+            return
+        await asyncio.sleep(END_STEP_S)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Bind a port of one address: it is known before anybody can connect.
+
+    Raises
+    ------
+    OSError
+        The port is taken, or the host is none of this machine; the message names both.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}") from None  # fmt: skip
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}") from None  # fmt: skip
+    return bound
+
+
+def host_port(host: str, port: int) -> str:
+    """Give ``host:port``; of IPv6 ``[host]:port``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

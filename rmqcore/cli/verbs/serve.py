@@ -1,0 +1,217 @@
+"""``rmqcore serve``: a broker and a name server on a store."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import sys
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rmqcore.broker.server import MOST_CONNECTIONS, Ports, Ready
+from rmqcore.broker.server import serve as serve_store
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import OK
+from rmqcore.cli.common.output import print_json
+from rmqcore.cli.common.store_settings import read_config, store_settings
+from rmqcore.config import MessageStoreConfig
+from rmqcore.opening import open as open_store
+
+LOOPBACK = "127.0.0.1"
+BROKER_PORT = 10911
+NAMESRV_PORT = 9876
+FREE = "free"
+OFF = "0"
+
+
+def serve(
+    store: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STORE",
+            help="The store's root; a new store is made where there is none.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[
+        str, typer.Option("--host", metavar="H", help="Listen on this address alone.")
+    ] = LOOPBACK,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="P",
+            min=0,
+            max=65535,
+            help="The broker's port; 0 picks a free one.",
+            show_default=f"listenPort of the configuration, {BROKER_PORT}",
+        ),
+    ] = None,
+    namesrv_port: Annotated[
+        str | None,
+        typer.Option(
+            "--namesrv-port",
+            metavar="N",
+            help=f"The name server's port; {OFF} starts none, '{FREE}' picks a free one.",
+            show_default=f"{NAMESRV_PORT}; a free one with --port 0; none with --namesrv",
+        ),
+    ] = None,
+    namesrv: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namesrv",
+            metavar="H:N",
+            help="Register at this name server too; may be given several times.",
+            show_default="namesrvAddr of the configuration",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="H",
+            help="The host that clients are told (brokerIP1).",
+            show_default="--host",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="CIDR", help="Only peers of this network; several times."),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure", help="Let everybody connect who reaches an address that is no loopback."
+        ),
+    ] = False,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", metavar="N", min=1, help="At most so many at once.")
+    ] = MOST_CONNECTIONS,
+    config: arguments.BrokerConf = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the ready line as a JSON object.")
+    ] = False,
+) -> int:
+    """Serve a store to RocketMQ's clients: a broker, and a name server on a port of its own; until SIGTERM or Ctrl-C.
+
+    One line on stdout says when clients can be served, and where. There is no authentication: whoever
+    can connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
+    SIGTERM: nothing more is accepted, what was appended is answered and flushed, exit code 0.
+
+    Example:
+      rmqcore serve /data/store
+      rmqcore serve /data/store --port 0 --json
+      rmqcore serve /data/store --host 0.0.0.0 --advertise 192.0.2.7 --allow 192.0.2.0/24
+    """
+    given = read_config(config) if config is not None else MessageStoreConfig()
+    settings = BrokerSettings.from_properties(given.extra)
+    ports = _ports(
+        host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra
+    )
+    _check_reach(ports, insecure=insecure)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    with open_store(store, _store_config(store, config, given)) as opened:
+        _run(serve_store(opened, settings, ports, lambda ready: _say_ready(ready, json=json)))
+    return OK
+
+
+def _ports(
+    host: str,
+    port: int | None,
+    namesrv_port: str | None,
+    namesrv: list[str] | None,
+    advertise: str | None,
+    allow: list[str] | None,
+    max_connections: int,
+    given: Mapping[str, str],
+) -> Ports:
+    """Put together where to listen and register, out of the options and the configuration."""
+    if port is None:
+        port = _port(given.get("listenPort", str(BROKER_PORT)), "listenPort")
+    elsewhere = namesrv or [one for one in given.get("namesrvAddr", "").split(";") if one.strip()]
+    if namesrv_port is None:
+        namesrv_port = OFF if elsewhere else FREE if port == 0 else str(NAMESRV_PORT)
+    number = {OFF: None, FREE: 0}.get(namesrv_port, -1)
+    return Ports(
+        host=host,
+        broker=port,
+        namesrv=_port(namesrv_port, "--namesrv-port") if number == -1 else number,
+        namesrvs=tuple(_endpoint(one.strip()) for one in elsewhere),
+        advertise=advertise,
+        allowed=tuple(_network(one) for one in allow or ()),
+        max_connections=max_connections,
+    )
+
+
+def _port(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= 65535):
+        raise typer.BadParameter(f"{name} is {text!r}, expected a port of 1 to 65535")
+    return int(text)
+
+
+def _endpoint(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not (colon and host):
+        raise typer.BadParameter(f"--namesrv is {text!r}, expected host:port")
+    _port(port, "--namesrv")
+    return text
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--allow: {error}") from None
+
+
+def _check_reach(ports: Ports, *, insecure: bool) -> None:
+    """Refuse to listen where others can connect, unless somebody said that this is meant."""
+    try:
+        loopback = ipaddress.ip_address(ports.host).is_loopback
+    except ValueError:
+        loopback = ports.host == "localhost"
+    if not (loopback or ports.allowed or insecure):
+        raise typer.BadParameter(
+            f"--host {ports.host} lets others connect, and there is no authentication: say who may, with --allow CIDR, "
+            "or that everybody may, with --insecure"
+        )
+
+
+def _store_config(
+    store: Path, config: Path | None, given: MessageStoreConfig
+) -> MessageStoreConfig:
+    """Give the configuration with the file sizes of the store, if there is one."""
+    if not (store / "commitlog").is_dir():
+        return given
+    return store_settings(store, config, None, follow_links=False)[1]
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed: it needs half of the CPU time of asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serving)
+    else:
+        uvloop.run(serving)
+
+
+def _say_ready(ready: Ready, *, json: bool) -> None:
+    found = {
+        "broker": ready.broker,
+        "namesrv": ready.namesrv,
+        "ha": None,
+        "metrics": None,
+        "web": None,
+    }
+    if json:
+        print_json(found, one_line=True)
+    else:
+        listening = "  ".join(f"{name} {where}" for name, where in found.items() if where)
+        sys.stdout.write(f"ready  {listening}\n")
+        sys.stdout.flush()

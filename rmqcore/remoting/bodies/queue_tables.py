@@ -1,0 +1,143 @@
+"""Bodies about the queues of topics: how far they reach, and how far groups have read them.
+
+Tables whose keys are queues are no JSON: the key is an object, as Java's fastjson writes and reads it. It reads no quoted key.
+
+Source: RocketMQ 5.5.0 TopicStatsTable, ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody, ResetOffsetBody,
+ResetOffsetBodyForC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.queue_locks import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset:
+    """How far a queue reaches; the time is that of its newest message, 0 where it has none."""
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp_ms: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        """Give it by Java's names."""
+        return {
+            "lastUpdateTimestamp": self.last_update_timestamp_ms,
+            "maxOffset": self.max_offset,
+            "minOffset": self.min_offset,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrapper:
+    """How far a group has read a queue; the time is that of the last message that it has consumed, 0 where there is none."""
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int
+    last_timestamp_ms: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        """Give it by Java's names."""
+        return {
+            "brokerOffset": self.broker_offset,
+            "consumerOffset": self.consumer_offset,
+            "lastTimestamp": self.last_timestamp_ms,
+            "pullOffset": self.pull_offset,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStats:
+    """How far a group has read the queues of some topics."""
+
+    offsets: Mapping[MessageQueue, OffsetWrapper]
+    consume_tps: float = 0.0
+
+    def encode(self) -> bytes:
+        """Write the body of the answer to GET_CONSUME_STATS."""
+        table = _table((queue, encode_json(one.as_json())) for queue, one in self.offsets.items())
+        return b'{"consumeTps":%s,"offsetTable":%s}' % (encode_json(self.consume_tps), table)
+
+    @property
+    def behind(self) -> int:
+        """Messages that the group has not consumed."""
+        return sum(one.broker_offset - one.consumer_offset for one in self.offsets.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that the group has, and has not consumed."""
+        return sum(one.pull_offset - one.consumer_offset for one in self.offsets.values())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimeSpan:
+    """From when the messages of a queue are, and of when the last is that a group has consumed; -1 where there is none."""
+
+    queue: MessageQueue
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    consume_timestamp_ms: int
+    delay_ms: int
+
+    def as_json(self) -> dict[str, object]:
+        """Give it by Java's names."""
+        return {
+            "consumeTimeStamp": self.consume_timestamp_ms,
+            "delayTime": self.delay_ms,
+            "maxTimeStamp": self.max_timestamp_ms,
+            "messageQueue": self.queue.as_json(),
+            "minTimeStamp": self.min_timestamp_ms,
+        }
+
+
+def encode_topic_stats(offsets: Mapping[MessageQueue, TopicOffset], put_tps: float) -> bytes:
+    """Write the body of the answer to GET_TOPIC_STATS_INFO."""
+    table = _table((queue, encode_json(one.as_json())) for queue, one in offsets.items())
+    return b'{"offsetTable":%s,"topicPutTps":%s}' % (table, encode_json(put_tps))
+
+
+def encode_all_consume_stats(
+    broker_address: str, stats: Iterable[tuple[str, Iterable[ConsumeStats]]]
+) -> bytes:
+    """Write the body of the answer to GET_BROKER_CONSUME_STATS: groups, each with its topics."""
+    groups, behind, in_flight = [], 0, 0
+    for group, topics in stats:
+        found = list(topics)
+        behind += sum(one.behind for one in found)
+        in_flight += sum(one.in_flight for one in found)
+        listed = b",".join(one.encode() for one in found)
+        groups.append(b"{%s:[%s]}" % (encode_json(group), listed))
+    return b'{"brokerAddr":%s,"consumeStatsList":[%s],"totalDiff":%d,"totalInflightDiff":%d}' % (
+        encode_json(broker_address),
+        b",".join(groups),
+        behind,
+        in_flight,
+    )
+
+
+def encode_time_spans(spans: Iterable[QueueTimeSpan]) -> bytes:
+    """Write the body of the answer to QUERY_CONSUME_TIME_SPAN."""
+    return encode_json({"consumeTimeSpanSet": [span.as_json() for span in spans]})
+
+
+def encode_reset_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """Write the queue offsets that a group is to go on from."""
+    table = _table((queue, b"%d" % queue_offset) for queue, queue_offset in offsets.items())
+    return b'{"offsetTable":%s}' % table
+
+
+def encode_reset_offsets_for_c(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """Write the same for a client that is no Java's, and reads plain JSON."""
+    listed = [{**queue.as_json(), "offset": offset} for queue, offset in offsets.items()]
+    return encode_json({"offsetTable": listed})
+
+
+def _table(entries: Iterable[tuple[MessageQueue, bytes]]) -> bytes:
+    return b"{%s}" % b",".join(
+        b"%s:%s" % (encode_json(queue.as_json()), value) for queue, value in entries
+    )
