@@ -1,9 +1,13 @@
-"""The Typer application: its verbs, and exit codes for the errors that Typer reports itself."""
+"""The Typer application: its verbs, and exit codes for the errors that Typer reports itself.
+
+Only the verb that was typed is imported: all of them take half a second, which a broker's start does not have.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -21,30 +25,13 @@ from rmqcore.cli.common.errors import (
 )
 from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
-from rmqcore.cli.spark.app import spark_app
-from rmqcore.cli.verbs.backup import backup
-from rmqcore.cli.verbs.cat import cat
-from rmqcore.cli.verbs.diff import diff
-from rmqcore.cli.verbs.doctor import doctor
-from rmqcore.cli.verbs.export import export
-from rmqcore.cli.verbs.fsck import fsck
-from rmqcore.cli.verbs.get import get
-from rmqcore.cli.verbs.info import info
-from rmqcore.cli.verbs.lookup import lookup
-from rmqcore.cli.verbs.query import query
-from rmqcore.cli.verbs.rebuild import rebuild
-from rmqcore.cli.verbs.recover import recover
-from rmqcore.cli.verbs.retention import retention
-from rmqcore.cli.verbs.salvage import salvage
-from rmqcore.cli.verbs.serve import serve
-from rmqcore.cli.verbs.stats import stats
-from rmqcore.cli.verbs.tail import tail
-from rmqcore.cli.verbs.top import top
 
-VERBS: tuple[Callable[..., int], ...] = (
-    info, stats, cat, get, query, lookup, fsck, export, tail, top, recover, rebuild,
-    retention, doctor, backup, diff, salvage, serve,
+VERBS = (
+    "info", "stats", "cat", "get", "query", "lookup", "fsck", "export", "tail", "top", "recover", "rebuild",
+    "retention", "doctor", "backup", "diff", "salvage", "serve",
 )  # fmt: skip
+"""In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""
+SPARK = "spark"
 
 # Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -69,22 +56,6 @@ class Verbs(TyperGroup):
             raise
 
 
-app = typer.Typer(
-    cls=Verbs,
-    help="Read, check, export and repair RocketMQ stores. Without --apply no file of a store is changed.",
-    epilog=(
-        "Exit codes: 0 fine, 1 failed, 2 damaged or partial, 64 wrong usage, 130 Ctrl-C. "
-        "`rmqcore VERB --help` has an example."
-    ),
-    subcommand_metavar="VERB ...",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-for _verb in VERBS:
-    add_command(app, _verb)
-app.add_typer(spark_app)
-
-
 def version(asked: bool) -> None:
     """Print the version and end."""
     if asked:
@@ -92,13 +63,34 @@ def version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=version, is_eager=True)
     ] = False,
 ) -> None:
     """Options before the verb."""
+
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """Make the application for some words: with the verb that they begin with, or with all where they begin with none."""
+    app = typer.Typer(
+        cls=Verbs,
+        help="Read, check, export, repair and serve RocketMQ stores. Without --apply no file of a store is changed.",
+        epilog=(
+            "Exit codes: 0 fine, 1 failed, 2 damaged or partial, 64 wrong usage, 130 Ctrl-C. "
+            "`rmqcore VERB --help` has an example."
+        ),
+        subcommand_metavar="VERB ...",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    typed = words[0] if words and words[0] in {*VERBS, SPARK} else None
+    for verb in VERBS if typed is None else {typed} - {SPARK}:
+        add_command(app, getattr(import_module(f"rmqcore.cli.verbs.{verb}"), verb))
+    if typed in (SPARK, None):
+        app.add_typer(import_module("rmqcore.cli.spark.app").spark_app)
+    app.callback()(options)
+    return app
 
 
 def run(words: Sequence[str]) -> int:
@@ -118,7 +110,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(application(words))
     try:
         answer = command.main(args=list(words), prog_name="rmqcore", standalone_mode=False)
     except UsageError as error:

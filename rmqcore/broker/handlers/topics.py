@@ -13,13 +13,13 @@ from rmqcore.broker.attributes import parse_attributes
 from rmqcore.broker.call import Call
 from rmqcore.broker.names import wrong_topic
 from rmqcore.broker.state.topics import MOST_QUEUES
+from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
     READ,
     SINGLE_TAG,
     WRITE,
-    DataVersion,
     TopicConfig,
     parse_data_version,
 )

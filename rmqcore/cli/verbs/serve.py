@@ -97,16 +97,17 @@ def serve(
         bool, typer.Option("--json", help="Print the ready line as a JSON object.")
     ] = False,
 ) -> int:
-    """Serve a store to RocketMQ's clients: a broker, and a name server on a port of its own; until SIGTERM or Ctrl-C.
+    """Serve a store to RocketMQ's clients, with a broker and a name server, until SIGTERM or Ctrl-C.
 
-    One line on stdout says when clients can be served, and where. There is no authentication: whoever
-    can connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
-    SIGTERM: nothing more is accepted, what was appended is answered and flushed, exit code 0.
+    One line on stdout says when clients can be served, and where. There is no authentication: who can
+    connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
+
+    SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed.
 
     Example:
       rmqcore serve /data/store
       rmqcore serve /data/store --port 0 --json
-      rmqcore serve /data/store --host 0.0.0.0 --advertise 192.0.2.7 --allow 192.0.2.0/24
+      rmqcore serve /data/store --host 0.0.0.0 --allow 192.0.2.0/24
     """
     given = read_config(config) if config is not None else MessageStoreConfig()
     settings = BrokerSettings.from_properties(given.extra)

@@ -12,6 +12,7 @@ from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 
 import rmqcore
 from rmqcore import Message
+from rmqcore._native.threads.bell import Bell
 from rmqcore.codec import java_hash
 from rmqcore.engine.dispatch.arrivals import Arrival
 from rmqcore.errors import StoreClosedError
@@ -97,6 +98,29 @@ def test_beside_threads_each_message_is_told_and_can_be_had(tmp_path: Path, flus
             place: store.max_offset(*place) for place in store.queues() if place in ends
         }
         assert len(ends) == len(store.queues())
+
+
+def test_who_begins_while_a_session_goes_on_is_told_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session is native, and tells nobody: what it puts into queues behind the begin of a listening was never told."""
+    told: list[list[Arrival]] = []
+    with rmqcore.open(tmp_path, services=False, **SMALL) as store:
+        step = store._dispatch._until
+
+        def begin_then_step(bell: Bell, follow: bool) -> bool:
+            store.on_dispatched(told.append)
+            store.put(Message("t", b"x"))
+            return step(bell, follow)
+
+        monkeypatch.setattr(store._dispatch, "_until", begin_then_step)
+        store.dispatch_until(Bell(), follow=False)
+        assert store.max_offset("t", 0) == 1
+        assert told[-1] == []
+        monkeypatch.undo()
+        store.put(Message("t", b"x"))
+        store.dispatch_until(Bell(), follow=False)
+        assert told[-1] == [Arrival("t", 0, 2, [0])]
 
 
 def test_a_message_wakes_a_dispatch_that_sleeps(tmp_path: Path) -> None:

@@ -1,0 +1,263 @@
+"""Consumer groups: who is a member, what the group subscribes to, and who is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.broker import FakeChannel
+
+from rmqcore.broker.state.clients import ClientChannelInfo
+from rmqcore.broker.state.consumer_filters import ConsumerFilters
+from rmqcore.broker.state.consumers import BROADCASTING, CLUSTERING, Consumers
+from rmqcore.remoting.bodies.heartbeat import SQL92, ConsumerData, SubscriptionData
+from rmqcore.remoting.codes import LanguageCode, RequestCode
+
+TIMEOUT_MS = 120_000
+
+
+class Members:
+    """Consumers of a broker, and the connections that they come over."""
+
+    def __init__(self, *, notify: bool = True) -> None:
+        self.filters = ConsumerFilters()
+        self.consumers = Consumers(TIMEOUT_MS, notify=notify, filters=self.filters)
+        self.channels: dict[str, FakeChannel] = {}
+        self.now_ms = 1_000
+
+    def channel(self, name: str) -> FakeChannel:
+        return self.channels.setdefault(name, FakeChannel(name))
+
+    def beat(
+        self,
+        name: str,
+        *wanted: SubscriptionData,
+        group: str = "g",
+        model: str = CLUSTERING,
+        notify: bool = True,
+        without_sub: bool = False,
+    ) -> bool:
+        consumer = ConsumerData(
+            group, "CONSUME_PASSIVELY", model, "CONSUME_FROM_LAST_OFFSET", wanted
+        )
+        client = ClientChannelInfo(
+            self.channel(name), f"id-{name}", LanguageCode.JAVA, 513, self.now_ms
+        )
+        return self.consumers.register(
+            consumer, client, notify=notify, without_sub=without_sub, now_ms=self.now_ms
+        )
+
+    def told(self) -> dict[str, list[str]]:
+        """Which groups each connection was told of since the last look."""
+        found = {}
+        for name, channel in self.channels.items():
+            assert all(one.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED for one in channel.sent)
+            assert all(one.is_oneway for one in channel.sent)
+            if channel.sent:
+                found[name] = [one.ext_fields["consumerGroup"] for one in channel.sent]
+            channel.sent.clear()
+        return found
+
+
+def sub(topic: str, version: int = 1, **more: str) -> SubscriptionData:
+    return SubscriptionData(topic, sub_version=version, **more)
+
+
+def test_a_new_member_is_told_too() -> None:
+    """A lite pull consumer shares out its queues when it is told; without that it has none for 20 seconds."""
+    members = Members()
+    assert members.beat("a", sub("t"))
+    assert members.told() == {"a": ["g"]}
+    assert members.beat("b", sub("t"))
+    assert members.told() == {"a": ["g"], "b": ["g"]}
+    assert not members.beat("b", sub("t"))
+    assert members.told() == {}
+    group = members.consumers.group("g")
+    assert group is not None
+    assert group.client_ids() == ["id-a", "id-b"]
+    assert group.find_client("id-b") is group.clients[members.channel("b")]
+
+
+def test_other_topics_are_told_and_other_expressions_are_not() -> None:
+    members = Members()
+    members.beat("a", sub("t"), sub("u"))
+    members.told()
+    assert not members.beat("a", sub("t", 2, sub_string="A"), sub("u"))
+    assert members.told() == {}
+    assert members.beat("a", sub("t", 2))
+    assert members.told() == {"a": ["g"]}
+    assert members.consumers.subscription("g", "u") is None
+    assert members.beat("a", sub("t", 2), sub("v"))
+    assert members.consumers.groups_of("v") == ["g"]
+    assert members.consumers.groups_of("u") == []
+
+
+def test_the_highest_version_of_a_subscription_stays() -> None:
+    members = Members()
+    members.beat("a", sub("t", 5, sub_string="new"))
+    for version in (4, 5):
+        members.beat("b", sub("t", version, sub_string="old"))
+        found = members.consumers.subscription("g", "t")
+        assert found is not None
+        assert found.sub_string == "new"
+
+
+def test_a_heartbeat_without_subscriptions_leaves_them() -> None:
+    members = Members()
+    members.beat("a", sub("t"))
+    members.beat("a", without_sub=True)
+    assert members.consumers.subscription("g", "t") is not None
+    members.beat("a")
+    assert members.consumers.subscription("g", "t") is None
+
+
+def test_who_goes_is_told_to_the_others() -> None:
+    members = Members()
+    for name in ("a", "b", "c"):
+        members.beat(name, sub("t"))
+        members.beat(name, sub("t"), group="h")
+    members.told()
+    members.consumers.unregister("g", members.channel("a"), now_ms=members.now_ms)
+    assert members.told() == {"b": ["g"], "c": ["g"]}
+    members.consumers.channel_closed(members.channel("b"), members.now_ms)
+    assert members.told() == {"c": ["g", "h"], "a": ["h"]}
+    members.consumers.channel_closed(members.channel("c"), members.now_ms)
+    assert members.consumers.group("g") is None
+    assert members.told() == {"a": ["h"]}
+
+
+@pytest.mark.parametrize("how", ["broadcasting", "group", "broker"])
+def test_who_is_never_told(how: str) -> None:
+    """A group that broadcasts has nothing to share out; the group's or the broker's settings may forbid it."""
+    members = Members(notify=how != "broker")
+    model = BROADCASTING if how == "broadcasting" else CLUSTERING
+    for name in ("a", "b"):
+        members.beat(name, sub("t"), model=model, notify=how != "group")
+    members.consumers.unregister(
+        "g", members.channel("b"), notify=how != "group", now_ms=members.now_ms
+    )
+    assert members.told() == {}
+
+
+def test_silence_of_more_than_two_minutes_drops() -> None:
+    members = Members()
+    members.beat("a", sub("t"))
+    members.beat("b", sub("t"))
+    members.now_ms += TIMEOUT_MS
+    members.beat("b", sub("t"))
+    members.told()
+    members.consumers.drop_silent(members.now_ms)
+    assert members.told() == {}
+    members.now_ms += 1
+    members.consumers.drop_silent(members.now_ms)
+    assert members.channel("a").closed
+    assert not members.channel("b").closed
+    assert members.told() == {"b": ["g"]}
+
+
+def test_fingerprints() -> None:
+    members = Members()
+    assert not members.consumers.note_fingerprint("g", 7)
+    assert not members.consumers.note_fingerprint("g", 7)
+    assert members.consumers.note_fingerprint("g", 8)
+
+
+def test_filters_come_and_die_with_the_group() -> None:
+    members = Members()
+    members.beat("a", sub("t", 3, sub_string="a > 1", expression_type=SQL92))
+    data = members.filters.get("g", "t")
+    assert data is not None
+    assert (data.client_version, data.dead_ms) == (3, 0)
+    members.consumers.channel_closed(members.channel("a"), 2_000)
+    assert data.dead_ms == 2_000
+    members.beat("a", sub("t", 3, sub_string="a > 1", expression_type=SQL92))
+    assert members.filters.get("g", "t") is data
+    assert data.dead_ms == 0
+
+
+@dataclass
+class SlowGroup:
+    """A group as a list of what happened: every answer is computed from the start."""
+
+    members: dict[str, int] = field(default_factory=dict)
+    wanted: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+NAMES = st.sampled_from("abc")
+GROUPS = st.sampled_from("gh")
+WANTED = st.dictionaries(st.sampled_from("tuv"), st.integers(1, 3), max_size=3)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("beat"), NAMES, GROUPS, WANTED),
+        st.tuples(st.just("bye"), NAMES, GROUPS),
+        st.tuples(st.just("closed"), NAMES),
+        st.tuples(st.just("time"), st.sampled_from([1, 60_000, TIMEOUT_MS])),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_any_sequence_is_as_a_slow_model_says(steps: list[tuple[object, ...]]) -> None:
+    members = Members()
+    groups: dict[str, SlowGroup] = {}
+    for number, step in enumerate(steps):
+        expected: dict[str, list[str]] = {}
+
+        def tell(name: str, expected: dict[str, list[str]] = expected) -> None:
+            for member in groups[name].members:
+                expected.setdefault(member, []).append(name)
+            if not groups[name].members:
+                del groups[name]
+
+        match step:
+            case ("beat", str(who), str(name), dict(wanted)):
+                group = groups.setdefault(name, SlowGroup())
+                is_new, before = who not in group.members, set(group.wanted)
+                group.members[who] = members.now_ms
+                group.wanted = {
+                    topic: max(
+                        group.wanted.get(topic, (0, "")), (version, str(number)), key=lambda v: v[0]
+                    )
+                    for topic, version in wanted.items()
+                }
+                changed = is_new or before != set(group.wanted)
+                given_subs = [sub(t, v, sub_string=str(number)) for t, v in wanted.items()]
+                assert members.beat(who, *given_subs, group=name) == changed
+                if changed:
+                    tell(name)
+            case ("bye", str(who), str(name)):
+                members.consumers.unregister(name, members.channel(who), now_ms=members.now_ms)
+                if name in groups:
+                    groups[name].members.pop(who, None)
+                    tell(name)
+            case ("closed", str(who)):
+                members.consumers.channel_closed(members.channel(who), members.now_ms)
+                for name in [n for n, group in groups.items() if who in group.members]:
+                    del groups[name].members[who]
+                    tell(name)
+            case ("time", int(passed)):
+                members.now_ms += passed
+                members.consumers.drop_silent(members.now_ms)
+                for name, group in list(groups.items()):
+                    silent = [
+                        who for who, at in group.members.items() if members.now_ms - at > TIMEOUT_MS
+                    ]
+                    for who in silent:
+                        del group.members[who]
+                        members.channels.pop(who, None)
+                    if silent:
+                        tell(name)
+        reached = {who: told for who, told in expected.items() if who in members.channels}
+        assert members.told() == reached
+        assert set(members.consumers.groups()) == set(groups)
+        for name, group in groups.items():
+            found = members.consumers.group(name)
+            assert found is not None
+            assert found.client_ids() == [f"id-{who}" for who in group.members]
+            assert {
+                topic: (one.sub_version, one.sub_string)
+                for topic, one in found.subscriptions.items()
+            } == group.wanted

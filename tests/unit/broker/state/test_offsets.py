@@ -1,0 +1,124 @@
+"""Committed offsets: in memory, in consumerOffset.json, and what is done with a file that is odd."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker import FakeLoop
+
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.state.offsets import FILE, UPDATE_VERSION_STEP, Offsets
+from rmqcore.disk.consumer_offsets import read_consumer_offsets
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreFormatError
+
+
+class Home:
+    """The offsets of a broker in a directory, opened once more at will."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.loop = FakeLoop()
+        self.files = ConfigFiles(StorePaths(root), self.loop)
+        self.offsets = Offsets(self.files, self.loop.clock)
+
+    def again(self) -> Offsets:
+        self.offsets.save_if_changed()
+        self.files.close()
+        self.files = ConfigFiles(StorePaths(self.root), self.loop)
+        self.offsets = Offsets(self.files, self.loop.clock)
+        return self.offsets
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Any:
+    made = Home(tmp_path)
+    yield made
+    made.files.close()
+
+
+def test_offsets_are_there_after_a_restart(home: Home) -> None:
+    assert home.offsets.query("g", "t", 0) == -1
+    home.offsets.commit("g", "t", 0, 5)
+    home.offsets.commit("g", "t", 3, 7)
+    home.offsets.commit("h", "%RETRY%h", 0, 0)
+    again = home.again()
+    assert [again.query("g", "t", queue_id) for queue_id in (0, 1, 3)] == [5, -1, 7]
+    assert again.query("h", "%RETRY%h", 0) == 0
+    assert again.topics_of("g") == ["t"]
+    assert again.groups_of("t") == ["g"]
+    assert again.queues("g", "t") == {0: 5, 3: 7}
+    read = read_consumer_offsets(StorePaths(home.root))
+    assert read.groups == {"g": {("t", 0): 5, ("t", 3): 7}, "h": {("%RETRY%h", 0): 0}}
+    assert read.problems == ()
+
+
+def test_an_offset_may_go_back(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    home.offsets.commit("g", "t", 0, 5, "1.2.3.4:5")
+    home.offsets.commit("g", "t", 0, 4, "1.2.3.4:5")
+    assert home.offsets.query("g", "t", 0) == 4
+    assert "1.2.3.4:5 sets the offset of group g, topic t, queue 0 back from 5 to 4" in caplog.text
+
+
+def test_the_file_is_written_only_where_an_offset_is_another_one(home: Home) -> None:
+    path = home.root / "config" / FILE
+    home.offsets.save_if_changed()
+    home.offsets.commit("g", "t", 0, 5)
+    home.again()
+    path.unlink()
+    home.offsets.commit("g", "t", 0, 5)
+    home.again()
+    assert not path.exists()
+
+
+def test_pulls_are_not_saved(home: Home) -> None:
+    home.offsets.commit("g", "t", 0, 5)
+    assert home.offsets.query_pull("g", "t", 0) == 5
+    home.offsets.note_pull("g", "t", 0, 9)
+    assert home.offsets.query_pull("g", "t", 0) == 9
+    assert home.offsets.query_pull("g", "t", 1) == -1
+    assert home.again().query_pull("g", "t", 0) == 5
+
+
+def test_groups_and_topics_are_forgotten(home: Home) -> None:
+    for group in ("g", "h"):
+        for topic in ("t", "u"):
+            home.offsets.commit(group, topic, 0, 1)
+            home.offsets.note_pull(group, topic, 0, 2)
+    home.offsets.remove("g")
+    home.offsets.remove_topic("u")
+    again = home.again()
+    assert again.whole()["offsetTable"] == {"t@h": {"0": 1}}
+
+
+def test_the_version_counts_commits(home: Home) -> None:
+    before = home.offsets.whole()["dataVersion"]
+    for number in range(UPDATE_VERSION_STEP):
+        assert home.offsets.whole()["dataVersion"] == before
+        home.offsets.commit("g", "t", 0, number)
+    after = home.offsets.whole()["dataVersion"]
+    assert after["counter"] == before["counter"] + 1
+    assert home.again().whole()["dataVersion"] == after
+
+
+def test_what_is_no_offset_is_left_out_and_told(home: Home) -> None:
+    config = home.root / "config"
+    config.mkdir(exist_ok=True)
+    table = {"t@g": {"0": 5, "1": -3, "x": 1}, "nothing": {"0": 1}}
+    (config / FILE).write_text(json.dumps({"offsetTable": table}))
+    again = home.again()
+    assert again.whole()["offsetTable"] == {"t@g": {"0": 5}}
+    assert len(home.files.problems) == 3
+
+
+def test_a_torn_file_without_another_is_no_empty_one(home: Home) -> None:
+    config = home.root / "config"
+    config.mkdir(exist_ok=True)
+    (config / FILE).write_text('{"offsetTable":{"t@g":{"0"')
+    with pytest.raises(StoreFormatError):
+        home.again()
+    (config / f"{FILE}.bak").write_text('{"offsetTable":{"t@g":{0:4}}}')
+    assert home.again().query("g", "t", 0) == 4

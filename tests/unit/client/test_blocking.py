@@ -1,0 +1,135 @@
+"""The producer and consumer for code without an event loop, over a cluster without sockets; threads and the clock are real."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
+
+from rmqcore.client import Producer, PullConsumer
+from rmqcore.errors import ClientClosedError, NoRouteError
+
+MOST_SECONDS = 60.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def broker(cluster: FakeCluster) -> FakeBroker:
+    return cluster.broker("b-a", "192.0.2.1:10911", T=2)
+
+
+def threads() -> set[str]:
+    return {one.name for one in threading.enumerate() if one.name.startswith("rmqcore-")}
+
+
+def test_send_and_poll(broker: FakeBroker) -> None:
+    with Producer(NAMESRV) as producer:
+        sent = producer.send("T", b"one", tags="A", keys="k", properties={"x": "1"})
+        producer.send_many("T", (b"%d" % number for number in range(3)), tags="A")
+        producer.send_oneway("T", b"last", tags="A")
+    settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
+    with PullConsumer(NAMESRV, "g", **settings) as consumer:
+        consumer.subscribe("T", "A")
+        assert len(consumer.assignment()) == 2
+        found = []
+        while len(found) < 5:
+            found += consumer.poll(MOST_SECONDS)
+        assert {message.body for message in found} == {b"one", b"0", b"1", b"2", b"last"}
+        assert sent.msg_id in {message.msg_id for message in found}
+        consumer.commit()
+        assert sum(broker.offsets.values()) == 5
+        consumer.seek("T", 0, 0)
+        consumer.unsubscribe("T")
+    assert threads() == set()
+
+
+def test_errors_reach_the_caller(broker: FakeBroker, cluster: FakeCluster) -> None:
+    cluster.names.server.routes.delete_topic("TBW102")
+    with Producer(NAMESRV) as producer:
+        with pytest.raises(NoRouteError):
+            producer.send("New", b"x")
+        with pytest.raises(ValueError, match="0 bytes"):
+            producer.send("T", b"")
+        producer.send("T", b"x")
+
+
+def test_several_threads_share_a_producer(broker: FakeBroker) -> None:
+    with Producer(NAMESRV) as producer, ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda number: producer.send("T", b"%d" % number), range(200)))
+    assert len({result.msg_id for result in results}) == 200
+    assert len(broker.queues["T", 0]) == len(broker.queues["T", 1]) == 100
+
+
+def test_after_close_calls_are_refused(broker: FakeBroker) -> None:
+    producer, consumer = Producer(NAMESRV), PullConsumer(NAMESRV, "g")
+    consumer.subscribe("T")
+    for client in (producer, consumer):
+        client.close()
+        client.close()
+    with pytest.raises(ClientClosedError):
+        producer.send("T", b"x")
+    with pytest.raises(ClientClosedError):
+        consumer.poll(0)
+    assert threads() == set()
+
+
+def test_a_client_that_nobody_has_any_more_ends_its_thread(broker: FakeBroker) -> None:
+    """Threads of producers that were made and dropped without close sent heartbeats for ever."""
+    producer = Producer(NAMESRV)
+    producer.send("T", b"x")
+    assert threads() == {"rmqcore-producer-DEFAULT_PRODUCER"}
+    del producer
+    gc.collect()
+    assert threads() == set()
+    assert broker.pipes == []
+
+
+def test_a_poll_that_an_exception_interrupts_is_ended(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in a poll left it waiting, and it swallowed the next messages."""
+    with PullConsumer(NAMESRV, "g") as consumer:
+        consumer.subscribe("T")
+        with monkeypatch.context() as patch:
+
+            def interrupted(*_: object) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr("concurrent.futures.Future.result", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(MOST_SECONDS)
+        with Producer(NAMESRV) as producer:
+            producer.send("T", b"x")
+        assert [message.body for message in consumer.poll(MOST_SECONDS)] == [b"x"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on
+def test_a_forked_child_is_told_that_the_client_is_not_its_own(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
+    """The thread does not live on in a child: a send waited for ever."""
+    with Producer(NAMESRV) as producer:
+        producer.send("T", b"x")
+        told = tmp_path / "told"
+        child = os.fork()
+        if not child:
+            try:
+                producer.send("T", b"y")
+            except ClientClosedError as error:
+                told.write_text(str(error))
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert "forked" in told.read_text()
+        producer.send("T", b"z")
