@@ -17,6 +17,7 @@ enum {
 
 int rmq_send_init(rmq_send *s) {
     memset(s, 0, sizeof *s);
+    s->added.p = (const uint8_t *)"";
     s->puts = malloc(RMQ_SEND_MOST_PUTS * sizeof *s->puts);
     s->frames = malloc(RMQ_SEND_MOST_PUTS * sizeof *s->frames);
     s->scratch = malloc(RMQ_SEND_SCRATCH);
