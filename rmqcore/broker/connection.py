@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from rmqcore.broker.channel import Channel
 from rmqcore.errors import ProtocolError
@@ -30,6 +31,7 @@ HALF_FRAME_S = 30.0
 """Seconds that a peer has for the rest of a frame."""
 IDLE_S = 120.0
 """Seconds without a byte either way, after which a connection is closed, as Java does."""
+_RECOUNT_S = 0.01
 
 
 @dataclass
@@ -46,7 +48,8 @@ class Connections:
         Told the peer's host; says whether it may stay.
     max_connections : int
     max_buffered : int
-        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY.
+        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY. Above twice as
+        many a connection that brings more of a frame is closed: what has not come whole cannot be answered.
     """
 
     answer: Answer
@@ -58,6 +61,7 @@ class Connections:
     # Filled and emptied within one step of the loop, so that all connections can share it.
     read_buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES))
     buffered: int = 0
+    _counted: float = 0.0
 
     def __call__(self) -> ClientConnection:
         """Make the protocol of a connection that comes in."""
@@ -68,6 +72,18 @@ class Connections:
         now = time.monotonic()
         for connection in list(self.open):
             connection.close_if_idle(now)
+
+    def are_full(self, now: float) -> bool:
+        """Say whether too many bytes lie in buffers.
+
+        Nobody tells a connection that its peer has taken bytes. So they are counted anew before anybody is refused, though not for
+        each request: there may be many of them then, and of connections too.
+        """
+        if self.buffered > self.max_buffered and now - self._counted > _RECOUNT_S:
+            self._counted = now
+            for connection in self.open:
+                connection.note_buffered()
+        return self.buffered > self.max_buffered
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -83,13 +99,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._batch: list[bytes] | None = None
         self._last_bytes = self._frame_began = time.monotonic()
+        self._unsent = 0
         self.peer = "?"
 
     # ---- asyncio ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or close it where there are too many or the peer may not come in."""
-        assert isinstance(transport, asyncio.Transport)
+        # A class of its own with uvloop, which is no asyncio.Transport.
+        transport = cast("asyncio.Transport", transport)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         connections = self._connections
@@ -117,7 +135,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if exc is not None:
             _LOG.info("%s: %s", self.peer, exc)
         self._transport = None
-        self._note_buffered(0)
+        self._decoder = FrameDecoder()
+        self.note_buffered()
         self._connections.open.discard(self)
         self._connections.on_closed(self)
 
@@ -144,8 +163,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
         finally:
             self._flush()
-        self._note_buffered(self._decoder.pending)
+        self.note_buffered()
         self._read_or_wait()
+        if (
+            self._decoder.pending
+            and self._connections.buffered > 2 * self._connections.max_buffered
+        ):
+            self._close_if_full(now)
 
     def pause_writing(self) -> None:
         """Read nothing more of a peer that does not take its answers."""
@@ -172,7 +196,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._write(_encoded(command))
         if self._batch is None:
-            self._note_buffered(self._decoder.pending)
+            self.note_buffered()
             self._read_or_wait()
 
     def close(self) -> None:
@@ -199,9 +223,20 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def close_if_idle(self, now: float) -> None:
         """Close the connection if its peer left a frame half sent, or was silent, for too long."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._last_bytes = now  # the peer has taken bytes
+        self._unsent = unsent
+        self.note_buffered()
         if not self._reading:
-            self._last_bytes = self._frame_began = now  # it is the peer's turn when reading goes on
-        if self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
+            self._frame_began = now  # it is the peer's turn when reading goes on
+            if not self._unsent_full:
+                self._last_bytes = now  # it waits for us, as silent as we are
+        if self.closed:
+            # What was written before is never taken: without this the connection would stay for ever.
+            if now - self._last_bytes > HALF_FRAME_S:
+                self.abort()
+        elif self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
             _LOG.warning("%s: half a frame for %d s; the connection is closed", self.peer, HALF_FRAME_S)  # fmt: skip
             self.close()
         elif now - self._last_bytes > IDLE_S:
@@ -215,12 +250,19 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._frame_began = self._last_bytes
             if not (command.is_oneway or command.is_response):
                 self._unanswered += 1
-            if connections.buffered > connections.max_buffered and not command.is_response:
+            if not command.is_response and connections.are_full(self._last_bytes):
                 response = _busy(command)
             else:
                 response = connections.answer(command, self)
             if response is not None:
                 self.send(response)
+
+    def _close_if_full(self, now: float) -> None:
+        """Close the connection, which has brought half a frame, unless the room for it came back."""
+        connections = self._connections
+        if connections.are_full(now) and connections.buffered > 2 * connections.max_buffered:
+            _LOG.warning("%s: half a frame, and no room for the rest; the connection is closed", self.peer)  # fmt: skip
+            self.abort()
 
     def _write(self, data: bytes) -> None:
         self._last_bytes = time.monotonic()
@@ -247,8 +289,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         else:
             self._transport.pause_reading()
 
-    def _note_buffered(self, pending: int) -> None:
+    def note_buffered(self) -> None:
         """Count the bytes that lie in this connection's buffers."""
+        pending = self._decoder.pending
         if self._transport is not None:
             pending += self._transport.get_write_buffer_size()
         self._connections.buffered += pending - self._buffered

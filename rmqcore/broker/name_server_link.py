@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import cast
 
 from rmqcore.broker.client_requests import ClientRequests, OnAnswer
 from rmqcore.errors import StoreError
@@ -99,7 +100,8 @@ class NameServerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Go on with a connection that stands."""
-        assert isinstance(transport, asyncio.Transport)
+        # A class of its own with uvloop, which is no asyncio.Transport.
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self._decoder = FrameDecoder()
         self._told = False

@@ -9,8 +9,8 @@ import asyncio
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,6 +82,26 @@ class Ready:
     namesrv: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that runs.
+
+    Attributes
+    ----------
+    ready : Ready
+    broker : Broker
+    connections : Connections
+        Those of the broker.
+    asking : Connections or None
+        Those of the name server.
+    """
+
+    ready: Ready
+    broker: Broker
+    connections: Connections
+    asking: Connections | None
+
+
 async def serve(
     store: MessageStore,
     settings: BrokerSettings,
@@ -108,17 +128,38 @@ async def serve(
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    async with AsyncExitStack() as stack:
-        ready = await _start(store, settings, ports, stack)
-        on_ready(ready)
+    async with serving(store, settings, ports) as server:
+        on_ready(server.ready)
         await ended.wait()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)  # a second one ends the process at once
 
 
+@asynccontextmanager
+async def serving(
+    store: MessageStore, settings: BrokerSettings, ports: Ports
+) -> AsyncIterator[Running]:
+    """Serve a store while the context lasts; at its end what is appended is answered and flushed.
+
+    Parameters
+    ----------
+    store : MessageStore
+        Open, with its threads. The caller closes it.
+    settings : BrokerSettings
+    ports : Ports
+
+    Raises
+    ------
+    OSError
+        A port is taken, or the host is none of this machine.
+    """
+    async with AsyncExitStack() as stack:
+        yield await _start(store, settings, ports, stack)
+
+
 async def _start(
     store: MessageStore, settings: BrokerSettings, ports: Ports, stack: AsyncExitStack
-) -> Ready:
+) -> Running:
     """Start all; what was started ends, in the opposite order, with `stack`."""
     loop = asyncio.get_running_loop()
     listening = _bind(ports.host, ports.broker)
@@ -129,11 +170,13 @@ async def _start(
     stack.callback(broker.stop)
     namesrv_address = None
     name_server = None
+    asking = None
     if ports.namesrv is not None:
         name_server = NameServer()
+        asking = _name_connections(name_server, broker, ports)
         names = _bind(ports.host, ports.namesrv)
         namesrv_address = host_port(ports.host, names.getsockname()[1])
-        await _listen(names, _name_connections(name_server, broker, ports), broker, stack)
+        await _listen(names, asking, broker, stack)
     registration = Registration(broker, name_server, ports.namesrvs)
     await registration.start()
     connections = Connections(
@@ -142,7 +185,7 @@ async def _start(
     broker.start()
     await _listen(listening, connections, broker, stack)
     stack.push_async_callback(registration.stop)
-    return Ready(host_port(ports.host, port), namesrv_address)
+    return Running(Ready(host_port(ports.host, port), namesrv_address), broker, connections, asking)
 
 
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:

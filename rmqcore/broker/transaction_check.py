@@ -139,14 +139,14 @@ class _QueueCheck:
                 self._half_offset += 1
             else:
                 break
-        self._commit()
+        yield from self._commit()
 
     def _check(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
         """Do with a half what is to be done; False: its time has not come, and the walk ends here."""
         settings = self._broker.settings
         properties = half.properties
         if self._is_too_often(properties) or self._is_too_old(half):
-            return (yield from self._give_up(half))
+            return (yield from self._give_up(half, properties))
         if half.store_timestamp_ms >= self._start_ms:
             return False
         immunity_ms = _immunity_ms(properties.get(IMMUNITY), settings.transaction_time_out)
@@ -190,14 +190,16 @@ class _QueueCheck:
         hours = self._broker.store.config.file_reserved_time
         return self._broker.now_ms() - half.born_timestamp_ms > hours * _HOUR_MS
 
-    def _give_up(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
+    def _give_up(
+        self, half: MessageView, properties: dict[str, str]
+    ) -> Generator[float | Ask, Any, bool]:
         topics = self._broker.topics
         config: TopicConfig | None = yield partial(
             topics.create_for_send_back, CHECK_MAX_TOPIC, 1, READ | WRITE, 0
         )
         if config is None:
             return False
-        if self._put(given_up(half)) is None:
+        if self._put(given_up(half, properties)) is None:
             return False
         self._memory.put_off.discard(first_offset(half))
         _LOG.error("the half at %d of queue %d is given up", half.queue_offset, half.queue_id)
@@ -282,24 +284,26 @@ class _QueueCheck:
         _LOG.error("a half of a transaction is not stored again: %s", status)
         return None
 
-    def _commit(self) -> None:
-        """Move the offsets behind what this round has done with; after the disk has what was stored again."""
-        broker, half_offset, op_offset = self._broker, self._half_offset, self._marks.done_offset()
-
-        def move() -> None:
-            for topic, offset in ((HALF_TOPIC, half_offset), (OP_TOPIC, op_offset)):
-                if offset != consumed_offset(broker, topic, self._queue_id):
-                    broker.offsets.commit(GROUP, topic, self._queue_id, offset, broker.address)
-            self._memory.forget_before(half_offset)
-
-        def flushed(status: PutMessageStatus) -> None:  # in a thread of the store
-            if status is PutMessageStatus.PUT_OK:
-                broker.loop.call_soon_threadsafe(move)
-
+    def _commit(self) -> Steps:
+        """Move the offsets behind what this round has done with, once the disk has what was stored again."""
         if self._stored_again:
-            broker.store.on_flushed(broker.store.max_phy_offset, flushed)
-        else:
-            move()
+            status = yield self._flush
+            if status is not PutMessageStatus.PUT_OK:
+                _LOG.error("the check of transactions begins anew: %s", status)
+                return
+        broker = self._broker
+        ends = {HALF_TOPIC: self._half_offset, OP_TOPIC: self._marks.done_offset()}
+        for topic, queue_offset in ends.items():
+            if queue_offset != consumed_offset(broker, topic, self._queue_id):
+                broker.offsets.commit(GROUP, topic, self._queue_id, queue_offset, broker.address)
+        self._memory.forget_before(self._half_offset)
+
+    def _flush(self, then: Callable[[Any], object]) -> None:
+        def flushed(status: PutMessageStatus) -> None:  # in a thread of the store
+            self._broker.loop.call_soon_threadsafe(partial(then, status))
+
+        store = self._broker.store
+        store.on_flushed(store.max_phy_offset, flushed, MOST_MS)
 
 
 def _immunity_ms(text: str | None, timeout_ms: int) -> int:

@@ -44,7 +44,7 @@ def half_of(message: Message) -> Message:
 def committed(half: MessageView) -> Message:
     """Give the message that consumers see once a half is committed.
 
-    As in Java the properties of the half stay, but for a message with a delay.
+    As in Java the property that makes it a half stays, but for a message with a delay.
 
     Raises
     ------
@@ -53,6 +53,8 @@ def committed(half: MessageView) -> Message:
     """
     topic, queue_id = real_place(half)
     message = copy_of(half, topic, queue_id)
+    for name in (REAL_TOPIC, REAL_QUEUE_ID):
+        del message.properties[name]
     if delay_level(message.properties) > 0:
         message.properties.pop(PREPARED, None)
     message.sys_flag = half.sys_flag & ~sysflag.TRANSACTION_MASK | sysflag.TRANSACTION_COMMIT
@@ -70,9 +72,9 @@ def half_again(half: MessageView, properties: dict[str, str]) -> Message:
     return message
 
 
-def given_up(half: MessageView) -> Message:
-    """Give a half that was checked too often as it is stored for people to look at."""
-    return copy_of(half, CHECK_MAX_TOPIC, 0)
+def given_up(half: MessageView, properties: dict[str, str]) -> Message:
+    """Give a half that was checked too often, or is too old, as it is stored for people to look at."""
+    return copy_of(half, CHECK_MAX_TOPIC, 0, properties)
 
 
 def first_offset(half: MessageView) -> int | None:

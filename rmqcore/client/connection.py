@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import count
-from typing import Self
+from typing import Self, cast
 
 from rmqcore.errors import AnswerTimeoutError, NotReachedError, ProtocolError
 from rmqcore.remoting.codes import RequestCode
@@ -141,8 +141,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         self.local_ip = transport.get_extra_info("sockname")[0].partition("%")[0]
 
     def data_received(self, data: bytes) -> None:

@@ -20,7 +20,13 @@ from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 
 ADDRESS = "127.0.0.1:10911"
-SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 22, "disk_max_used_space_ratio": 100}
+SMALL: dict[str, Any] = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 20 * 100,
+    "max_hash_slot_num": 101,
+    "max_index_num": 1200,
+    "disk_max_used_space_ratio": 100,
+}
 
 
 class Sender:
@@ -40,6 +46,7 @@ class Sender:
         *,
         store: Mapping[str, Any] | None = None,
         loop: FakeLoop | None = None,
+        address: str = ADDRESS,
         **settings: Any,
     ) -> None:
         self.loop = loop or FakeLoop()
@@ -51,13 +58,14 @@ class Sender:
             self.store,
             BrokerSettings(**settings),
             self.loop,
-            address=ADDRESS,
+            address=address,
             now_ms=self.loop.clock,
         )
 
     def close(self) -> None:
         """Stop as a broker does that is told to."""
-        self.store.flush()
+        if not self.store.failed:
+            self.store.flush()
         self.broker.stop()
         self.broker.config_files.close()
         self.store.close()

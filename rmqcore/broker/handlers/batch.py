@@ -1,4 +1,4 @@
-"""Sends of many messages in one: SEND_BATCH_MESSAGE.
+"""Sends of many messages in one: what SEND_BATCH_MESSAGE is for, though the field ``batch`` makes it one, not the code.
 
 Source: RocketMQ 5.5.0 SendMessageProcessor#sendBatchMessage, MessageExtEncoder#encode(MessageExtBatch).
 """
@@ -6,7 +6,6 @@ Source: RocketMQ 5.5.0 SendMessageProcessor#sendBatchMessage, MessageExtEncoder#
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.send_answers import answer_send
@@ -25,7 +24,7 @@ from rmqcore.codec import decode_properties
 from rmqcore.errors import RequestError
 from rmqcore.message import Message
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
-from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 _MOST_TOPIC_LETTERS = 127
@@ -40,7 +39,7 @@ def send_batch(call: Call) -> RemotingCommand | None:
     if (refusal := refused_as_slave(call)) is not None:
         return refusal
     if not call.request.body:
-        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "the batch has no message")
+        return refuse(call, ResponseCode.SYSTEM_ERROR, "the batch has no message")
     properties = stored_properties(call)
     return with_topic(call, lambda config: _store(call, config, properties))
 
@@ -123,8 +122,3 @@ def _bounds(call: Call, body: memoryview, pos: int) -> tuple[int, int, int, int]
 
 def _cut_off(call: Call, pos: int) -> RequestError:
     return RequestError(call.code.name, "body", "whole messages", f"one at {pos} that is cut off")
-
-
-HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
-    RequestCode.SEND_BATCH_MESSAGE: send_batch,
-}

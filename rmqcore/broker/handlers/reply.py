@@ -35,7 +35,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 def send_reply(call: Call) -> RemotingCommand | None:
     """Give a reply to the client that asked, store it, and answer whether the client has it."""
     if not call.request.body:
-        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+        return refuse(call, ResponseCode.SYSTEM_ERROR, "the message has no body")
     properties = stored_properties(call)
     return with_topic(call, lambda config: _push(call, config, properties))
 

@@ -1,4 +1,4 @@
-"""Sends of one message: SEND_MESSAGE and SEND_MESSAGE_V2.
+"""Sends: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
 
 Source: RocketMQ 5.5.0 SendMessageProcessor.
 """
@@ -53,7 +53,7 @@ def send_message(call: Call) -> RemotingCommand | None:
     if (refusal := refused_as_slave(call)) is not None:
         return refusal
     if not call.request.body:
-        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+        return refuse(call, ResponseCode.SYSTEM_ERROR, "the message has no body")
     properties = stored_properties(call)
     return with_topic(call, lambda config: _place(call, config, properties))
 
@@ -153,4 +153,5 @@ def _needs_keys(config: TopicConfig) -> bool:
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.SEND_MESSAGE: send_message,
     RequestCode.SEND_MESSAGE_V2: send_message,
+    RequestCode.SEND_BATCH_MESSAGE: send_message,
 }

@@ -40,6 +40,8 @@ _REFUSED = {
     Status.UNKNOWN_ERROR: (_ERROR, "UNKNOWN_ERROR"),
     Status.IN_SYNC_REPLICAS_NOT_ENOUGH: (_ERROR, "in-sync replicas not enough"),
 }
+_ROLLED_BACK = "not set any response code"
+"""What Java's successful answer says."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -59,7 +61,7 @@ def end_transaction(call: Call) -> RemotingCommand | None:
         return call.respond(_ERROR, wrong)
     if end == sysflag.TRANSACTION_ROLLBACK:
         call.broker.transactions.end(half)
-        return call.respond()
+        return call.respond(remark=_ROLLED_BACK)
     message = committed(half)
     store_message(
         call.broker, message, lambda result: call.answer(_answer(call, half, message, result))

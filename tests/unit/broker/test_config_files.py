@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,7 @@ def test_only_the_latest_of_a_burst_is_written(at: Files) -> None:
         return {"n": n}
 
     for n in range(100):
-        at.files.save(NAME, lambda n=n: value(n), lambda n=n: told.append(n))
+        at.files.save(NAME, partial(value, n), partial(told.append, n))
     assert built == [0]
     at.loop.run_until(lambda: len(told) == 100)
     assert built == [0, 99]

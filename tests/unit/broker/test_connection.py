@@ -204,6 +204,74 @@ def test_requests_are_refused_while_too_many_bytes_lie_in_buffers() -> None:
     assert peer.connections.buffered == 0
 
 
+def test_bytes_that_peers_have_taken_refuse_nobody() -> None:
+    """Nobody tells a connection that its peer took its bytes: those of quiet connections counted for ever, and all were refused."""
+    quiet = Peer(echo)
+    quiet.connections.max_buffered = 100
+    quiet.connections.max_connections = 3
+    quiet.comes(request(1, b"x" * 200))
+    other = Peer(echo, connections=quiet.connections)
+    other.comes(request(2))
+    quiet.transport.unsent = other.transport.unsent = 0
+    quiet.connections._counted = 0.0
+    other.comes(request(3))
+    assert [answer.code for answer in other.answers()] == [
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SUCCESS,
+    ]
+
+
+def test_half_frames_have_no_room_without_end() -> None:
+    """A thousand connections may each bring nearly a whole frame, and never the rest: that were 16 GiB."""
+    first = Peer(echo)
+    first.connections.max_buffered = 1000
+    first.connections.max_connections = 3
+    first.comes(request(1, b"x" * 1500)[:-1])
+    assert first.transport.ended is None
+    second = Peer(echo, connections=first.connections)
+    second.comes(request(1, b"x" * 1500)[:-1])
+    assert second.transport.ended == "aborted"
+    second.connection.connection_lost(None)
+    first.comes(request(1, b"x" * 1500)[-1:])
+    assert [answer.opaque for answer in first.answers()] == [1]
+
+
+def test_who_never_takes_the_last_bytes_is_not_waited_for() -> None:
+    """A connection that was to close once its bytes are sent held its place for ever where the peer took none."""
+    peer = Peer(echo)
+    peer.comes(request(1) + b"GET / HTTP/1.1\r\n\r\n")
+    assert peer.transport.ended == "closed"
+    began = peer.connection._last_bytes
+    peer.connection.close_if_idle(began + module.HALF_FRAME_S - 1)
+    peer.transport.unsent -= 1
+    peer.connection.close_if_idle(began + module.HALF_FRAME_S + 1)
+    peer.connection.close_if_idle(began + 2 * module.HALF_FRAME_S)
+    assert peer.transport.ended == "closed", "it takes its bytes, slowly"
+    peer.connection.close_if_idle(began + 3 * module.HALF_FRAME_S)
+    assert peer.transport.ended == "aborted"
+
+
+def test_who_takes_no_answers_is_silent() -> None:
+    """As long as it was not read, a peer that took nothing counted as busy, and kept what was meant for it in memory."""
+    peer = Peer(echo)
+    peer.comes(request(1))
+    began = peer.connection._last_bytes
+    peer.connection.pause_writing()
+    peer.connection.close_if_idle(began + module.IDLE_S - 1)
+    assert peer.transport.ended is None
+    peer.connection.close_if_idle(began + module.IDLE_S + 1)
+    assert peer.transport.ended == "closed"
+
+
+def test_who_waits_for_our_answers_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_UNANSWERED", 1)
+    peer = Peer(nothing)
+    peer.comes(request(1))
+    assert not peer.transport.is_read
+    peer.connection.close_if_idle(peer.connection._last_bytes + 2 * module.IDLE_S)
+    assert peer.transport.ended is None
+
+
 def test_an_answer_that_fits_no_frame_says_so() -> None:
     def too_much(command: RemotingCommand, channel: Channel) -> RemotingCommand:
         return command.response(body=bytes(17 << 20))

@@ -23,7 +23,7 @@ cdef extern from *:
     """
     #include "format/cq.h"
 
-    enum { BLOCK = 256, AHEAD = 4 };  /* entries read at once; records prefetched ahead of the one looked at */
+    enum { BLOCK = 256, AHEAD = 8 };  /* entries read at once; records prefetched ahead: with 4 a cold one takes 8% more */
 
     /* Prefetches the cache lines of an entry's record that a check reads, if the record lies in [begin, end), the file at base:
      * a queue's records lie anywhere in the log. (gcc drops a call of a function that only prefetches, hence always_inline.) */

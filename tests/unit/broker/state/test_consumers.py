@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ class Members:
         return found
 
 
-def sub(topic: str, version: int = 1, **more: str) -> SubscriptionData:
+def sub(topic: str, version: int = 1, **more: Any) -> SubscriptionData:
     return SubscriptionData(topic, sub_version=version, **more)
 
 

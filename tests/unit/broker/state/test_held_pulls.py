@@ -247,6 +247,11 @@ def test_a_pull_that_is_held_again_by_its_answer() -> None:
     assert broker.answered == ["next"]
 
 
+def wanting(tag: int) -> Callable[[Arrival], bool]:
+    """Want one tag; 0 is all."""
+    return lambda arrival: not tag or tag in arrival.tags_codes
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("hold"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 90)),
@@ -275,7 +280,7 @@ def test_no_pull_is_lost_and_none_is_answered_twice(steps: list[tuple[object, ..
                 broker.hold(
                     name,
                     queue_id,
-                    wants=lambda arrival, tag=tag: not tag or tag in arrival.tags_codes,
+                    wants=wanting(tag),
                     timeout_ms=timeout_ms,
                     channel=channels[number % 2],
                 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.broker import FakeLoop
@@ -20,7 +21,7 @@ from rmqcore.remoting.bodies.topic_configs import TopicConfig
 class Home:
     """The topics of a broker in a directory, opened once more at will."""
 
-    def __init__(self, root: Path, **settings: object) -> None:
+    def __init__(self, root: Path, **settings: Any) -> None:
         self.root = root
         self.settings = replace(BrokerSettings(), **settings)
         self.loop = FakeLoop()

@@ -26,6 +26,7 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 public final class Driver {
     private final Map<Integer, ClockedStore> stores = new HashMap<>();
     private final Clients clients = new Clients();
+    private final Consumers consumers = new Consumers();
     private NameServer nameServer;
     private int opened;
 
@@ -81,10 +82,24 @@ public final class Driver {
                 return clients.send(request);
             case "consume":
                 return clients.consume(request);
+            case "produce":
+                return consumers.produce(request);
+            case "endProducer":
+                return consumers.endProducer();
+            case "push":
+                return consumers.push(request);
+            case "lite":
+                return consumers.lite(request);
+            case "pull":
+                return consumers.pull(request);
             case "saveOffsets":
                 return Offsets.save(request.getString("file"), request.getJSONObject("table"));
             case "loadOffsets":
                 return Offsets.load(request.getString("file"));
+            case "saveTable":
+                return Tables.save(request);
+            case "loadTable":
+                return Tables.load(request);
             case "encodeCommands":
                 return Json.map(request.getJSONArray("requests"), Remoting::encode);
             case "decodeFrames":

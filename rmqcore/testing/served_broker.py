@@ -1,0 +1,219 @@
+"""A broker and name server for tests of applications: ``rmqcore serve`` in a process that may be killed and started again.
+
+The pytest fixture ``rocketmq_broker`` gives one to a test; other test runners use `ServedBroker` as a context manager.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from rmqcore.message import MessageView
+from rmqcore.offline.reader import read
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
+SMALL: Mapping[str, object] = {
+    "mappedFileSizeCommitLog": 16 << 20,
+    "mappedFileSizeConsumeQueue": 20 * 6_000,
+    "maxHashSlotNum": 10_000,
+    "maxIndexNum": 40_000,
+}
+"""Files for some thousand messages: they are made and deleted in no time."""
+
+
+class ServedBroker:
+    """A broker with its name server, from `start` on; as a context manager it is started and stopped.
+
+    Parameters
+    ----------
+    folder : Path
+        A directory for its store, configuration and log.
+    settings : mapping, optional
+        Keys of a ``broker.conf``, beside and instead of `SMALL`.
+
+    Attributes
+    ----------
+    namesrv : str
+        ``host:port`` of the name server; the same after a restart.
+    address : str
+        ``host:port`` of the broker; the same after a restart.
+    store : Path
+        The store's root.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
+        self.namesrv = ""
+        self.address = ""
+        self.store = folder / "store"
+        self._config = folder / "broker.conf"
+        self._log = folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        lines = [
+            f"{name}={_text(value)}\n" for name, value in {**SMALL, **(settings or {})}.items()
+        ]
+        self._config.write_text("".join(lines), encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it, and wait until clients can be served.
+
+        Raises
+        ------
+        RuntimeError
+            It has not started; the message has the end of its log.
+        """
+        command = [sys.executable, "-m", "rmqcore", "serve", str(self.store), "--json"]
+        command += ["--config", str(self._config), "--port", self.address.rpartition(":")[2] or "0"]
+        if self.namesrv:
+            command += ["--namesrv-port", self.namesrv.rpartition(":")[2]]
+        paths = os.pathsep.join(path for path in sys.path if path)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        ready = json.loads(self._ready_line(self._process))
+        self.address, self.namesrv = ready["broker"], ready["namesrv"]
+
+    def stop(self) -> None:
+        """End it as an operator does, with SIGTERM: what it has taken is on disk then. One that does not run is left alone.
+
+        Raises
+        ------
+        RuntimeError
+            It has ended with an error, or not at all; the message has the end of its log.
+        """
+        process = self._process
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the broker went on after SIGTERM: {self.log()}") from None
+        self._ended(process)
+        if code:
+            raise RuntimeError(f"the broker ended with exit code {code}: {self.log()}")
+
+    def kill(self) -> None:
+        """End it as a crash does (kill -9); what it has answered is in the store. One that does not run is left alone."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+            self._ended(process)
+
+    def restart(self) -> None:
+        """Start it again on the same store and ports; one that runs is stopped first.
+
+        Raises
+        ------
+        RuntimeError
+            As for `start` and `stop`.
+        """
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        """Give the end of what it has logged."""
+        return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]
+
+    # ---- what a test asks -------------------------------------------------------------------------
+
+    def create_topic(self, name: str, queues: int = 4) -> None:
+        """Create a topic, or change how many queues it has; clients find it when this returns.
+
+        Raises
+        ------
+        RuntimeError
+            The broker refuses it; the message has its remark.
+        """
+        code = RequestCode.UPDATE_AND_CREATE_TOPIC
+        fields: dict[str, Value] = {
+            "topic": name,
+            "defaultTopic": "TBW102",
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+        }
+        _ask(self.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
+
+    def messages(self, topic: str) -> list[MessageView]:
+        """Read all messages of a topic out of the store, in the order in which they were stored; also while the broker is down.
+
+        They are as the store has them: a body that a producer has compressed is plain in `MessageView.decompress`.
+        """
+        return list(read(self.store).messages(topics=[topic]))
+
+    # ---- inside -----------------------------------------------------------------------------------
+
+    def _ready_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        assert process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            readable = select.select([process.stdout], [], [], max(left, 0))[0]
+            piece = os.read(process.stdout.fileno(), 4096) if readable else b""
+            if not piece:
+                self.kill()
+                why = f"in {START_SECONDS:g} s" if not readable else f": code {process.returncode}"
+                raise RuntimeError(f"the broker has not started {why}: {self.log()}")
+            line += piece
+        return line
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        process.stdout.close()
+        self._process = None
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ask(address: str, request: RemotingCommand) -> None:
+    """Send one request over a connection of its own, and wait until it is done."""
+    host, _, port = address.rpartition(":")
+    decoder = FrameDecoder()
+    with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as connection:
+        connection.sendall(encode_command(request))
+        while (frame := decoder.next_frame()) is None:
+            data = connection.recv(1 << 16)
+            if not data:
+                raise RuntimeError(f"{address} has closed the connection without an answer")
+            decoder.feed(data)
+    response = decode_command(frame)
+    if response.code != ResponseCode.SUCCESS:
+        raise RuntimeError(f"{address}: code {response.code}: {response.remark}")
