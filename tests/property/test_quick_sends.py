@@ -57,13 +57,19 @@ class Keys:
 @contextmanager
 def broker_of(folder: str, **config: object) -> Iterator[Broker]:
     loop = FakeLoop()
-    with rmqcore.open(Path(folder, "store"), services=False, clock=loop.clock, **config) as store:
+    with rmqcore.open(
+        Path(folder, "store"),
+        services=False,
+        clock=loop.clock,
+        disk_max_used_space_ratio=100,
+        **config,
+    ) as store:
         random.seed(0)
         made = BrokerSettings(auto_create_topic_enable=False)
         broker = Broker(store, made, loop, address="127.0.0.1:10911", now_ms=loop.clock)
         broker.uniq_keys = Keys()  # type: ignore[assignment]
         for topic in TOPICS:
-            broker.topics._topics[topic.name] = topic  # noqa: SLF001 without the thread that writes the file
+            broker.topics._topics[topic.name] = topic
         try:
             yield broker
         finally:
@@ -138,7 +144,9 @@ NAMES = st.sampled_from(
     "TAGS KEYS WAIT UNIQ_KEY DELAY TRAN_MSG PGROUP CLUSTER MSG_REGION TRACE_ON POP_CK __CRC32# INNER_NUM INNER_MULTI_DISPATCH "
     "TIMER_DELAY_SEC TIMER_OUT_MS REAL_TOPIC RETRY_TOPIC a ab".split()
 )
-VALUES = st.sampled_from(["true", "false", "1", "-1", "99", "x\x01y", "", '"', "\\", "日本", "\U0001f600"])
+VALUES = st.sampled_from(
+    ["true", "false", "1", "-1", "99", "x\x01y", "", '"', "\\", "日本", "\U0001f600"]
+)
 PAIRS = st.lists(st.tuples(NAMES | TEXTS, VALUES | TEXTS), max_size=5)
 
 
@@ -156,7 +164,9 @@ def image(draw: st.DrawFn) -> bytes:
     parts = []
     for _ in range(draw(st.integers(0, 4))):
         body, text = draw(st.binary(max_size=20)), draw(properties()).encode()
-        head = struct.pack(">iiiii", 22 + len(body) + len(text), 0, 0, draw(st.integers(-1, 3)), len(body))
+        head = struct.pack(
+            ">iiiii", 22 + len(body) + len(text), 0, 0, draw(st.integers(-1, 3)), len(body)
+        )
         parts.append(head + body + struct.pack(">h", len(text)) + text)
     data = b"".join(parts)
     return data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 5)) == 0 else data
@@ -184,7 +194,9 @@ ODD = {
 
 
 PLAIN_NAMES = st.sampled_from(["TAGS", "KEYS", "WAIT", "a", "SHARDING_KEY", "日本"])
-PLAIN_PAIRS = st.lists(st.tuples(PLAIN_NAMES, VALUES.filter(bool)), max_size=4, unique_by=lambda pair: pair[0])
+PLAIN_PAIRS = st.lists(
+    st.tuples(PLAIN_NAMES, VALUES.filter(bool)), max_size=4, unique_by=lambda pair: pair[0]
+)
 
 
 def plain_image(draw: st.DrawFn) -> bytes:
@@ -231,9 +243,13 @@ def odd_requests(draw: st.DrawFn) -> RemotingCommand:
     for name in draw(st.lists(st.sampled_from(sorted(ODD)), max_size=3)):
         fields[name] = draw(ODD[name])
     fields["i"] = draw(properties())
-    for name in draw(st.lists(st.sampled_from(sorted(fields)), max_size=1)) if draw(st.booleans()) else ():
+    for name in (
+        draw(st.lists(st.sampled_from(sorted(fields)), max_size=1)) if draw(st.booleans()) else ()
+    ):
         del fields[name]
-    body = image(draw) if code == 320 or draw(st.integers(0, 9)) == 0 else draw(st.binary(max_size=40))
+    body = (
+        image(draw) if code == 320 or draw(st.integers(0, 9)) == 0 else draw(st.binary(max_size=40))
+    )
     if draw(st.integers(0, 19)) == 0:
         body = bytes(draw(st.sampled_from([4095, 4096, 4097, 5000])))
     return RemotingCommand(
@@ -248,7 +264,11 @@ def odd_requests(draw: st.DrawFn) -> RemotingCommand:
 
 def as_json(draw: st.DrawFn, command: RemotingCommand) -> bytes:
     """A header as some client may write it."""
-    extra = draw(st.sampled_from([{}, {}, {"remark": None}, {"unknown": 1}, {"language": 9}, {"version": 479}]))
+    extra = draw(
+        st.sampled_from(
+            [{}, {}, {"remark": None}, {"unknown": 1}, {"language": 9}, {"version": 479}]
+        )
+    )
     fields: dict[str, object] = dict(command.ext_fields)
     if draw(st.integers(0, 9)) == 0:
         fields["e"] = 1
@@ -259,12 +279,20 @@ def as_json(draw: st.DrawFn, command: RemotingCommand) -> bytes:
     names = draw(st.permutations(list(members))) if draw(st.booleans()) else list(members)
     separators = draw(st.sampled_from([(",", ":"), (",", ":"), (", ", ": "), (" ,\n", "\t:\r ")]))
     ascii_only = draw(st.booleans())
-    text = json.dumps({name: members[name] for name in names}, separators=separators, ensure_ascii=ascii_only)
+    text = json.dumps(
+        {name: members[name] for name in names}, separators=separators, ensure_ascii=ascii_only
+    )
     odd = draw(st.integers(0, 19))
     if odd == 0:
-        text = text.replace("\\u0001", draw(st.sampled_from(["\\ud800", "\\uDE00\\ud83d", "\\u00g1", "\\x", "\\u00"])), 1)
+        text = text.replace(
+            "\\u0001",
+            draw(st.sampled_from(["\\ud800", "\\uDE00\\ud83d", "\\u00g1", "\\x", "\\u00"])),
+            1,
+        )
     elif odd == 1:
-        text = text.replace('"flag"', draw(st.sampled_from(['"code"', '"\\u0066lag"', '"flag":0,"flag"'])), 1)
+        text = text.replace(
+            '"flag"', draw(st.sampled_from(['"code"', '"\\u0066lag"', '"flag":0,"flag"'])), 1
+        )
     elif odd == 2:
         text = text.replace('"extFields":{', '"extFields":{"e":"2",', 1)
     elif odd == 3:
