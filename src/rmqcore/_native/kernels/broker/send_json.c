@@ -1,5 +1,8 @@
 #include "broker/send_header.h"
 #include "format/utf8.h"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* Members of a header, a bit each. */
 enum { CODE = 1, OPAQUE = 2, FLAG = 4, EXT_FIELDS = 8, LANGUAGE = 16, VERSION = 32, REMARK = 64, SERIALIZE_TYPE = 128 };
@@ -22,6 +25,17 @@ static inline uint64_t where(uint64_t word, uint8_t byte) {
 
 /* The first quote, backslash or control character; `end` where there is none. */
 static inline const uint8_t *plain_end(const uint8_t *p, const uint8_t *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1F);
+    while (end - p >= 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(v, control), v);
+        const __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash));
+        const int found = _mm_movemask_epi8(_mm_or_si128(low, marks));
+        if (found) return p + __builtin_ctz((unsigned)found);
+        p += 16;
+    }
+#endif
     while (end - p >= 8) {
         const uint64_t word = load_word(p);
         const uint64_t found = where(word, '"') | where(word, '\\') | ((word - EACH * 0x20) & ~word & TOP);
@@ -33,7 +47,7 @@ static inline const uint8_t *plain_end(const uint8_t *p, const uint8_t *end) {
 }
 
 static inline void skip_blanks(reader *r) {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\t' || *r->p == '\r')) r->p++;
+    while (r->p < r->end && *r->p <= ' ' && (*r->p == ' ' || *r->p == '\n' || *r->p == '\t' || *r->p == '\r')) r->p++;
 }
 
 static inline int skip_mark(reader *r, uint8_t mark) {
@@ -91,20 +105,40 @@ static inline int goes_on(reader *r) {
     return mark == ',' ? 1 : mark == '}' ? 0 : -1;
 }
 
+/* A name of one letter up to its value's quote, as every client writes it: the letter, with the reader at the quote; else -1. */
+static inline int read_letter(reader *r) {
+    static const uint8_t mask[8] = {0xFF, 0, 0xFF, 0xFF, 0xFF}, shape[8] = {'"', 0, '"', ':', '"'};
+    if (r->end - r->p < 8 || ((rmq_load_i64(r->p) ^ rmq_load_i64(shape)) & rmq_load_i64(mask)) != 0) return -1;
+    const int letter = r->p[1];
+    if (letter < 'a' || letter > 'z') return -1; /* a backslash, say */
+    r->p += 4;
+    return letter;
+}
+
+static inline int read_field_name(reader *r) {
+    rmq_slice name;
+    int letter = read_letter(r);
+    if (letter < 0) {
+        if (!read_text(r, &name, NULL) || !skip_mark(r, ':')) return -1;
+        if (name.len != 1) return RMQ_SEND_FIELDS;
+        letter = name.p[0];
+    }
+    return letter >= 'a' && letter < 'a' + RMQ_SEND_FIELDS ? letter - 'a' : RMQ_SEND_FIELDS;
+}
+
 static int read_fields(reader *r, rmq_send_header *out) {
     int more = 1;
     if (!skip_mark(r, '{')) return 0;
     while (more > 0) {
-        rmq_slice name, value;
+        rmq_slice value;
         int escaped = 0;
-        if (!read_text(r, &name, NULL) || !skip_mark(r, ':')) return 0;
-        if (!read_text(r, &value, &escaped)) return 0;
-        const int field = name.len == 1 ? name.p[0] - 'a' : RMQ_SEND_FIELDS;
+        const int field = read_field_name(r);
+        if (field < 0 || !read_text(r, &value, &escaped)) return 0;
         if (escaped) {
             if (field != RMQ_SEND_PROPERTIES) return 0;
             out->properties_escaped = 1;
         }
-        if (field >= 0 && field < RMQ_SEND_FIELDS) {
+        if (field < RMQ_SEND_FIELDS) {
             if (rmq_send_has(out, field)) return 0;
             out->present |= 1U << field;
             out->fields[field] = value;
@@ -119,15 +153,22 @@ static inline int is(rmq_slice name, const char *text, size_t len) {
 }
 
 static unsigned member_of(rmq_slice name) {
-    if (is(name, "code", 4)) return CODE;
-    if (is(name, "flag", 4)) return FLAG;
-    if (is(name, "opaque", 6)) return OPAQUE;
-    if (is(name, "extFields", 9)) return EXT_FIELDS;
-    if (is(name, "language", 8)) return LANGUAGE;
-    if (is(name, "version", 7)) return VERSION;
-    if (is(name, "remark", 6)) return REMARK;
-    if (is(name, "serializeTypeCurrentRPC", 23)) return SERIALIZE_TYPE;
-    return 0;
+    switch (name.len) {
+        case 4:
+            return is(name, "code", 4) ? CODE : is(name, "flag", 4) ? FLAG : 0;
+        case 6:
+            return is(name, "opaque", 6) ? OPAQUE : is(name, "remark", 6) ? REMARK : 0;
+        case 7:
+            return is(name, "version", 7) ? VERSION : 0;
+        case 8:
+            return is(name, "language", 8) ? LANGUAGE : 0;
+        case 9:
+            return is(name, "extFields", 9) ? EXT_FIELDS : 0;
+        case 23:
+            return is(name, "serializeTypeCurrentRPC", 23) ? SERIALIZE_TYPE : 0;
+        default:
+            return 0;
+    }
 }
 
 static int read_member(reader *r, unsigned member, rmq_send_header *out) {

@@ -1,14 +1,16 @@
 #include "broker/send_header.h"
 
 int rmq_send_int64(rmq_slice text, int64_t *out) {
-    const int negative = text.len > 0 && text.p[0] == '-';
-    const uint32_t begin = (uint32_t)negative;
+    const uint8_t *p = text.p, *end = p + text.len;
+    const int negative = p < end && *p == '-';
     int64_t value = 0;
-    if (text.len == begin || text.len - begin > 18) return 0; /* 18 digits fit whatever they are */
-    for (uint32_t i = begin; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9') return 0;
-        value = value * 10 + (text.p[i] - '0');
-    }
+    p += negative;
+    if (p == end || end - p > 18) return 0; /* 18 digits fit whatever they are */
+    do {
+        const uint32_t digit = (uint32_t)*p - '0';
+        if (digit > 9) return 0;
+        value = value * 10 + digit;
+    } while (++p < end);
     *out = negative ? -value : value;
     return 1;
 }
