@@ -184,8 +184,9 @@ def _parts(settings: BrokerSettings, *, has_key: bool) -> Parts:
     salt = secrets.token_hex(16)  # no setting has it in it
     names = ("MSG_ID", "QUEUE_ID", "QUEUE_OFFSET", "TRANSACTION_ID")
     marks = {f"{name}-{salt}": int(getattr(send_kernel, name)) for name in names}
-    *place, key = marks
-    fields = stored_fields(settings, *place, key if has_key else None)
+    msg_id, queue_id, queue_offset, key = marks
+    uniq_key = key if has_key else None
+    fields = stored_fields(settings, msg_id, queue_id, queue_offset, uniq_key)
     response = RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=0).response(ext_fields=fields)
     before, opaque, after = encode_json_header(response).decode().rpartition('"opaque":0')
     *pieces, last = re.split(f"({'|'.join(marks)})", before)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ class Keys:
 
 
 @contextmanager
-def broker_of(folder: str, **config: object) -> Iterator[Broker]:
+def broker_of(folder: str, **config: Any) -> Iterator[Broker]:
     loop = FakeLoop()
     with rmqcore.open(
         Path(folder, "store"),
@@ -94,7 +95,7 @@ def answer(broker: Broker, channel: FakeChannel, frame: Frame) -> bytes:
     return b"".join(map(encode_command, sent))
 
 
-def by_python(data: bytes, **config: object) -> tuple[bytes, bytes, bool]:
+def by_python(data: bytes, **config: Any) -> tuple[bytes, bytes, bool]:
     """Log, answers, and whether the connection goes on."""
     answers = []
     with TemporaryDirectory() as folder, broker_of(folder, **config) as broker:
@@ -109,9 +110,9 @@ def by_python(data: bytes, **config: object) -> tuple[bytes, bytes, bool]:
         return log_of(broker.store), b"".join(answers), good
 
 
-def by_kernel(data: bytes, **config: object) -> tuple[bytes, bytes, bool, int]:
+def by_kernel(data: bytes, **config: Any) -> tuple[bytes, bytes, bool, int]:
     """The same with the kernel before Python, and how many sends it took."""
-    answers = []
+    answers: list[bytes] = []
     with TemporaryDirectory() as folder, broker_of(folder, **config) as broker:
         quick, channel = QuickSends(broker), FakeChannel(PEER)
         at, good = 0, True
@@ -264,7 +265,7 @@ def odd_requests(draw: st.DrawFn) -> RemotingCommand:
 
 def as_json(draw: st.DrawFn, command: RemotingCommand) -> bytes:
     """A header as some client may write it."""
-    extra = draw(
+    extra: dict[str, object] = draw(
         st.sampled_from(
             [{}, {}, {"remark": None}, {"unknown": 1}, {"language": 9}, {"version": 479}]
         )

@@ -204,7 +204,10 @@ cdef class SendKernel:
             raise MemoryError
 
     def forget_topic(self, str name not None):
-        """Leave sends to a topic to Python from now on; one that is not known is no error. Its counts are lost: take them before."""
+        """Leave sends to a topic to Python from now on; one that is not known is no error.
+
+        What it has counted is lost: `take_counts` comes before.
+        """
         cdef bytes utf8 = name.encode()
         cdef rmq_send_topic *topic
         self.enter()
