@@ -23,6 +23,7 @@ BENCHES = {
     "instructions": ("instruction_benches", "instructions", False),
     "beside": ("beside_benches", "beside", False),
     "clock": ("clock_benches", "clock", False),
+    "broker": ("broker_benches", "broker", False),
     "space": ("space_benches", "space", False),
     "disk": ("disk_benches", "disk", False),
     "processes": ("process_benches", "commands", True),

@@ -44,10 +44,10 @@ def output(command: list[str | pathlib.Path]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def java_command(main: str) -> list[str | pathlib.Path] | None:
-    """The command that runs a class of ``bench/java``, or None where Java or Maven is missing.
+def java_command(main: str, heap: str = "2g", *more: str) -> list[str | pathlib.Path] | None:
+    """The command that runs a class of ``bench/java`` or of RocketMQ, or None where Java or Maven is missing.
 
-    The jars of RocketMQ come from Maven Central on first use and stay in Maven's own cache.
+    `more` are options of the JVM. The jars of RocketMQ come from Maven Central on first use and stay in Maven's own cache.
     """
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
         return None
@@ -57,4 +57,5 @@ def java_command(main: str) -> list[str | pathlib.Path] | None:
     home = BUILD / "java-home"
     home.mkdir(parents=True, exist_ok=True)
     places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
-    return ["java", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", *opens, *places, "-cp", path, main]
+    heaps = [f"-Xms{heap}", f"-Xmx{heap}"]
+    return ["java", *heaps, "-XX:+UseG1GC", *opens, *places, *more, "-cp", path, main]

@@ -7,12 +7,18 @@ import sys
 from collections import Counter
 
 from rmqcore import errors
+from rmqcore.errors import jobs, network, stores
 
 
 def error_classes() -> list[type[errors.StoreError]]:
-    """The classes of all errors of the package, in the order of `rmqcore/errors.py`."""
-    classes = [value for value in vars(errors).values() if inspect.isclass(value)]
-    return [value for value in classes if issubclass(value, errors.StoreError)]
+    """The classes of all errors of the package, file by file of `rmqcore/errors/` in its order."""
+    found = [
+        value
+        for module in (stores, jobs, network)
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, errors.StoreError)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def shared_codes() -> list[str]:

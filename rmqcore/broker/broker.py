@@ -11,11 +11,11 @@ from collections.abc import Callable
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.broker.disk_guard import DiskGuard
 from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.consumer_filters import ConsumerFilters
 from rmqcore.broker.state.consumers import Consumers
+from rmqcore.broker.state.disk_guard import DiskGuard
 from rmqcore.broker.state.groups import SubscriptionGroups
 from rmqcore.broker.state.held_pulls import CHECK_PERIOD_MS, HeldPulls
 from rmqcore.broker.state.offsets import Offsets
@@ -23,8 +23,8 @@ from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import QueueLocks
 from rmqcore.broker.state.stats import BrokerStats
 from rmqcore.broker.state.topics import TopicConfigs
-from rmqcore.broker.transactions import Transactions
-from rmqcore.broker.uniq_keys import UniqKeys
+from rmqcore.broker.state.uniq_keys import UniqKeys
+from rmqcore.broker.transactions.service import Transactions
 from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
 
@@ -91,7 +91,7 @@ class Broker:
         self.worker = Worker(loop)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
-        self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms)
+        self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
         self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)
         self.uniq_keys = UniqKeys(address, self.now_ms)
         self.schedule = ScheduleMessages(self)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rmqcore.broker.channel import Loop
+from rmqcore.broker.thens import call_each
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
@@ -155,8 +156,9 @@ class ConfigFiles:
         """Give the value that waits to the thread."""
         value, thens = file.waiting, file.thens
         assert value is not None
+        data = _encode(value)
         file.waiting, file.thens, file.value, file.told = None, [], value, thens
-        file.writing = writing = self._thread.submit(self._write, name, _encode(value))
+        file.writing = writing = self._thread.submit(self._write, name, data)
         writing.add_done_callback(
             lambda done: self._loop.call_soon_threadsafe(partial(self._written, name, file, done))
         )
@@ -182,8 +184,7 @@ class ConfigFiles:
             _LOG.error("%s could not be written: %s", self._path(name), error)
             file.waiting = file.waiting or file.value
         thens, file.told, file.value, file.writing = file.told, [], None, None
-        for then in thens:
-            then()
+        call_each(thens)
         return error is None
 
     def _write(self, name: str, data: bytes) -> None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cache, partial
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.names import RETRY_PREFIX
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.errors import DiskFullError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.status import PutMessageStatus
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 Then = Callable[[PutResult], object]
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -29,6 +27,8 @@ REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
 WAIT = "WAIT"
 TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
+"""A message that was refused so would be refused again."""
 _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
@@ -38,7 +38,7 @@ _LOG = logging.getLogger("rmqcore.broker")
 _NOT_SERVED = (StoreClosedError, StoreFailedError, DiskFullError)
 
 
-def store_message(broker: Broker, message: Message, then: Then) -> None:
+def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
     """Put one message as a broker does, and call ``then(result)`` once: at once, or when the disk has answered.
 
     A message with a delay level goes to `SCHEDULE_TOPIC`: its topic, queue and properties are changed here. `then` is called in
@@ -46,7 +46,7 @@ def store_message(broker: Broker, message: Message, then: Then) -> None:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     message : Message
         Complete; it belongs to the store from now on.
     then : callable
@@ -63,13 +63,13 @@ def store_message(broker: Broker, message: Message, then: Then) -> None:
 
 
 def store_batch(
-    broker: Broker, messages: Sequence[Message], properties: Mapping[str, str], then: Then
+    broker: BrokerParts, messages: Sequence[Message], properties: Mapping[str, str], then: Then
 ) -> None:
     """Put messages of one queue, all or none; as `store_message`.
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     messages : sequence of Message
     properties : mapping
         Of the batch: they are not stored, but say whether it waits for the disk, and a delay refuses it.
@@ -87,12 +87,12 @@ def store_batch(
     _when_safe(broker, result, properties, then)
 
 
-def append_message(broker: Broker, message: Message) -> PutResult:
+def append_message(broker: BrokerParts, message: Message) -> PutResult:
     """Append a message as it is, without a check or a wait; a store that takes none answers with a status."""
     return _answered(partial(broker.store.append, message))
 
 
-def refusal(broker: Broker, message: Message) -> PutMessageStatus | None:
+def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     """Give the status of a message that is not to be stored; None where it is.
 
     Source: RocketMQ 5.5.0 HookUtils#checkBeforePutMessage, #checkInnerBatch.
@@ -108,7 +108,7 @@ def refusal(broker: Broker, message: Message) -> PutMessageStatus | None:
     return None
 
 
-def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | None:
+def redirect_delayed(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     """Turn a message with a delay level to `SCHEDULE_TOPIC`; give the status of one that is not stored for its properties.
 
     Source: RocketMQ 5.5.0 HookUtils#handleScheduleMessage, #transformDelayLevelMessage.
@@ -125,7 +125,9 @@ def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | Non
         return PutMessageStatus.WHEEL_TIMER_NOT_ENABLE if _is_timer(properties) else None
     for name in TIMER_PROPERTIES:
         properties.pop(name, None)
-    most = len(broker.schedule.delays_ms)
+    most = len(_delays_ms(broker.store.config.message_delay_level))
+    if not most:
+        return None
     if level > most:
         level = most
         properties[DELAY] = str(level)
@@ -134,6 +136,11 @@ def redirect_delayed(broker: Broker, message: Message) -> PutMessageStatus | Non
     message.topic = SCHEDULE_TOPIC
     message.queue_id = level - 1
     return None
+
+
+@cache
+def _delays_ms(text: str) -> tuple[int, ...]:
+    return parse_delay_levels(text)
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
@@ -176,7 +183,7 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
 
 
 def _when_safe(
-    broker: Broker, result: PutResult, properties: Mapping[str, str], then: Then
+    broker: BrokerParts, result: PutResult, properties: Mapping[str, str], then: Then
 ) -> None:
     """Give the result on: under SYNC_FLUSH when the disk has answered, with followers when they have, else at once."""
     config = broker.store.config
@@ -193,7 +200,7 @@ def _when_safe(
         then(result)
 
 
-def _when_flushed(broker: Broker, result: PutResult, then: Then) -> None:
+def _when_flushed(broker: BrokerParts, result: PutResult, then: Then) -> None:
     def heard(status: PutMessageStatus) -> None:  # in a thread of the store
         broker.loop.call_soon_threadsafe(partial(safe, status))
 
@@ -204,9 +211,7 @@ def _when_flushed(broker: Broker, result: PutResult, then: Then) -> None:
     broker.puts_in_flight += 1
     try:
         broker.store.on_flushed(result.phy_offset + result.msg_size, heard)
-    except (
-        StoreError,
-        OSError,
-    ):  # it has failed meanwhile: the message is appended, and may be lost
+    except (StoreError, OSError):
+        # It has failed meanwhile: the message is appended, and may be lost.
         broker.puts_in_flight -= 1
         then(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))

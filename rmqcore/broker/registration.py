@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.name_server_link import NameServerLink, parse_address
+from rmqcore.broker.name_server_link import parse_address
+from rmqcore.broker.remote_name_server import Done, RemoteNameServer
+from rmqcore.broker.thens import nothing
 from rmqcore.errors import RequestError
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.route_table import Master
@@ -33,7 +34,6 @@ FIRST_ANSWERS_S, LAST_ANSWERS_S = 3.0, 1.0
 """Seconds that a start and an end wait for name servers."""
 _CRC_MASK = 0x7FFFFFFF
 _LOG = logging.getLogger("rmqcore.broker")
-Done = Callable[[], object]
 
 
 class Registration:
@@ -69,7 +69,7 @@ class Registration:
         self._name_server = name_server
         self._version = broker.topics.table().data_version
         self.master: Master | None = None
-        self._remote = [_Remote(address, self) for address in dict.fromkeys(addresses)]
+        self._remote = [RemoteNameServer(address, self) for address in dict.fromkeys(addresses)]
 
     async def start(self) -> None:
         """Register all topics, and go on doing so; name servers elsewhere have some seconds for the first time."""
@@ -87,7 +87,7 @@ class Registration:
         """Register all topics at all name servers."""
         self._register_here(self.registration())
         for remote in self._remote:
-            remote.register((), _nothing)
+            remote.register((), nothing)
 
     async def stop(self) -> None:
         """Take the broker away from all name servers."""
@@ -172,77 +172,6 @@ class Registration:
         self._broker.topics.set_order(ordered)
 
 
-class _Remote:
-    """A name server elsewhere, of which one registration at a time is under way; what is to be told meanwhile goes together."""
-
-    def __init__(self, address: str, registration: Registration) -> None:
-        self.link = NameServerLink(address, self._connected)
-        self._registration = registration
-        self._topics: dict[str, TopicConfig] = {}
-        self._all = False
-        self._thens: list[Done] = []
-        self._asking = False
-        self._registered = False
-
-    async def first(self) -> None:
-        """Connect, and register all topics for the first time."""
-        done = asyncio.Event()
-        self._thens.append(done.set)
-        await asyncio.shield(self.link.start())
-        await done.wait()
-
-    def register(self, topics: tuple[TopicConfig, ...], then: Done) -> None:
-        """Register topics, or all where there are none; call `then` when that is answered, or no answer is to be expected."""
-        if not self.link.answers and topics:
-            self._all = True  # with the next that it answers
-            then()
-            return
-        self._topics.update({topic.name: topic for topic in topics})
-        self._all = self._all or not topics
-        self._thens.append(then)
-        if self.link.closed:
-            self._end()
-        elif not self._asking:
-            self._ask()
-
-    def unregister(self) -> asyncio.Future[None]:
-        """Take the broker away; the future ends when that is answered."""
-        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.link.closed:
-            asked.set_result(None)
-        else:
-            self.link.ask(self._registration.unregistration(), lambda _: asked.set_result(None))
-        return asked
-
-    def _connected(self) -> None:
-        self._asking = self._registered = False
-        self._all = True
-        self._ask()
-
-    def _ask(self) -> None:
-        topics = () if self._all or not self._registered else tuple(self._topics.values())
-        thens, self._thens, self._topics, self._all = self._thens, [], {}, False
-        self._asking = True
-        request = self._registration.registration(topics)
-        self.link.ask(request, partial(self._answered, thens))
-
-    def _answered(self, thens: list[Done], response: RemotingCommand | None) -> None:
-        self._asking = False
-        self._registered = self._registration.take_answer(f"name server {self.link.peer}", response)
-        for then in thens:
-            then()
-        if self.link.closed:
-            self._end()
-        elif self._thens:
-            self._ask()
-
-    def _end(self) -> None:
-        """Nobody waits for a name server that is away: it gets all topics when it is back."""
-        thens, self._thens = self._thens, []
-        for then in thens:
-            then()
-
-
 class _Countdown:
     """Calls when so many have called; at once where there are none."""
 
@@ -256,7 +185,3 @@ class _Countdown:
         self._left -= 1
         if self._left == 0:
             self._done()
-
-
-def _nothing() -> None:
-    """What is called where nobody waits."""

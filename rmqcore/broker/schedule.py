@@ -8,33 +8,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcore.broker.channel import Timer
 from rmqcore.broker.names import wrong_topic
-from rmqcore.broker.put_message import SCHEDULE_TOPIC, append_message, refusal
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.broker.put_message import NEVER, SCHEDULE_TOPIC, append_message, refusal
+from rmqcore.broker.state.delay_offsets import FILE, DelayOffsets
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.transaction_messages import HALF_TOPIC
+from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.config_values import parse_delay_levels
-from rmqcore.data_version import DataVersion
 from rmqcore.engine.dispatch.arrivals import Arrival, Listening
 from rmqcore.errors import StoreError
 from rmqcore.message import MessageView
-from rmqcore.remoting.bodies.json_object import JsonObject
-from rmqcore.remoting.bodies.topic_configs import data_version
 from rmqcore.status import GetMessageStatus, PutMessageStatus
 
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
-
-FILE = "delayOffset.json"
 AGAIN_MS = 1_000
 """After what time a message is tried again that the store did not take."""
-UPDATE_VERSION_STEP = 200
-"""Steps of the offsets in one version of the file."""
 _MOST_AT_ONCE = 32
-_FIRST_LEVEL, _LAST_LEVEL = 1, 1024
-_NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -57,7 +48,7 @@ class ScheduleMessages:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
 
     Attributes
     ----------
@@ -65,27 +56,23 @@ class ScheduleMessages:
         Of the levels 1, 2, ...
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerParts) -> None:
         config = broker.store.config
         self.delays_ms = parse_delay_levels(config.message_delay_level)
         self._broker = broker
         self._levels = [_Level(i, delay_ms) for i, delay_ms in enumerate(self.delays_ms, 1)]
-        self._offsets: dict[int, int] = {}
-        """By level; also of levels that this broker does not have any more."""
-        self._version = DataVersion()
-        self._updates = 0
-        self._changed = False
+        self._offsets = DelayOffsets(broker.config_files, broker.now_ms)
         self._timer: Timer | None = None
         self._listening: Listening | None = None
 
     # ---- beginning and end ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read how far the levels were delivered, and deliver from there on."""
+        """Read how far the levels were delivered, and deliver from there on; a slave leaves that to its master."""
         broker = self._broker
-        saved = broker.config_files.load_as(FILE, _parse)
-        if saved is not None:
-            self._version, self._offsets = saved
+        self._offsets.load()
+        if broker.store.config.broker_role == "SLAVE":
+            return
         for level in self._levels:
             level.queue_offset = self._inside(level, self._offsets.get(level.number))
         self._listening = broker.store.on_dispatched(self._heard)
@@ -97,48 +84,52 @@ class ScheduleMessages:
         if queue_offset is None:
             return 0
         store, queue_id = self._broker.store, level.number - 1
-        low, high = (
-            store.min_offset(SCHEDULE_TOPIC, queue_id),
-            store.max_offset(SCHEDULE_TOPIC, queue_id),
-        )
+        low = store.min_offset(SCHEDULE_TOPIC, queue_id)
+        high = store.max_offset(SCHEDULE_TOPIC, queue_id)
         right = min(max(queue_offset, low), max(low, high))
         if right != queue_offset:
             text = "delay level %d: offset %d is outside of its queue, which has %d to %d"
             _LOG.warning(text, level.number, queue_offset, low, high)
-            self._note(level.number, right)
+            self._offsets.note(level.number, right)
         return right
 
     def stop(self) -> None:
-        """Deliver nothing more, and save how far it went. The store must have been flushed."""
+        """Deliver nothing more, and save how far it went, once the store has flushed what was delivered."""
         if self._listening is not None:
             self._listening.remove()
             self._listening = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._changed:
-            self._save(self.as_json())
+        if not self._offsets.changed:
+            return
+        try:
+            self._broker.store.flush()
+        except (StoreError, OSError) as error:
+            # What was delivered may be lost: it is delivered again.
+            _LOG.warning("%s is not saved: %s", FILE, error)
+        else:
+            self._offsets.save(self._offsets.as_json())
 
     # ---- what is kept ---------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
         """Give how far each level was delivered, as `delayOffset.json` and a slave have it."""
-        offsets = {str(number): self._offsets[number] for number in sorted(self._offsets)}
-        return {"dataVersion": self._version.as_json(), "offsetTable": offsets}
+        return self._offsets.as_json()
 
     def offsets(self) -> dict[int, int]:
         """Give by level the queue offset of the message that is delivered next."""
-        return dict(self._offsets)
+        return self._offsets.whole()
 
     def save(self) -> None:
         """Save the offsets as soon as all that was delivered before them is on disk."""
-        if not self._changed:
+        if not self._offsets.changed:
             return
-        self._changed = False
-        snapshot, loop = self.as_json(), self._broker.loop
+        self._offsets.changed = False
+        snapshot, loop = self._offsets.as_json(), self._broker.loop
 
         def flushed(status: PutMessageStatus) -> None:  # in a thread of the store
-            step = self._save if status is PutMessageStatus.PUT_OK else self._save_later
+            step = self._offsets.save if status is PutMessageStatus.PUT_OK else self._save_later
             loop.call_soon_threadsafe(partial(step, snapshot))
 
         store = self._broker.store
@@ -146,20 +137,10 @@ class ScheduleMessages:
             store.on_flushed(store.max_phy_offset, flushed)
         except (StoreError, OSError) as error:
             _LOG.warning("%s is not saved: %s", FILE, error)
-            self._changed = True
-
-    def _save(self, snapshot: dict[str, Any]) -> None:
-        self._broker.config_files.save(FILE, snapshot)
+            self._offsets.changed = True
 
     def _save_later(self, _snapshot: dict[str, Any]) -> None:
-        self._changed = True
-
-    def _note(self, number: int, queue_offset: int) -> None:
-        self._offsets[number] = queue_offset
-        self._changed = True
-        self._updates += 1
-        if self._updates % UPDATE_VERSION_STEP == 0:
-            self._version = self._version.next(self._broker.now_ms())
+        self._offsets.changed = True
 
     # ---- when there is something to do ------------------------------------------------------------------
 
@@ -225,7 +206,7 @@ class ScheduleMessages:
                 )
                 level.queue_offset = found.next_begin_offset
                 level.due_ms = now_ms
-                self._note(level.number, level.queue_offset)
+                self._offsets.note(level.number, level.queue_offset)
 
     def _deliver_found(self, level: _Level, messages: list[MessageView], now_ms: int) -> int | None:
         """Deliver messages up to one whose time has not come: give that time; None where there is no such message."""
@@ -233,14 +214,14 @@ class ScheduleMessages:
             due_ms = view.tags_code
             if now_ms < due_ms <= now_ms + level.delay_ms:
                 if self._offsets.get(level.number) != view.queue_offset:
-                    self._note(level.number, view.queue_offset)
+                    self._offsets.note(level.number, view.queue_offset)
                 level.queue_offset = view.queue_offset
                 return due_ms
             if not self._time_up(level, view):
                 level.queue_offset = view.queue_offset
                 return now_ms + AGAIN_MS
             level.queue_offset = view.queue_offset + 1
-            self._note(level.number, level.queue_offset)
+            self._offsets.note(level.number, level.queue_offset)
         return None
 
     def _time_up(self, level: _Level, view: MessageView) -> bool:
@@ -270,20 +251,4 @@ class ScheduleMessages:
             status = result.status
         text = "delay level %d: the message at queue offset %d is not stored: %s"
         _LOG.error(text, level.number, view.queue_offset, status)
-        return status in _NEVER
-
-
-def _parse(saved: dict[str, Any]) -> tuple[DataVersion, dict[int, int]]:
-    found = JsonObject(FILE, "", saved)
-    offsets = {}
-    table = saved.get("offsetTable") or {}
-    if not isinstance(table, dict):
-        found.refuse("offsetTable", "an object", table)
-    members = JsonObject(FILE, "offsetTable", table)
-    for key in table:
-        level = int(key) if key.isascii() and key.isdigit() and len(key) <= 9 else 0
-        if not _FIRST_LEVEL <= level <= _LAST_LEVEL:
-            found.refuse("offsetTable", "levels from 1 on", key)
-        offsets[level] = members.number(key)
-    version = found.child("dataVersion")
-    return data_version(version), offsets
+        return status in NEVER

@@ -163,14 +163,7 @@ class AssignedQueue:
             return
         await asyncio.sleep(AFTER_ERROR_SECONDS)
         if not self.refused:
-            await self._look_again()
-
-    async def _look_again(self) -> None:
-        """After a broker was not reached: perhaps it is elsewhere now."""
-        try:
-            await self._reading.instance.find_route(self.queue.topic)
-        except ClientError as error:
-            _LOG.warning("%s: %s", self.queue, error)
+            await self._reading.instance.find_route_again(self.queue.topic)
 
     async def _pull(self, queue_offset: int) -> PullResult:
         reading, wanted = self._reading, self._reading.wanted(self.queue.topic)

@@ -188,6 +188,7 @@ class AsyncPullConsumer:
         if pulled is not None:
             pulled.owner.given_out(pulled)
             return list(pulled.messages)
+        self._instance.check_open()  # it may have been closed meanwhile
         for assigned in self._assigned.values():
             if assigned.refused is not None and assigned.refused.response_code in FOR_GOOD:
                 raise assigned.refused
@@ -261,6 +262,7 @@ class AsyncPullConsumer:
         if self._auto_commit and commit:
             await self._commit_and_tell(list(self._assigned.values()))
         self._assigned.clear()
+        self._cache.close()
         await self._instance.close([{"consumerGroup": self._group}])
 
     def abandon(self) -> None:

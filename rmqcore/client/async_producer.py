@@ -237,7 +237,8 @@ class AsyncProducer:
                 last = error
             except (AnswerTimeoutError, BadAnswerError, NotReachedError) as error:
                 last = error
-                await self._look_again(message.topic)
+                # Perhaps the broker is elsewhere now; where nobody can say so, its own error is the one that counts.
+                await self._instance.find_route_again(message.topic)
             reasons.append(str(last))
         assert last is not None
         if len(reasons) == 1:
@@ -258,13 +259,6 @@ class AsyncProducer:
             seconds=seconds,
             accepted=STORED,
         )
-
-    async def _look_again(self, topic: str) -> None:
-        """After a broker was not reached: perhaps it is elsewhere now."""
-        try:
-            await self._instance.find_route(topic)
-        except ClientError:
-            return  # what is known has to do; the broker's error is the one that counts
 
     def _next_queue(self, topic: str, last_broker: str | None) -> MessageQueue:
         """Give the queue whose turn it is, after a failure one of another broker if there is one."""

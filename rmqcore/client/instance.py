@@ -68,11 +68,13 @@ class ClientInstance:
         on_routes: Callable[[], object] = lambda: None,
     ) -> None:
         self._name_servers = _addresses(namesrv)
+        self._name_server = secrets.randbelow(len(self._name_servers))
         self.now_ms = now_ms or _wall_clock_ms
         self.routes = Routes()
         self._producer_groups = () if producer_group is None else (producer_group,)
         self._consumers = consumers
         self._on_routes = on_routes
+        self._looking: dict[str, asyncio.Task[bool]] = {}
         self._remote = Remote(on_request, self._connected)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -185,14 +187,26 @@ class ClientInstance:
     # ---- routes -----------------------------------------------------------------------------------
 
     async def find_route(self, topic: str) -> bool:
-        """Ask for the route of a topic, and keep it; False where no broker has it.
+        """Ask for the route of a topic, and keep it; False where no broker has it. All that want it at once share the answer.
 
         Raises
         ------
         ClientError
             No name server could be asked.
         """
-        return self._learn(topic, await self._route_of(topic))
+        looking = self._looking.get(topic)
+        if looking is None:
+            looking = asyncio.create_task(self._look_for(topic))
+            self._looking[topic] = looking
+            looking.add_done_callback(lambda done: self._looked(topic, done))
+        return await asyncio.shield(looking)
+
+    async def find_route_again(self, topic: str) -> None:
+        """Ask for a route that does not lead anywhere; where nobody can be asked, that is told in the log."""
+        try:
+            await self.find_route(topic)
+        except ClientError as error:
+            _LOG.warning("route of topic %s: %s", topic, error)
 
     async def find_publish_route(self, topic: str, queue_nums: int) -> bool:
         """Ask for the route of a topic that may have to be created: then that of the brokers that would do it.
@@ -210,7 +224,15 @@ class ClientInstance:
     async def refresh_routes(self) -> None:
         """Ask for the routes of all topics anew; one that is gone stays as it was, as in Java."""
         for topic in self.routes.topics():
-            await self.find_route(topic)
+            await self.find_route_again(topic)
+
+    async def _look_for(self, topic: str) -> bool:
+        return self._learn(topic, await self._route_of(topic))
+
+    def _looked(self, topic: str, task: asyncio.Task[bool]) -> None:
+        del self._looking[topic]
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it
 
     def _learn(self, topic: str, route: TopicRoute | None) -> bool:
         if route is None:
@@ -234,11 +256,13 @@ class ClientInstance:
         for _ in range(len(self._name_servers)):
             request = RemotingCommand(code, ext_fields=encode_fields(code, {"topic": topic}))
             try:
-                return await self.ask(self._name_servers[0], request, read, accepted=accepted)
+                return await self.ask(
+                    self._name_servers[self._name_server], request, read, accepted=accepted
+                )
             except ClientError as error:
                 last = error
                 # The next one is asked from now on, until it fails as well.
-                self._name_servers.append(self._name_servers.pop(0))
+                self._name_server = (self._name_server + 1) % len(self._name_servers)
         assert last is not None
         raise last
 

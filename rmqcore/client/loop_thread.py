@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from rmqcore.errors import ClientClosedError
@@ -48,6 +49,8 @@ class LoopThread:
             done = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return done.result()
+        except CancelledError:
+            raise ClientClosedError("this client was closed") from None
         except BaseException:
             done.cancel()
             raise

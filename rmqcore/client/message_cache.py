@@ -35,6 +35,7 @@ class MessageCache(Generic[Owner]):
         self._messages: Counter[Owner] = Counter()
         self._bytes: Counter[Owner] = Counter()
         self._changed = asyncio.Event()
+        self._closed = False
 
     def holds(self, owner: Owner) -> bool:
         """Whether there are messages of an owner."""
@@ -46,12 +47,14 @@ class MessageCache(Generic[Owner]):
         self._count(pulled, 1)
 
     async def take(self, seconds: float) -> Pulled[Owner] | None:
-        """Give the messages of the oldest pull; None where none came in time."""
+        """Give the messages of the oldest pull; None where none came in time, or none will come any more."""
         try:
             async with asyncio.timeout(seconds):
-                while not self._pulled:
+                while not self._pulled and not self._closed:
                     await self._wait()
         except TimeoutError:
+            return None
+        if not self._pulled:
             return None
         pulled = self._pulled.popleft()
         self._count(pulled, -1)
@@ -62,6 +65,11 @@ class MessageCache(Generic[Owner]):
         kept = [one for one in self._pulled if one.owner != owner]
         self._pulled = deque(kept)
         del self._messages[owner], self._bytes[owner]
+        self._tell()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self._closed = True
         self._tell()
 
     async def room(self, owner: Owner) -> None:

@@ -96,6 +96,8 @@ class Remote:
         self._connections.clear()
 
     async def _connection(self, address: str, request: str) -> Connection:
+        if self._closed:
+            raise NotReachedError(address, request, "this client was closed")
         found = self._connections.get(address)
         if found is not None and not found.closed:
             return found

@@ -167,7 +167,7 @@ class ServedBroker:
             "topicSysFlag": 0,
             "order": False,
         }
-        _ask(self.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
+        ask_once(self.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
 
     def messages(self, topic: str) -> list[MessageView]:
         """Read all messages of a topic out of the store, in the order in which they were stored; also while the broker is down.
@@ -188,8 +188,8 @@ class ServedBroker:
             piece = os.read(process.stdout.fileno(), 4096) if readable else b""
             if not piece:
                 self.kill()
-                why = f"in {START_SECONDS:g} s" if not readable else f": code {process.returncode}"
-                raise RuntimeError(f"the broker has not started {why}: {self.log()}")
+                why = f"exit code {process.returncode}" if readable else "it took too long"
+                raise RuntimeError(f"the broker has not started, {why}: {self.log()}")
             line += piece
         return line
 
@@ -203,8 +203,14 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _ask(address: str, request: RemotingCommand) -> None:
-    """Send one request over a connection of its own, and wait until it is done."""
+def ask_once(address: str, request: RemotingCommand) -> RemotingCommand:
+    """Send one request over a connection of its own, and give the answer.
+
+    Raises
+    ------
+    RuntimeError
+        It is not that the request was done.
+    """
     host, _, port = address.rpartition(":")
     decoder = FrameDecoder()
     with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as connection:
@@ -217,3 +223,4 @@ def _ask(address: str, request: RemotingCommand) -> None:
     response = decode_command(frame)
     if response.code != ResponseCode.SUCCESS:
         raise RuntimeError(f"{address}: code {response.code}: {response.remark}")
+    return response

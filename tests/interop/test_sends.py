@@ -10,10 +10,10 @@ import pytest
 from interop.broker import Broker
 from interop.wire import MOST_SECONDS, Wire
 from support.broker import FakeLoop
-from support.sends import Sender, image, send
+from support.sends import SMALL, Sender, image, send
 
 import rmqcore
-from rmqcore.broker.transaction_messages import HALF_TOPIC
+from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.codec import decode, decode_properties
 from rmqcore.message import MessageView
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
@@ -22,14 +22,20 @@ from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import REQUEST_FIELDS, encode_fields
 
-SIZES = {"mappedFileSizeCommitLog": 4 << 20, "maxMessageSize": 4096}
+SIZES = {
+    "mappedFileSizeCommitLog": 4 << 20,
+    "mappedFileSizeConsumeQueue": 20 * 100,
+    "maxHashSlotNum": 101,
+    "maxIndexNum": 1200,
+    "maxMessageSize": 4096,
+}
 # Java asks about halves that have ended while their marks wait to be written: these must not wait.
 CHECKS = {
     "transactionCheckInterval": 1000,
     "transactionTimeOut": 3000,
     "transactionOpBatchInterval": 100,
 }
-OUR_SIZES = {"mapped_file_size_commit_log": 4 << 20, "max_message_size": 4096}
+OUR_SIZES: dict[str, Any] = {"mapped_file_size_commit_log": 4 << 20, "max_message_size": 4096}
 OURS = {
     "broker_cluster_name": "InteropCluster",
     "broker_name": "interop-a",
@@ -68,11 +74,11 @@ REQUESTS: dict[str, RemotingCommand] = {
         "%RETRY%g3", b"b", {"DELAY": "2"}, reconsumeTimes=4, maxReconsumeTimes=3
     ),
     "old client": send("%RETRY%g4", reconsumeTimes=4, maxReconsumeTimes=3, version=120),
-    "delay 1": send(properties={"DELAY": "1", "TAGS": "t"}),
+    "delay 1": send("later", properties={"DELAY": "1", "TAGS": "t"}),
     "delay 1, timer": send(
-        properties={"DELAY": "1", "TIMER_DELAY_MS": "5", "TIMER_DELIVER_MS": "7"}
+        "later", properties={"DELAY": "1", "TIMER_DELAY_MS": "5", "TIMER_DELIVER_MS": "7"}
     ),
-    "delay 99": send(properties={"DELAY": "99"}),
+    "delay 99": send("later", properties={"DELAY": "99"}),
     "delay 0": send(properties={"DELAY": "0"}),
     "delay -1": send(properties={"DELAY": "-1"}),
     "delay x": send(properties={"DELAY": "x"}),
@@ -125,8 +131,12 @@ class JavaSide:
         self.peer = wire.peer
         self.ask = wire.ask
 
-    def now_ms(self) -> int:
+    @staticmethod
+    def clock_ms() -> int:
         return time.time_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        return self.clock_ms()
 
     def pushed(self, code: RequestCode) -> RemotingCommand:
         """Wait for a request of the broker."""
@@ -254,12 +264,7 @@ def play(side: Side) -> dict[str, dict[str, Any]]:
         answers[name] = shown(response, side.peer)
         return response
 
-    orders = max(
-        int(a["queueOffset"])
-        for n, a in answers.items()
-        if n in ("batch", "plain", "inner number", "compressed", "large") and "queueOffset" in a
-    )
-    side.settle("orders", orders + 1 + 2)
+    side.settle("later", 2)
     first = note("back: sent", send("backs", b"b", {"TAGS": "t"}))
     note("back", back(first))
     note("back: level 1", back(first, 1))
@@ -422,7 +427,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ours = play(OurSide(sender))
     our_records = by_queue(sender.store)
     sender.close()
-    with rmqcore.open(java.store, **OUR_SIZES) as store:
+    with rmqcore.open(java.store, **{**SMALL, **OUR_SIZES}) as store:
         their_records = by_queue(store)
     return theirs, ours, their_records, our_records
 

@@ -14,13 +14,13 @@ import pytest
 from rmqcore.client.connection import Connection
 from rmqcore.client.messages.batch import decode_batch
 from rmqcore.codec import decode_properties, encode
+from rmqcore.data_version import DataVersion
 from rmqcore.errors import NotReachedError
 from rmqcore.message import Message
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, parse_heartbeat
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.topic_configs import (
-    DataVersion,
     TopicConfig,
     TopicTable,
     encode_registration,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from support.broker import FakeChannel, FakeLoop
+import pytest
+from support.broker import FakeChannel, FakeLoop, FakeTimer
 
 import rmqcore
 from rmqcore.broker import requests
@@ -90,6 +91,20 @@ class Sender:
         while len(got := self.store.get(topic, queue_id, len(found))):
             found += got.messages
         return found
+
+
+def count_slices(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Give a list that gets an entry for each call that is asked for at once, behind what else the loop has to do."""
+    calls: list[object] = []
+    call_later = FakeLoop.call_later
+
+    def counting(self: FakeLoop, delay: float, callback: Callable[[], object]) -> FakeTimer:
+        if delay == 0:
+            calls.append(callback)
+        return call_later(self, delay, callback)
+
+    monkeypatch.setattr(FakeLoop, "call_later", counting)
+    return calls
 
 
 def text_of(properties: Mapping[str, str]) -> str:

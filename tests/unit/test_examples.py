@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.places import ROOT
 
+from rmqcore.testing.served_broker import ServedBroker
+
 if TYPE_CHECKING:
     from conftest import StoreCopy
 
@@ -61,9 +63,53 @@ def test_damage_is_told(golden: Path) -> None:
 
 
 def readme_blocks() -> list[str]:
-    """The README's blocks of code, without the blocks about Spark: tests/spark runs them."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    return [block for block in blocks if "rmqcore.spark" not in block]
+    """The README's blocks of code, without those about Spark, which tests/spark runs, and those that need a broker."""
+    return [
+        block
+        for block in python_blocks()
+        if not re.search("rmqcore.spark|rmqcore.client|rocketmq_broker", block)
+    ]
+
+
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_the_client_of_the_readme_runs(tmp_path: Path) -> None:
+    (code,) = [block for block in python_blocks() if "rmqcore.client" in block]
+    with ServedBroker(tmp_path) as broker:
+        code = code.replace("127.0.0.1:9876", broker.namesrv)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("[b'paid']\n")
+
+
+MY_APPLICATION = """
+from rmqcore.client import Producer
+
+def send_order(namesrv):
+    with Producer(namesrv, group="orders") as producer:
+        producer.send("Orders", b"paid", tags="A")
+"""
+
+
+def test_the_fixture_of_the_readme_runs(tmp_path: Path) -> None:
+    (code,) = [block for block in python_blocks() if "rocketmq_broker" in block]
+    (tmp_path / "my_application.py").write_text(MY_APPLICATION)
+    (tmp_path / "test_orders.py").write_text(f"import my_application\n\n{code}")
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_rmqcore", "test_orders.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{paths}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 @pytest.mark.parametrize("number", range(len(readme_blocks())))
@@ -86,14 +132,14 @@ def test_the_python_of_the_readme_runs(golden: Path, tmp_path: Path, number: int
 
 
 def readme_commands() -> list[str]:
-    """The README's lines with the command; Make and pip are not for a test."""
+    """The README's lines with the command; Make and pip are not for a test, and `serve` ends with a signal."""
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     lines = [
         line.removeprefix("$ ").split("#")[0].strip()
         for block in blocks
         for line in block.splitlines()
     ]
-    return [line for line in lines if line.startswith("rmqcore ")]
+    return [line for line in lines if line.startswith("rmqcore ") and " serve " not in line]
 
 
 def test_the_readme_has_commands() -> None:

@@ -19,7 +19,7 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.names import RETRY_PREFIX
 from rmqcore.broker.put_message import store_batch
-from rmqcore.broker.uniq_keys import UNIQ_KEY
+from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.codec import decode_properties
 from rmqcore.errors import RequestError
 from rmqcore.message import Message

@@ -33,6 +33,8 @@ CHANGEABLE = frozenset(
     }
 )
 """Settings that a request may change: no path, no address, nothing that a store or another broker was told."""
+MOST_BYTES = 8 << 10
+"""Of a request that changes settings."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -44,6 +46,9 @@ def _update_broker_config(call: Call) -> RemotingCommand:
     Java refuses a few keys, passes over those that it does not know, and writes all others into its ``broker.conf``.
     """
     broker = call.broker
+    if len(call.request.body) > MOST_BYTES:
+        remark = f"{len(call.request.body)} bytes of settings, at most {MOST_BYTES} are taken"
+        return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     try:
         given = parse_properties(call.request.body.decode("utf-8"))
         known = parse_settings(given)
@@ -68,7 +73,8 @@ def _get_broker_config(call: Call) -> RemotingCommand:
     """Give the settings of broker and store as a properties file."""
     broker = call.broker
     host, _, port = broker.address.rpartition(":")
-    values: dict[str, object] = {"brokerIP1": host, "listenPort": port}
+    root = str(broker.store.paths.root)
+    values: dict[str, object] = {"brokerIP1": host, "listenPort": port, "storePathRootDir": root}
     for part in (broker.store.config, broker.settings):
         for one in fields(part):
             value = getattr(part, one.name)

@@ -17,6 +17,9 @@ from rmqcore.remoting.bodies.subscription_groups import subscription_group
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
+MOST_BYTES = 64 << 10
+"""Of a request that makes a group: the broker keeps all that it says."""
+
 
 def _update_and_create_group(call: Call) -> RemotingCommand | None:
     """Make or change a group.
@@ -25,6 +28,9 @@ def _update_and_create_group(call: Call) -> RemotingCommand | None:
     """
     if not call.request.body:
         return call.respond()
+    if len(call.request.body) > MOST_BYTES:
+        remark = f"{len(call.request.body)} bytes of a group, at most {MOST_BYTES} are taken"
+        return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     group = subscription_group(parse_body(call.code.name, call.request.body), "")
     wrong = wrong_group(group.group_name)
     if wrong is None and group.retry_queue_nums > MOST_QUEUES:

@@ -80,10 +80,10 @@ def _counted(stats: BrokerStats, now_ms: int) -> dict[str, str]:
         "getTransferredTps": _joined(_rates(stats, "transferred")),
         "msgPutTotalYesterdayMorning": str(stats.put_days.yesterday_morning),
         "msgPutTotalTodayMorning": str(stats.put_days.today_morning),
-        "msgPutTotalTodayNow": str(stats.put),
+        "msgPutTotalTodayNow": str(stats.put_days.total),
         "msgGetTotalYesterdayMorning": str(stats.get_days.yesterday_morning),
         "msgGetTotalTodayMorning": str(stats.get_days.today_morning),
-        "msgGetTotalTodayNow": str(stats.transferred),
+        "msgGetTotalTodayNow": str(stats.get_days.total),
     }
 
 

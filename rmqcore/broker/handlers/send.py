@@ -26,8 +26,8 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.names import RETRY_PREFIX, dlq_topic
 from rmqcore.broker.put_message import DELAY, delay_level, store_message
-from rmqcore.broker.transaction_messages import PREPARED, half_of
-from rmqcore.broker.uniq_keys import UNIQ_KEY
+from rmqcore.broker.state.uniq_keys import UNIQ_KEY
+from rmqcore.broker.transactions.messages import PREPARED, half_of
 from rmqcore.message import Message
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode

@@ -104,7 +104,9 @@ def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None
     """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
     try:
         response = step()
-    except (RequestError, StoreError, OSError, ValueError) as error:
+    except RequestError as error:
+        response = call.respond(ResponseCode.SYSTEM_ERROR, str(error))
+    except (StoreError, OSError, ValueError) as error:
         response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
         _LOG.exception("%s of %s", call.code.name, call.channel.peer)

@@ -13,7 +13,7 @@ from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.send_answers import STORED_CODES
 from rmqcore.broker.put_message import store_message
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions.messages import (
     HALF_TOPIC,
     IMMUNITY,
     PRODUCER_GROUP,

@@ -20,6 +20,10 @@ LONGEST_MS = 86_400_000
 """A pull is not held for longer, whatever it asks for."""
 CHECK_PERIOD_MS = 5_000
 """So often all queues with held pulls are looked at, as in Java."""
+LINGER_MS = 50
+"""It listens so much longer than a pull is held: a client that gets messages one by one pulls again at once."""
+MOST_AT_ONCE = 200
+"""Pulls that are answered without a pause, some milliseconds: a message can wake thousands."""
 _K = TypeVar("_K")
 _LOG = logging.getLogger("rmqcore.broker")
 
@@ -76,7 +80,8 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker. Its methods are called by the loop's thread only.
 
-    It listens to the dispatch while a pull is held, and not else: a dispatch that nobody listens to needs no Python.
+    It listens to the dispatch while a pull is held and a moment longer, and not else: a dispatch that nobody listens to needs no
+    Python.
 
     Parameters
     ----------
@@ -93,12 +98,11 @@ class HeldPulls:
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
-        self._ticks: list[
-            int
-        ] = []  # a heap of the keys of _by_tick, which go when their time comes
+        self._ticks: list[int] = []  # a heap of the keys of _by_tick, which go in their time
         self._timer: Timer | None = None
         self._timer_tick: int | None = None
         self._listening: Listening | None = None
+        self._listening_ends: Timer | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._by_channel.values()))
@@ -131,16 +135,28 @@ class HeldPulls:
         """Forget all; nothing is answered."""
         for channel in list(self._by_channel):
             self.channel_closed(channel)
+        self._by_tick.clear()
+        self._ticks.clear()
+        self._set_timer()
+        if self._listening_ends is not None:
+            self._listening_ends.cancel()
+        self._stop_listening()
 
     def _remove(self, pull: HeldPull) -> bool:
         """Forget a pull; answer whether it was held."""
         held = _discard(self._by_queue, pull.queue, pull)
         _discard(self._by_channel, pull.channel, pull)
         self._by_tick.get(pull.tick, {}).pop(pull, None)
+        if self._listening is not None and not self._by_queue and self._listening_ends is None:
+            self._listening_ends = self._loop.call_later(LINGER_MS / 1000, self._stop_listening)
+        return held
+
+    def _stop_listening(self) -> None:
+        """Listen no more, unless a pull is held again."""
+        self._listening_ends = None
         if self._listening is not None and not self._by_queue:
             self._listening.remove()
             self._listening = None
-        return held
 
     # ---- messages
 
@@ -194,13 +210,18 @@ class HeldPulls:
     # ---- answers
 
     def _wake(self, pulls: Iterable[HeldPull]) -> None:
-        """Answer pulls that are still held; what one of them raises hurts none of the others."""
-        for pull in pulls:
-            if self._remove(pull):
-                try:
-                    pull.run()
-                except Exception:  # noqa: BLE001 a bug in one answer must not end the round of all
-                    _LOG.exception("a held pull of %s", pull.channel.peer)
+        """Answer pulls that are still held: some now, the rest when the loop has looked at all else."""
+        self._run([pull for pull in pulls if self._remove(pull)])
+
+    def _run(self, pulls: list[HeldPull]) -> None:
+        """Answer pulls; what one of them raises hurts none of the others."""
+        for pull in pulls[:MOST_AT_ONCE]:
+            try:
+                pull.run()
+            except Exception:  # noqa: BLE001 a bug in one answer must not end the round of all
+                _LOG.exception("a held pull of %s", pull.channel.peer)
+        if len(pulls) > MOST_AT_ONCE:
+            self._loop.call_soon_threadsafe(partial(self._run, pulls[MOST_AT_ONCE:]))
 
 
 def _discard(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> bool:

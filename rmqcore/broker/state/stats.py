@@ -80,14 +80,15 @@ def minute_tps(item: StatsItem | None) -> float:
 
 @dataclass(slots=True)
 class DayTotals:
-    """What a total was when today and yesterday began."""
+    """A total, and what it was when today and yesterday began."""
 
-    yesterday_morning: int = 0
+    total: int = 0
     today_morning: int = 0
+    yesterday_morning: int = 0
 
-    def next_day(self, total: int) -> None:
+    def next_day(self) -> None:
         """Note that a day begins."""
-        self.yesterday_morning, self.today_morning = self.today_morning, total
+        self.yesterday_morning, self.today_morning = self.today_morning, self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ class BrokerStats:
     cluster : str
         The key of what is counted for the whole broker.
     now_ms : callable
+    is_system : callable
+        Whether RocketMQ itself uses a topic of this name.
 
     Attributes
     ----------
@@ -117,12 +120,15 @@ class BrokerStats:
         As `Totals`.
     put_bytes : int
     put_days, get_days : DayTotals
-        Of `put` and `transferred`.
+        Messages put and got, those of topics left out that RocketMQ itself uses.
     """
 
-    def __init__(self, cluster: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, cluster: str, now_ms: Callable[[], int], is_system: Callable[[str], bool]
+    ) -> None:
         self._cluster = cluster
         self._now_ms = now_ms
+        self._is_system = is_system
         self._items: dict[str, dict[str, StatsItem]] = {name: {} for name in NAMES}
         self.boot_timestamp_ms = now_ms()
         self.put = self.put_bytes = self.found = self.missed = self.transferred = 0
@@ -139,12 +145,16 @@ class BrokerStats:
         self._add(TOPIC_PUT_NUMS, topic, messages)
         self._add(TOPIC_PUT_SIZE, topic, msg_size)
         self.put_bytes += msg_size
+        if not self._is_system(topic):
+            self.put_days.total += messages
 
     def group_get(self, group: str, topic: str, messages: int, msg_size: int) -> None:
         """Count messages that a group was given at once, with their bytes in the log."""
         key = f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}"
         self._add(GROUP_GET_NUMS, key, messages)
         self._add(GROUP_GET_SIZE, key, msg_size)
+        if not self._is_system(topic):
+            self.get_days.total += messages
 
     def send_back(self, group: str, topic: str) -> None:
         """Count a message that a group gave back."""
@@ -206,8 +216,8 @@ class BrokerStats:
         now_ms = self._now_ms()
         if _local_day(now_ms) != self._day:
             self._day = _local_day(now_ms)
-            self.put_days.next_day(self.put)
-            self.get_days.next_day(self.transferred)
+            self.put_days.next_day()
+            self.get_days.next_day()
         hour, day = now_ms - self._hour_ms >= HOUR_STEP_MS, now_ms - self._day_ms >= DAY_STEP_MS
         for items in self._items.values():
             for item in items.values():

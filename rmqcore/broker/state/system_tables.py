@@ -42,6 +42,8 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
         _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
         _topic("RMQ_SYS_TRANS_HALF_TOPIC"),
         _topic("RMQ_SYS_TRANS_OP_HALF_TOPIC"),
+        _topic("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"),
+        _topic("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"),
         _topic("rmq_sys_wheel_timer"),
     ]
 

@@ -15,7 +15,9 @@ from rmqcore.broker.attributes import TOPIC_ATTRIBUTES, changed_attributes
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.names import DEFAULT_TOPIC, wrong_topic
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.new_topics import NewTopic, Then, topic_like
 from rmqcore.broker.state.system_tables import system_topics
+from rmqcore.broker.thens import call_each, nothing
 from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import (
@@ -31,7 +33,6 @@ from rmqcore.system_topics import SYSTEM_TOPICS, is_system_topic
 FILE = "topics.json"
 MOST_QUEUES = 1024
 """Of a topic that a request makes; those of a file may have more."""
-Then = Callable[[TopicConfig | None], object]
 OnChange = Callable[[tuple[TopicConfig, ...], Callable[[], object]], object]
 """Gets the topics that have changed, none where one was deleted, and what is to be called when name servers know of it."""
 _LOG = logging.getLogger("rmqcore.broker")
@@ -73,7 +74,7 @@ class TopicConfigs:
         self._topics = {topic.name: topic for topic in system_topics(settings)}
         self._own = frozenset(self._topics)
         self._version = DataVersion()
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, NewTopic] = {}
         self.on_change: OnChange | None = None
         self.watch: Callable[[str], object] | None = None
         saved = config_files.load_as(FILE, _parse)
@@ -126,26 +127,15 @@ class TopicConfigs:
         if self._known_or_made(topic, then):
             return
         default = self._topics.get(default_topic)
-        if default is None:
-            _LOG.warning(
-                "topic %s is not made: default topic %r is not there", topic, default_topic
-            )
-            then(None)
-            return
-        if default_topic == DEFAULT_TOPIC and not self.settings.auto_create_topic_enable:
+        closed = default_topic == DEFAULT_TOPIC and not self.settings.auto_create_topic_enable
+        if default is not None and closed:
             default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
-        if not default.perm & INHERIT:
-            _LOG.warning(
-                "topic %s is not made: default topic %r has no INHERIT", topic, default_topic
-            )
+        if default is None or not default.perm & INHERIT:
+            why = "is not there" if default is None else "has no INHERIT"
+            _LOG.warning("topic %s is not made: default topic %a %s", topic, default_topic, why)
             then(None)
             return
-        queues = max(0, min(queue_nums, default.write_queue_nums))
-        perm = default.perm & ~INHERIT
-        made = TopicConfig(
-            topic, queues, queues, perm, default.topic_filter_type, topic_sys_flag=sys_flag
-        )
-        self._make(made, then)
+        self._make(topic_like(default, topic, queue_nums, sys_flag), then)
 
     def create_for_send_back(
         self, topic: str, queue_nums: int, perm: int, sys_flag: int, then: Then
@@ -170,52 +160,51 @@ class TopicConfigs:
             return True
         wrong = wrong_topic(topic)
         if wrong is not None:
-            _LOG.warning("a topic is not made: %s", wrong)
+            _LOG.warning("a topic is not made: %a", wrong)
             then(None)
         return wrong is not None
 
     def _make(self, topic: TopicConfig, then: Then) -> None:
         _LOG.info("new topic %s", topic)
-        made = self._made[topic.name] = _Made(topic, then)
+        made = self._made[topic.name] = NewTopic(topic, then)
         self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
 
-    def _is_made(self, made: _Made) -> None:
+    def _is_made(self, made: NewTopic) -> None:
         name = made.topic.name
         if self._made.get(name) is made:
             del self._made[name]
             self._topics.setdefault(name, made.topic)
             self._note(name)
-        for then in made.thens:
-            then(self._topics.get(name))
+        call_each(made.thens, self._topics.get(name))
 
     # ---- changing -----------------------------------------------------------------------------------
 
     def update(self, topic: TopicConfig, then: Callable[[], object] | None = None) -> None:
-        """Make a topic or change it; `then` is called when it is on disk and the name servers were told.
-
-        Its attributes are changes: ``+name`` with a value, or ``-name``.
-
-        Raises
-        ------
-        ValueError
-            The name, or an attribute, is none.
-
-        Notes
-        -----
-        Source: RocketMQ 5.5.0 TopicConfigManager#updateTopicConfig.
-        """
+        """Make a topic or change it, as `update_all`."""
         self.update_all([topic], then)
 
     def update_all(
         self, topics: list[TopicConfig], then: Callable[[], object] | None = None
     ) -> None:
-        """Make or change several topics, all or none, as `update` does one."""
+        """Make or change topics, all or none; `then` is called when they are on disk and the name servers were told.
+
+        Their attributes are changes: ``+name`` with a value, or ``-name``.
+
+        Raises
+        ------
+        ValueError
+            A name, or an attribute, is none.
+
+        Notes
+        -----
+        Source: RocketMQ 5.5.0 TopicConfigManager#updateTopicConfigList.
+        """
         changed = tuple(self._with_attributes(topic) for topic in topics)
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))
             self._topics[topic.name] = topic
             self._note(topic.name)
-        self._save(partial(self._tell, changed, then or _nothing))
+        self._save(partial(self._tell, changed, then or nothing))
 
     def _with_attributes(self, topic: TopicConfig) -> TopicConfig:
         wrong = None if topic.name in self._own else wrong_topic(topic.name)
@@ -237,7 +226,7 @@ class TopicConfigs:
             self._topics[topic.name] = replace(topic, order=True)
             self._note(topic.name)
         if changed:
-            self._save(_nothing)
+            self._save(nothing)
 
     def delete(self, name: str, then: Callable[[], object] | None = None) -> None:
         """Forget a topic; `then` is called when that is on disk. One that is not there is no error."""
@@ -249,12 +238,12 @@ class TopicConfigs:
             return
         _LOG.info("topic %s is deleted", name)
         self._note(name)
-        self._save(partial(self._tell, (), then or _nothing))
+        self._save(partial(self._tell, (), then or nothing))
 
     def tell_all(self) -> None:
         """Register all topics anew: what the broker permits is another thing now."""
         self._version = self._version.next(self._now_ms())
-        self._tell((), _nothing)
+        self._tell((), nothing)
 
     def _note(self, name: str) -> None:
         if self.watch is not None:
@@ -275,19 +264,5 @@ class TopicConfigs:
             self.on_change(changed, then)
 
 
-class _Made:
-    """A topic that is not on disk yet, or not told, and who waits for it."""
-
-    __slots__ = ("thens", "topic")
-
-    def __init__(self, topic: TopicConfig, then: Then) -> None:
-        self.topic = topic
-        self.thens = [then]
-
-
 def _parse(saved: dict[str, Any]) -> TopicTable:
     return topic_table(JsonObject(FILE, "", saved))
-
-
-def _nothing() -> None:
-    """What is called where nobody waits."""

@@ -12,6 +12,17 @@ from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_b
 TAG = "TAG"
 SQL92 = "SQL92"
 SUBSCRIBE_ALL = "*"
+# In Java's order: some clients write the number of a value.
+_CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+_MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
+_CONSUME_FROM_WHERE = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +144,9 @@ def subscription_json(wanted: SubscriptionData) -> dict[str, object]:
 def _consumer(found: JsonObject) -> ConsumerData:
     return ConsumerData(
         found.text("groupName"),
-        found.text("consumeType"),
-        found.text("messageModel"),
-        found.text("consumeFromWhere"),
+        found.enum_name("consumeType", _CONSUME_TYPES),
+        found.enum_name("messageModel", _MESSAGE_MODELS),
+        found.enum_name("consumeFromWhere", _CONSUME_FROM_WHERE),
         tuple(parse_subscription(wanted) for wanted in found.objects("subscriptionDataSet")),
         found.flag("unitMode"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from rmqcore.java_json import parse_json, shown_value
 
 MAX_DEPTH = 8
 _LONG = 1 << 63
+_NUMBER = re.compile("[+-]?[0-9]{1,19}")
 
 
 class JsonObject:
@@ -38,8 +40,8 @@ class JsonObject:
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Give a number of at most 64 bits; without a default it must be there."""
-        value = self._given(name, default)
+        """Give a number of at most 64 bits, which may be written as a text; without a default it must be there."""
+        value = _as_number(self._given(name, default))
         if type(value) is not int or not -_LONG <= value < _LONG:
             self.refuse(name, "a whole number of 64 bits", value)
         return value
@@ -90,11 +92,18 @@ class JsonObject:
         ]
 
     def numbers(self, name: str) -> list[int]:
-        """Give a list of numbers; none where it is missing."""
+        """Give a list of numbers, which may be written as texts; none where it is missing."""
         return [
             value if type(value) is int else self.refuse(f"{name}[{i}]", "a number", value)
-            for i, value in enumerate(self._list(name))
+            for i, value in enumerate(map(_as_number, self._list(name)))
         ]
+
+    def enum_name(self, name: str, names: tuple[str, ...]) -> str:
+        """Give the name of an enum's value; clients in C++ write its number. It must be there."""
+        value = self._given(name, None)
+        if type(value) is int and 0 <= value < len(names):
+            return names[value]
+        return self.text(name)
 
     def _given(self, name: str, default: object) -> Any:
         value = self._members.get(name)
@@ -124,6 +133,16 @@ class JsonObject:
         """Raise the error that names a member of this object."""
         found = "missing" if value is None else shown_value(value)
         raise RequestError(self._request, self._path(name), expected, found)
+
+
+def _as_number(value: object) -> object:
+    """Give the number that a text is, and everything else as it is: fastjson does so, and clients in Go and C++ count on it.
+
+    Source: fastjson 1.2.83 TypeUtils#castToInt, #castToLong.
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    return value
 
 
 def parse_body(request: str, data: bytes) -> JsonObject:

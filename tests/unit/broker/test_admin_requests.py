@@ -300,6 +300,7 @@ def test_a_setting_is_changed(client: Sender) -> None:
         (b"brokerPermission=9", 1, "brokerPermission is 9, expected 0 to 7"),
         (b"traceOn=perhaps", 1, "expected true or false"),
         (b"\xff=1", 1, "decode"),
+        (b"traceOn=false\n" * 1000, 29, "14000 bytes of settings, at most 8192 are taken"),
     ],
 )
 def test_settings_that_are_not_changed(client: Sender, body: bytes, code: int, remark: str) -> None:
@@ -315,7 +316,8 @@ def test_all_settings(client: Sender) -> None:
     found = dict(line.split("=", 1) for line in answer.body.decode().splitlines())
     assert found["brokerName"] == "broker-a"
     assert found["listenPort"] == "10911"
-    assert found["mappedFileSizeCommitLog"] == str(1 << 22)
+    size = client.store.config.mapped_file_size_commit_log
+    assert found["mappedFileSizeCommitLog"] == str(size)
     assert found["longPollingEnable"] == "true"
     assert list(found) == sorted(found)
 
@@ -325,7 +327,7 @@ def test_all_settings(client: Sender) -> None:
 
 def test_how_the_broker_does(client: Sender) -> None:
     times = put(client, 3)
-    client.broker.stats.broker_put(3)
+    client.broker.stats.topic_put("t", 3, 600)
     client.loop.advance(11_000)
     answer = ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)
     table = json.loads(answer.body)["table"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.sends import ADDRESS, Sender, send
@@ -35,7 +36,7 @@ def back(phy_offset: int, level: int = 0, version: int = 513, **fields: Value) -
     return RemotingCommand(CODE, version=version, ext_fields=encode_fields(CODE, given))
 
 
-def sent(sender: Sender, **fields: Value) -> MessageView:
+def sent(sender: Sender, **fields: Any) -> MessageView:
     """Store a message, and give it."""
     sender.ask(send("orders", b"body", {"TAGS": "t"}, **fields))
     return sender.messages("orders")[-1]

@@ -13,7 +13,7 @@ from support.broker import FakeLoop
 from support.sends import ADDRESS, Sender, image, send
 
 from rmqcore.broker.state.clients import ClientChannelInfo
-from rmqcore.broker.uniq_keys import UniqKeys
+from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -125,7 +125,7 @@ def test_the_first_send_makes_its_topic_and_is_answered_when_the_file_is_written
         (send(properties={"TIMER_DELAY_MS": "1"}), ResponseCode.SYSTEM_ERROR, "accurate timer mess"),
         (send(code=BATCH, batch=True, body=TWO[:-1]), ResponseCode.SYSTEM_ERROR, "SEND_BATCH_MESSA"),
         (send(code=BATCH, batch=True, body=TWO[:9]), ResponseCode.SYSTEM_ERROR, "SEND_BATCH_MESSAGE"),
-        (send("%RETRY%g", TWO, code=BATCH, batch=True), ResponseCode.MESSAGE_ILLEGAL, "batch reques"),
+        (send("%RETRY%g", TWO, code=BATCH, batch=True), ResponseCode.MESSAGE_ILLEGAL, "batch request "),
         (send(code=BATCH, batch=True, body=b""), ResponseCode.SYSTEM_ERROR, "the batch has no mess"),
     ],
 )  # fmt: skip
@@ -161,16 +161,18 @@ def test_a_slave_takes_nothing(make: MakeSender) -> None:
 
 def test_a_full_disk_refuses_and_tells(make: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
     sender = make(store={"disk_max_used_space_ratio": 80})
-    monkeypatch.setattr("rmqcore.broker.disk_guard.used_percent", lambda folder: 80)
+    monkeypatch.setattr("rmqcore.broker.state.disk_guard.used_percent", lambda folder: 80)
     assert sender.ask(send()).code == 0
-    monkeypatch.setattr("rmqcore.broker.disk_guard.used_percent", lambda folder: 81)
+    monkeypatch.setattr("rmqcore.broker.state.disk_guard.used_percent", lambda folder: 81)
     assert sender.ask(send()).code == 0  # it is asked once a second
     sender.loop.advance(1_000)
     for request in (send(), send(body=TWO, batch=True)):
         response = sender.ask(request)
         assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert "the broker's disk is full [CL:  0.81 CQ:  0.81 INDEX:  0.81]" in response.remark
-    monkeypatch.setattr("rmqcore.broker.disk_guard.used_percent", lambda folder: 50)
+        assert "the broker's disk is full [CL:  0.81 CQ:  0.81 INDEX:  0.81]" in (
+            response.remark or ""
+        )
+    monkeypatch.setattr("rmqcore.broker.state.disk_guard.used_percent", lambda folder: 50)
     sender.loop.advance(1_000)
     assert sender.ask(send()).code == 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
 
-from rmqcore.client import Producer, PullConsumer
+from rmqcore.client import Producer, PullConsumer, ReceivedMessage
 from rmqcore.errors import ClientClosedError, NoRouteError
 
 MOST_SECONDS = 60.0
@@ -42,7 +42,7 @@ def test_send_and_poll(broker: FakeBroker) -> None:
     with PullConsumer(NAMESRV, "g", **settings) as consumer:
         consumer.subscribe("T", "A")
         assert len(consumer.assignment()) == 2
-        found = []
+        found: list[ReceivedMessage] = []
         while len(found) < 5:
             found += consumer.poll(MOST_SECONDS)
         assert {message.body for message in found} == {b"one", b"0", b"1", b"2", b"last"}
@@ -82,6 +82,18 @@ def test_after_close_calls_are_refused(broker: FakeBroker) -> None:
     with pytest.raises(ClientClosedError):
         consumer.poll(0)
     assert threads() == set()
+
+
+def test_a_poll_that_another_thread_ends_by_close_is_told(broker: FakeBroker) -> None:
+    """It raised an error that said it had been cancelled."""
+    consumer = PullConsumer(NAMESRV, "g")
+    consumer.subscribe("T")
+    with ThreadPoolExecutor(1) as pool:
+        polled = pool.submit(consumer.poll, MOST_SECONDS)
+        while not broker.held:
+            consumer.assignment()  # the loop's thread has a turn
+        consumer.close()
+        assert isinstance(polled.exception(MOST_SECONDS), ClientClosedError)
 
 
 def test_a_client_that_nobody_has_any_more_ends_its_thread(broker: FakeBroker) -> None:

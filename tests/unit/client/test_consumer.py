@@ -476,6 +476,25 @@ def test_after_close_nothing_goes_on(cluster: FakeCluster) -> None:
     run(work())
 
 
+def test_a_poll_that_a_close_overtakes_is_told_at_once(cluster: FakeCluster) -> None:
+    """It waited for its whole time, and gave nothing."""
+    cluster.broker("b-a", ADDRESS, T=1)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        member = consumer()
+        await member.subscribe("T")
+        polled = asyncio.create_task(member.poll(600))
+        await asyncio.sleep(0.1)
+        started = loop.time()
+        await member.close()
+        with pytest.raises(ClientClosedError):
+            await polled
+        assert loop.time() - started < 5
+
+    run(work())
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"group": "a b"}, {"pull_batch_size": 0}, {"pull_batch_size": 1025}, {"consume_from": "X"}],

@@ -254,7 +254,7 @@ def test_a_connection_that_is_lost_while_an_answer_is_awaited(cluster: FakeClust
 
     async def work() -> None:
         async with producer(retry_times=0) as sender:
-            with pytest.raises(NotReachedError, match=r"SEND_MESSAGE_V2: .*clos"):
+            with pytest.raises(NotReachedError, match=r"SEND_MESSAGE_V2: .*closed"):
                 await sender.send("T", b"x")
 
     run(work())
@@ -373,8 +373,9 @@ def test_the_second_name_server_is_asked_where_the_first_is_not_there(
     cluster.broker("b-a", "192.0.2.1:10911", T=1)
 
     async def work() -> None:
-        async with producer(f"127.0.0.1:1; {NAMESRV};") as sender:
-            await sender.send("T", b"x")
+        for namesrv in (f"127.0.0.1:1; {NAMESRV};", f"{NAMESRV};127.0.0.1:1"):
+            async with producer(namesrv) as sender:
+                await sender.send("T", b"x")
 
     run(work())
 
@@ -382,7 +383,7 @@ def test_the_second_name_server_is_asked_where_the_first_is_not_there(
 def test_no_name_server_at_all(cluster: FakeCluster) -> None:
     async def work() -> None:
         async with producer("127.0.0.1:1;127.0.0.1:2") as sender:
-            with pytest.raises(NotReachedError, match=r"127\.0\.0\.1:2: GET_ROUTEINFO_BY_TOPIC"):
+            with pytest.raises(NotReachedError, match=r"127\.0\.0\.1:[12]: GET_ROUTEINFO_BY_TOPIC"):
                 await sender.send("T", b"x")
 
     run(work())
@@ -433,6 +434,41 @@ def test_after_close_nothing_is_sent(cluster: FakeCluster) -> None:
 
     run(work())
     assert broker.codes().count(35) == 1
+
+
+def test_sends_that_a_close_overtakes_are_told(cluster: FakeCluster) -> None:
+    """They were cancelled, which looked as if their own task had been."""
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1)
+    broker.silent.add(SEND)
+
+    async def work() -> None:
+        sender = producer()
+        sends = [asyncio.create_task(sender.send("T", b"x")) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        await sender.close()
+        for ended in await asyncio.gather(*sends, return_exceptions=True):
+            assert isinstance(ended, SendFailedError)
+            assert "this client was closed" in str(ended)
+
+    run(work())
+
+
+def test_many_that_meet_a_broker_which_is_gone_ask_for_its_route_once(
+    cluster: FakeCluster,
+) -> None:
+    broker = cluster.broker("b-a", "192.0.2.1:10911", T=1)
+
+    async def work() -> None:
+        async with producer() as sender:
+            await sender.send("T", b"x")
+            cluster.stop(broker)
+            again = cluster.broker("b-a", "192.0.2.1:20911", T=1)
+            before = len(cluster.names.asked)
+            await asyncio.gather(*(sender.send("T", b"y") for _ in range(50)))
+            assert len(cluster.names.asked) == before + 1
+            assert len(again.queues["T", 0]) == 50
+
+    run(work())
 
 
 def test_a_broker_that_does_not_say_goodbye_is_not_waited_for(cluster: FakeCluster) -> None:

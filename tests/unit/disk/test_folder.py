@@ -145,6 +145,35 @@ def test_directories_and_files_in_each_others_place(folder: Folder) -> None:
         folder.make("none/x")
 
 
+def test_a_write_keeps_the_one_before_under_another_name(folder: Folder) -> None:
+    folder.write("new", b"one", backup="new.bak")
+    assert folder.names().count("new.bak") == 0
+    folder.write("new", b"two", backup="new.bak")
+    folder.write("new", b"three", backup="new.bak")
+    assert (folder.read("new"), folder.read("new.bak")) == (b"three", b"two")
+
+
+def test_a_crash_between_the_two_steps_leaves_the_one_before(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both renames follow each other; the new file is whole, under its working name, before the old one is moved."""
+    folder.write("new", b"one")
+    moved: list[str] = []
+    replace = os.replace
+
+    def crash(source: str, target: str, **folders: int) -> None:
+        if target == "new":
+            raise KeyboardInterrupt
+        moved.append((folder.path / ".new.tmp").read_text())
+        replace(source, target, **folders)
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        folder.write("new", b"two", backup="new.bak")
+    assert moved == ["two"]
+    assert (folder.path / "new.bak").read_text() == "one"
+
+
 def test_a_write_leaves_the_old_file_or_the_new(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

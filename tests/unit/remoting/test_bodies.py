@@ -93,7 +93,10 @@ def test_what_no_heartbeat_is(body: str, message: str) -> None:
         ({"subscriptionDataSet": [{"topic": "T", "tagsSet": [1]}]}, "tagsSet[0]"),
         ({"subscriptionDataSet": [{"topic": "T", "codeSet": [True]}]}, "codeSet[0]"),
         ({"subscriptionDataSet": [{}]}, "topic"),
+        ({"subscriptionDataSet": [{"topic": "T", "codeSet": ["9x"]}]}, "codeSet[0]"),
         ({"messageModel": None}, "messageModel"),
+        ({"messageModel": 2}, "messageModel"),
+        ({"consumeType": -1}, "consumeType"),
     ],
 )
 def test_what_no_consumer_is(change: dict[str, object], field: str) -> None:
@@ -106,11 +109,27 @@ def test_what_no_consumer_is(change: dict[str, object], field: str) -> None:
     assert caught.value.field.endswith(field)
 
 
+def test_the_heartbeats_of_clients_in_go_and_cpp() -> None:
+    """Go writes codes as texts, C++ a version as text and numbers for enums: their consumers were refused, and got nothing."""
+    body = (
+        b'{"clientID":"9@DEFAULT","consumerDataSet":[{"consumeFromWhere":4,"consumeType":1,"groupName":"g","messageModel":1,'
+        b'"subscriptionDataSet":[{"codeSet":["97","-3"],"subString":"a","subVersion":"1795548397474","tagsSet":["a"],"topic":"t"}'
+        b"]}]}\n"
+    )
+    (consumer,) = parse_heartbeat("HEART_BEAT", body).consumers
+    assert consumer.consume_type == "CONSUME_PASSIVELY"
+    assert consumer.message_model == "CLUSTERING"
+    assert consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+    (wanted,) = consumer.subscriptions
+    assert wanted.codes == {97, -3}
+    assert wanted.sub_version == 1795548397474
+
+
 @pytest.mark.parametrize(
     ("topic", "field"),
     [
         ({"perm": 1 << 31}, "perm"),
-        ({"readQueueNums": "4"}, "readQueueNums"),
+        ({"readQueueNums": "4.0"}, "readQueueNums"),
         ({"attributes": {"a": 1}}, "attributes.'a'"),
         ({"attributes": []}, "attributes"),
         ({"order": 1}, "order"),

@@ -13,7 +13,14 @@ from support.broker import FakeChannel, FakeLoop
 
 import rmqcore
 from rmqcore import Message
-from rmqcore.broker.state.held_pulls import LONGEST_MS, TICK_MS, HeldPull, HeldPulls
+from rmqcore.broker.state.held_pulls import (
+    LINGER_MS,
+    LONGEST_MS,
+    MOST_AT_ONCE,
+    TICK_MS,
+    HeldPull,
+    HeldPulls,
+)
 from rmqcore.engine.dispatch.arrivals import Arrival, ArrivalCallback, Listening
 
 
@@ -155,7 +162,8 @@ def test_what_was_not_told_is_looked_for() -> None:
     assert broker.answered == ["b"]
 
 
-def test_it_listens_only_while_a_pull_is_held() -> None:
+def test_it_listens_only_while_a_pull_is_held_and_a_moment_longer() -> None:
+    """A dispatch that nobody listens to is native; a client that gets messages one by one pulls again at once."""
     broker = Broker()
     assert not broker.queues.callbacks
     broker.hold("a")
@@ -165,7 +173,20 @@ def test_it_listens_only_while_a_pull_is_held() -> None:
     broker.loop.run()
     assert len(broker.queues.callbacks) == 1
     broker.held.channel_closed(broker.channel)
+    broker.loop.advance(LINGER_MS - 1)
+    broker.hold("c")
+    broker.loop.advance(10 * LINGER_MS)
+    assert (len(broker.queues.callbacks), broker.queues.begins) == (1, 1)
+    broker.held.channel_closed(broker.channel)
+    broker.loop.advance(LINGER_MS)
     assert not broker.queues.callbacks
+    broker.hold("d")
+    assert broker.queues.begins == 2
+    broker.held.close()
+    assert not broker.queues.callbacks
+    broker.loop.advance(60_000)
+    assert broker.answered == ["a"]
+    assert broker.loop.waiting_timers() == 0
 
 
 def test_one_timer_ends_all_pulls_in_time() -> None:
@@ -177,13 +198,14 @@ def test_one_timer_ends_all_pulls_in_time() -> None:
     assert broker.loop.waiting_timers() == 1
     while len(broker.held):
         broker.loop.advance(1)
-        assert broker.loop.waiting_timers() <= 1
+        assert broker.loop.waiting_timers() <= 2  # the other one ends the listening
         for name in broker.answered:
             ended.setdefault(name, broker.loop.now_ms - begin_ms)
     for number in range(1000):
         late = ended[str(number)] - (1_000 + 7 * number)
         assert 0 <= late <= TICK_MS
     assert len(broker.answered) == 1000
+    broker.loop.advance(LINGER_MS)
     assert broker.loop.waiting_timers() == 0
 
 
@@ -230,6 +252,19 @@ def test_what_one_answer_raises_hurts_no_other(caplog: pytest.LogCaptureFixture)
     assert broker.answered == ["a", "b"]
     assert "no filter" in caplog.text
     assert "no answer" in caplog.text
+
+
+def test_thousands_that_are_woken_at_once_keep_nobody_waiting() -> None:
+    broker = Broker()
+    for number in range(3 * MOST_AT_ONCE):
+        broker.hold(str(number))
+    broker.queues.come("t", 0, 1)
+    at: list[int] = []
+    broker.loop.call_soon_threadsafe(lambda: at.append(len(broker.answered)))
+    broker.loop.run()
+    assert at == [MOST_AT_ONCE]
+    assert broker.answered == [str(number) for number in range(3 * MOST_AT_ONCE)]
+    assert len(broker.held) == 0
 
 
 def test_a_pull_that_is_held_again_by_its_answer() -> None:
@@ -334,6 +369,7 @@ def test_beside_threads_no_message_is_missed(tmp_path: Path) -> None:
 
         def pull() -> None:
             nonlocal seen, begins
+            held.close()  # nothing is held: it listens no more
             end = store.max_offset("t", 0)
             if end > seen:
                 seen = end

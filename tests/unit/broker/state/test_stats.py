@@ -25,7 +25,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
-        self.stats = BrokerStats("c", self.loop.clock)
+        self.stats = BrokerStats("c", self.loop.clock, lambda topic: topic == "system")
 
     def pass_seconds(self, seconds: int) -> None:
         for second in range(1, seconds + 1):
@@ -126,15 +126,17 @@ def test_what_is_kept_does_not_grow_with_time(counted: Counted) -> None:
 
 def test_days_begin_anew(counted: Counted) -> None:
     day_s = 86_400
-    counted.stats.broker_put(7)
-    counted.stats.broker_get(4)
+    counted.stats.topic_put("t", 7, 1)
+    counted.stats.topic_put("system", 50, 1)
+    counted.stats.group_get("g", "t", 4, 1)
+    counted.stats.group_get("g", "system", 50, 1)
     counted.pass_seconds(day_s)
     assert (counted.stats.put_days.yesterday_morning, counted.stats.put_days.today_morning) == (
         0,
         7,
     )
     assert counted.stats.get_days.today_morning == 4
-    counted.stats.broker_put(3)
+    counted.stats.topic_put("t", 3, 1)
     counted.pass_seconds(day_s)
     assert counted.stats.put_days.yesterday_morning == 7
     assert counted.stats.put_days.today_morning == 10

@@ -223,6 +223,8 @@ def test_the_system_topics_are_javas(home: Home) -> None:
         "rmq_sys_SYNC_BROKER_MEMBER_broker-a": (1, 1, 1),
         "RMQ_SYS_TRANS_HALF_TOPIC": (1, 1, 6),
         "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 1, 6),
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC": (1, 1, 6),
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC": (1, 1, 6),
         "rmq_sys_wheel_timer": (1, 1, 6),
     }
     assert home.topics.is_system("DefaultCluster")

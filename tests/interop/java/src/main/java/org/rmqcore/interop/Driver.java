@@ -96,6 +96,8 @@ public final class Driver {
                 return Offsets.save(request.getString("file"), request.getJSONObject("table"));
             case "loadOffsets":
                 return Offsets.load(request.getString("file"));
+            case "admin":
+                return Admin.run(request.getJSONArray("words"));
             case "saveTable":
                 return Tables.save(request);
             case "loadTable":

@@ -1,4 +1,4 @@
-"""One round of checks of the halves that have not ended: in slices, because the loop has other things to do.
+"""A walk through one queue of halves: which are asked about, put off or given up, and where the next walk begins.
 
 Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#check, AbstractTransactionalMessageCheckListener.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcore import codec
-from rmqcore._native.put.put_result import PutResult
-from rmqcore.broker.put_message import append_message, refusal
+from rmqcore._native.put.put_result import PutResult, refused_result
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.broker.put_message import NEVER, append_message, refusal
+from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.transaction_marks import TransactionMarks, consumed_offset
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions.marks import TransactionMarks, consumed_offset
+from rmqcore.broker.transactions.messages import (
     CHECK_MAX_TOPIC,
     CHECK_TIMES,
     GROUP,
@@ -30,17 +32,12 @@ from rmqcore.broker.transaction_messages import (
     half_again,
     long_of,
 )
-from rmqcore.broker.uniq_keys import UNIQ_KEY
-from rmqcore.errors import StoreError
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.status import PutMessageStatus
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 MOST_MS = 60_000
 """A round ends after so long, and the next one goes on."""
@@ -55,67 +52,25 @@ Steps = Generator[float | Ask, Any, None]
 """A round: it yields how many seconds it waits, or what it asks for and goes on with."""
 
 
-class TransactionCheck:
-    """A round, from its begin on. Its methods are called by the loop's thread only.
+class HalfWalk:
+    """One walk through a queue, in steps that somebody makes.
 
     Parameters
     ----------
-    broker : Broker
-    memories : dict of int to HalfMemory
-        What this process knows of the halves, by queue.
+    broker : BrokerParts
+    queue_id : int
+    memory : HalfMemory
+        What this process knows of the halves of the queue.
     """
 
-    def __init__(self, broker: Broker, memories: dict[int, HalfMemory]) -> None:
-        self._broker = broker
-        self._memories = memories
-        self.is_over = False
-        self._steps = self._round()
-        self._go_on(None)
-
-    def stop(self) -> None:
-        """Go no further. The next round begins where the offsets say."""
-        self.is_over = True
-
-    def _go_on(self, answer: object) -> None:
-        """Make the next slice. Whatever goes wrong ends the round, and the next one begins anew."""
-        if self.is_over:
-            return
-        loop = self._broker.loop
-        try:
-            asked = self._steps.send(answer)
-        except StopIteration:
-            self.is_over = True
-        except (StoreError, OSError) as error:
-            _LOG.error("the check of transactions ends: %s", error)
-            self.is_over = True
-        except BaseException:
-            self.is_over = True
-            raise
-        else:
-            if callable(asked):
-                asked(lambda found: loop.call_later(0, partial(self._go_on, found)))
-            else:
-                loop.call_later(asked, partial(self._go_on, None))
-
-    def _round(self) -> Steps:
-        config = self._broker.topics.get(HALF_TOPIC)
-        for queue_id in range(1 if config is None else config.read_queue_nums):
-            memory = self._memories.setdefault(queue_id, HalfMemory())
-            yield from _QueueCheck(self._broker, queue_id, memory).steps()
-
-
-class _QueueCheck:
-    """A round's walk through one queue of halves."""
-
-    def __init__(self, broker: Broker, queue_id: int, memory: HalfMemory) -> None:
+    def __init__(self, broker: BrokerParts, queue_id: int, memory: HalfMemory) -> None:
         self._broker = broker
         self._queue_id = queue_id
         self._memory = memory
         self._start_ms = broker.now_ms()
-        self._begin = consumed_offset(broker, HALF_TOPIC, queue_id)
-        self._half_offset = self._begin
+        self._half_offset = consumed_offset(broker, HALF_TOPIC, queue_id)
         self._stored_again = False
-        self._marks = TransactionMarks(broker, queue_id, least=self._begin)
+        self._marks = TransactionMarks(broker, queue_id, least=self._half_offset)
 
     def steps(self) -> Steps:
         """Walk to the first half whose time has not come."""
@@ -153,16 +108,15 @@ class _QueueCheck:
         while True:
             age_ms = self._broker.now_ms() - half.born_timestamp_ms
             if IMMUNITY in properties:
-                if age_ms <= immunity_ms and self._put_off(half):
-                    return True
+                if age_ms <= immunity_ms and first_offset(half) is not None:
+                    return (yield from self._put_off(half))
             elif 0 <= age_ms <= immunity_ms:
                 return False
             if self._is_to_be_asked(age_ms, immunity_ms):
-                return self._ask(half, properties)
-            if not self._marks.read_more():
-                if self._broker.now_ms() - self._start_ms > MOST_MS:
-                    return False
-                yield WAIT_FOR_MARKS_S
+                return (yield from self._ask(half, properties))
+            if self._broker.now_ms() - self._start_ms > MOST_MS:
+                return False
+            yield 0.0 if self._marks.read_more() else WAIT_FOR_MARKS_S
             if self._has_ended(self._half_offset):
                 return True
 
@@ -197,42 +151,47 @@ class _QueueCheck:
         config: TopicConfig | None = yield partial(
             topics.create_for_send_back, CHECK_MAX_TOPIC, 1, READ | WRITE, 0
         )
-        if config is None:
-            return False
-        if self._put(given_up(half, properties)) is None:
+        if config is None or not self._put(given_up(half, properties)).stored:
             return False
         self._memory.put_off.discard(first_offset(half))
         _LOG.error("the half at %d of queue %d is given up", half.queue_offset, half.queue_id)
         return True
 
-    def _put_off(self, half: MessageView) -> bool:
-        """Store a half again whose own time to be checked has not come; True also where it has ended.
+    def _put_off(self, half: MessageView) -> Generator[float | Ask, Any, bool]:
+        """Store a half again whose own time to be checked has not come, unless it has ended.
 
         Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#checkPrepareQueueOffset.
         """
-        first = first_offset(half)
-        if first is None:
-            return False
-        if self._is_over_at_first(half, first):
+        if self._is_over_at_first(half):
             return True
+        first = first_offset(half)
+        assert first is not None
         self._memory.put_off.add(first)
         properties = half.properties
         properties[PREPARED_QUEUE_OFFSET] = str(first)
-        return self._put(half_again(half, properties)) is not None
+        result = self._put(half_again(half, properties))
+        if result.status in NEVER:
+            return (yield from self._give_up(half, half.properties))
+        return result.stored
 
-    def _is_over_at_first(self, half: MessageView, first: int | None) -> bool:
+    def _is_over_at_first(self, half: MessageView) -> bool:
         """Whether a half that was put off has ended at the queue offset that its producer knows."""
+        first = first_offset(half)
         if first is None or first == half.queue_offset or not self._has_ended(first):
             return False
         self._memory.put_off.discard(first)
         return True
 
-    def _ask(self, half: MessageView, properties: dict[str, str]) -> bool:
+    def _ask(
+        self, half: MessageView, properties: dict[str, str]
+    ) -> Generator[float | Ask, Any, bool]:
         """Store a half again, and ask a producer of its group how it ended."""
-        if self._is_over_at_first(half, first_offset(half)):
+        if self._is_over_at_first(half):
             return True
         result = self._put(half_again(half, properties))
-        if result is None:
+        if result.status in NEVER:  # what a check adds is too much for its properties
+            return (yield from self._give_up(half, half.properties))
+        if not result.stored:
             return False
         group = properties.get(PRODUCER_GROUP, "")
         channel = self._broker.producers.available_channel(group)
@@ -270,19 +229,19 @@ class _QueueCheck:
             code, flag=ONEWAY_FLAG, ext_fields=encode_fields(code, fields), body=body
         )
 
-    def _put(self, message: Message) -> PutResult | None:
-        """Store a half once more; None where the store does not take it: the next round tries again."""
+    def _put(self, message: Message) -> PutResult:
+        """Store a half once more; where the store does not take it the next round tries again."""
         status = refusal(self._broker, message)
-        if status is None:
-            result = append_message(self._broker, message)
-            if result.stored:
-                self._stored_again = True
-                self._broker.stats.topic_put(message.topic, 1, result.msg_size)
-                self._broker.stats.broker_put(1)
-                return result
-            status = result.status
-        _LOG.error("a half of a transaction is not stored again: %s", status)
-        return None
+        if status is not None:
+            return refused_result(status)
+        result = append_message(self._broker, message)
+        if result.stored:
+            self._stored_again = True
+            self._broker.stats.topic_put(message.topic, 1, result.msg_size)
+            self._broker.stats.broker_put(1)
+        else:
+            _LOG.error("a half of a transaction is not stored again: %s", result.status)
+        return result
 
     def _commit(self) -> Steps:
         """Move the offsets behind what this round has done with, once the disk has what was stored again."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from rmqcore import sysflag
 from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, WAIT, delay_level
+from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.uniq_keys import UNIQ_KEY
 from rmqcore.message import Message, MessageView
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"

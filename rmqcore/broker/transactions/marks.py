@@ -6,13 +6,9 @@ TransactionalMessageBridge#fetchConsumeOffset.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rmqcore.broker.transaction_messages import GROUP, OP_TOPIC, done_offsets
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.broker.transactions.messages import GROUP, OP_TOPIC, done_offsets
 from rmqcore.status import GetMessageStatus
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 _MARKS_AT_ONCE = 32
 _WRONG_OFFSET = frozenset(
@@ -26,7 +22,7 @@ _WRONG_OFFSET = frozenset(
 )
 
 
-def consumed_offset(broker: Broker, topic: str, queue_id: int) -> int:
+def consumed_offset(broker: BrokerParts, topic: str, queue_id: int) -> int:
     """Give the queue offset up to which halves, or their marks, are done with."""
     queue_offset = broker.offsets.query(GROUP, topic, queue_id)
     return broker.store.min_offset(topic, queue_id) if queue_offset == -1 else queue_offset
@@ -37,7 +33,7 @@ class TransactionMarks:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     queue_id : int
     least : int
         Halves before this queue offset are done with, and so are their marks.
@@ -48,7 +44,7 @@ class TransactionMarks:
         Of the last message that the last `read_more` brought; None where it brought none.
     """
 
-    def __init__(self, broker: Broker, queue_id: int, *, least: int) -> None:
+    def __init__(self, broker: BrokerParts, queue_id: int, *, least: int) -> None:
         self._broker = broker
         self._queue_id = queue_id
         self._least = least

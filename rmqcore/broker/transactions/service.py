@@ -6,21 +6,18 @@ Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl, TransactionalOpBatchServ
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Timer
+from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.put_message import append_message
-from rmqcore.broker.transaction_check import TransactionCheck
-from rmqcore.broker.transaction_messages import (
+from rmqcore.broker.transactions.check import TransactionCheck
+from rmqcore.broker.transactions.messages import (
     SEPARATOR,
     HalfMemory,
     done_message,
     first_offset,
 )
 from rmqcore.message import MessageView
-
-if TYPE_CHECKING:
-    from rmqcore.broker.broker import Broker
 
 OP_MSG_MAX_SIZE = 4096
 """Bytes of marks that are written without waiting for more. Source: BrokerConfig#transactionOpMsgMaxSize."""
@@ -34,10 +31,10 @@ class Transactions:
 
     Parameters
     ----------
-    broker : Broker
+    broker : BrokerParts
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
         self._memories: dict[int, HalfMemory] = {}
         self._marks: dict[int, list[str]] = {}
@@ -46,7 +43,9 @@ class Transactions:
         self._check: TransactionCheck | None = None
 
     def start(self) -> None:
-        """Begin to check halves, each `transaction_check_interval`."""
+        """Begin to check halves, each `transaction_check_interval`; a slave leaves that to its master."""
+        if self._broker.store.config.broker_role == "SLAVE":
+            return
         self._broker.every(self._broker.settings.transaction_check_interval, self.check)
 
     def stop(self) -> None:
@@ -54,10 +53,10 @@ class Transactions:
         if self._check is not None:
             self._check.stop()
             self._check = None
-        self.write_marks()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._write(least_size=1)
 
     # ---- halves that ended ------------------------------------------------------------------------------
 
@@ -75,37 +74,40 @@ class Transactions:
         self._marks.setdefault(half.queue_id, []).append(mark)
         self._marks_size += len(mark)
         if self._marks_size > OP_MSG_MAX_SIZE:
-            self.write_marks()
-        elif self._timer is None:
-            self._wait_for_more()
+            self._write(least_size=OP_MSG_MAX_SIZE)
+        self._wait_for_more()
 
     def write_marks(self) -> None:
         """Write all marks that wait, in messages of about `OP_MSG_MAX_SIZE` bytes."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for queue_id in list(self._marks):
-            self._write_marks(queue_id)
-        self._marks_size = sum(len(mark) for marks in self._marks.values() for mark in marks)
-        if self._marks:  # the store did not take them
-            self._wait_for_more()
+        self._timer = None
+        self._write(least_size=1)
+        self._wait_for_more()  # where the store did not take them
 
     def _wait_for_more(self) -> None:
-        self._timer = self._broker.loop.call_later(OP_BATCH_INTERVAL_MS / 1000, self.write_marks)
+        if self._marks_size and self._timer is None:
+            wait = OP_BATCH_INTERVAL_MS / 1000
+            self._timer = self._broker.loop.call_later(wait, self.write_marks)
 
-    def _write_marks(self, queue_id: int) -> None:
-        broker, marks = self._broker, self._marks[queue_id]
-        while marks:
-            count, text = _joined(marks)
-            message = done_message(queue_id, text, broker.address, broker.now_ms())
-            result = append_message(broker, message)
-            if not result.stored:
-                _LOG.error("marks of %d ended transactions wait: %s", len(marks), result.status)
-                return
-            broker.stats.topic_put(message.topic, 1, result.msg_size)
-            broker.stats.broker_put(1)
-            del marks[:count]
-        del self._marks[queue_id]
+    def _write(self, least_size: int) -> None:
+        """Write the marks of each queue, as long as there are so many bytes of them."""
+        for queue_id, marks in self._marks.items():
+            while sum(map(len, marks)) >= least_size:
+                count, text = _joined(marks)
+                if not self._put(queue_id, text):
+                    _LOG.error("marks of %d ended transactions wait", len(marks))
+                    break
+                del marks[:count]
+                self._marks_size -= len(text)
+
+    def _put(self, queue_id: int, text: str) -> bool:
+        broker = self._broker
+        message = done_message(queue_id, text, broker.address, broker.now_ms())
+        result = append_message(broker, message)
+        if not result.stored:
+            return False
+        broker.stats.topic_put(message.topic, 1, result.msg_size)
+        broker.stats.broker_put(1)
+        return True
 
     # ---- halves that have not ---------------------------------------------------------------------------
 

@@ -1,0 +1,37 @@
+"""What of a broker its puts, delay levels and transactions work with: they lie below `broker`, and never import it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rmqcore.broker.channel import Loop
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.state.disk_guard import DiskGuard
+from rmqcore.broker.state.offsets import Offsets
+from rmqcore.broker.state.producers import Producers
+from rmqcore.broker.state.stats import BrokerStats
+from rmqcore.broker.state.topics import TopicConfigs
+from rmqcore.engine.store.store import MessageStore
+
+
+class BrokerParts(Protocol):
+    """The attributes of a `Broker`, which documents them."""
+
+    store: MessageStore
+    settings: BrokerSettings
+    loop: Loop
+    address: str
+    now_ms: Callable[[], int]
+    puts_in_flight: int
+    config_files: ConfigFiles
+    topics: TopicConfigs
+    stats: BrokerStats
+    disk_guard: DiskGuard
+    offsets: Offsets
+    producers: Producers
+
+    def every(self, period_ms: int, step: Callable[[], object]) -> None:
+        """Call `step` in the loop's thread each `period_ms`."""
+        ...

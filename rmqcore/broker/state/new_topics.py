@@ -1,0 +1,31 @@
+"""What a topic is like that a send makes, and who waits for it.
+
+Source: RocketMQ 5.5.0 TopicConfigManager#createTopicInSendMessageMethod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqcore.remoting.bodies.topic_configs import INHERIT, TopicConfig
+
+Then = Callable[[TopicConfig | None], object]
+
+
+class NewTopic:
+    """A topic that is not on disk yet, or not told, and who waits for it."""
+
+    __slots__ = ("thens", "topic")
+
+    def __init__(self, topic: TopicConfig, then: Then) -> None:
+        self.topic = topic
+        self.thens = [then]
+
+
+def topic_like(default: TopicConfig, name: str, queue_nums: int, sys_flag: int) -> TopicConfig:
+    """Give a topic by the leave of a default topic: with no more queues than that has, and what it permits."""
+    queues = max(0, min(queue_nums, default.write_queue_nums))
+    perm = default.perm & ~INHERIT
+    return TopicConfig(
+        name, queues, queues, perm, default.topic_filter_type, topic_sys_flag=sys_flag
+    )

@@ -1,0 +1,23 @@
+"""Those who wait for something, told one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeVarTuple
+
+_Args = TypeVarTuple("_Args")
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+def call_each(thens: Iterable[Callable[[*_Args], object]], *args: *_Args) -> None:
+    """Call all; one that raises is logged, and keeps none of the others from being called."""
+    for then in thens:
+        try:
+            then(*args)
+        except Exception:  # noqa: BLE001  it answers for itself alone, as a handler does
+            _LOG.exception("a step of the broker")
+
+
+def nothing() -> None:
+    """What is called where nobody waits."""

@@ -1,0 +1,64 @@
+"""One round of checks of the halves that have not ended: in slices, because the loop has other things to do.
+
+Source: RocketMQ 5.5.0 TransactionalMessageServiceImpl#check, TransactionalMessageCheckService.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from rmqcore.broker.parts import BrokerParts
+from rmqcore.broker.transactions.half_walk import HalfWalk, Steps
+from rmqcore.broker.transactions.messages import HALF_TOPIC, HalfMemory
+from rmqcore.errors import StoreError
+
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class TransactionCheck:
+    """A round, from its begin on. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : BrokerParts
+    memories : dict of int to HalfMemory
+        What this process knows of the halves, by queue.
+    """
+
+    def __init__(self, broker: BrokerParts, memories: dict[int, HalfMemory]) -> None:
+        self._broker = broker
+        self._memories = memories
+        self.is_over = False
+        self._steps = self._round()
+        self._go_on(None)
+
+    def stop(self) -> None:
+        """Go no further. The next round begins where the offsets say."""
+        self.is_over = True
+
+    def _go_on(self, answer: object) -> None:
+        """Make the next slice. Whatever goes wrong ends the round, and the next one begins anew."""
+        if self.is_over:
+            return
+        loop = self._broker.loop
+        try:
+            asked = self._steps.send(answer)
+            if callable(asked):
+                asked(lambda found: loop.call_later(0, partial(self._go_on, found)))
+            else:
+                loop.call_later(asked, partial(self._go_on, None))
+        except StopIteration:
+            self.is_over = True
+        except (StoreError, OSError) as error:
+            _LOG.error("the check of transactions ends: %s", error)
+            self.is_over = True
+        except BaseException:
+            self.is_over = True
+            raise
+
+    def _round(self) -> Steps:
+        config = self._broker.topics.get(HALF_TOPIC)
+        for queue_id in range(1 if config is None else config.read_queue_nums):
+            memory = self._memories.setdefault(queue_id, HalfMemory())
+            yield from HalfWalk(self._broker, queue_id, memory).steps()

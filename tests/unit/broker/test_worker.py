@@ -1,0 +1,71 @@
+"""Work away from the loop's thread, and those who wait for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from support.broker import FakeLoop
+
+from rmqcore.broker.thens import call_each
+from rmqcore.broker.worker import MOST_WAITING, Worker, WorkerBusyError
+
+
+@pytest.fixture
+def loop() -> FakeLoop:
+    return FakeLoop()
+
+
+@pytest.fixture
+def worker(loop: FakeLoop) -> Iterator[Worker]:
+    made = Worker(loop)
+    yield made
+    made.close()
+
+
+def test_work_is_done_elsewhere_and_told_in_the_loop(loop: FakeLoop, worker: Worker) -> None:
+    told: list[tuple[int, int]] = []
+    here = threading.get_ident()
+
+    def then(done: Future[int]) -> None:
+        told.append((done.result(), threading.get_ident()))
+
+    worker.run(threading.get_ident, then)
+    loop.run_until(lambda: bool(told))
+    ((there, in_loop),) = told
+    assert there != here
+    assert in_loop == here
+
+
+def test_work_that_fails_is_told(loop: FakeLoop, worker: Worker) -> None:
+    told: list[BaseException | None] = []
+    worker.run(lambda: 1 // 0, lambda done: told.append(done.exception()))
+    loop.run_until(lambda: bool(told))
+    assert isinstance(told[0], ZeroDivisionError)
+
+
+def test_so_much_may_wait_and_no_more(loop: FakeLoop, worker: Worker) -> None:
+    told: list[Any] = []
+    go_on = threading.Event()
+    for _ in range(MOST_WAITING):
+        worker.run(go_on.wait, told.append)
+    with pytest.raises(WorkerBusyError, match="64 requests wait"):
+        worker.run(go_on.wait, told.append)
+    go_on.set()
+    loop.run_until(lambda: len(told) == MOST_WAITING)
+    worker.run(go_on.wait, told.append)
+    loop.run_until(lambda: len(told) == MOST_WAITING + 1)
+
+
+def test_one_that_raises_keeps_nobody_from_being_told(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[int] = []
+
+    def fails(_: int) -> None:
+        raise KeyError("a bug")
+
+    call_each([told.append, fails, told.append], 7)
+    assert told == [7, 7]
+    assert "a bug" in caplog.text
