@@ -14,8 +14,10 @@ import pathlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import rmqcore
+from bench import sends
 from rmqcore import Message, MessageStore, codec
 from rmqcore._native.queues.get import GetResult
 from rmqcore.disk.paths import StorePaths
@@ -78,10 +80,12 @@ class Paths:
             while store.dispatch_behind_bytes:
                 store.dispatch_once()
 
-        for _ in range(10):  # makes room for all that follows
+        for _ in range(20):  # makes room for all that follows
             put_many()
         self.counted("put", COUNT, put)
         self.counted("put_many", COUNT, put_many)
+        for name, reads in sends.reads().items():
+            self.counted(name, COUNT, partial(sends.feed_all, sends.kernel(store), reads))
         dispatch()
         for _ in range(5):
             put_many()

@@ -5,8 +5,10 @@ They come from the oracle, so each target starts with inputs that reach behind t
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -156,6 +158,44 @@ def arrows() -> list[bytes]:
     ]
 
 
+def sends() -> list[bytes]:
+    """Frames of plain sends and batches, JSON and binary, and what is near to them."""
+    texts = [
+        "UNIQ_KEY\1K\2TAGS\1é",
+        "UNIQ_KEY\1K\2WAIT\1true\2",
+        "TAGS\1a\2UNIQ_KEY\1K\2DELAY\0013\2",
+    ]
+    inner = [b"", b"TAGS\1b", b"UNIQ_KEY\1J\2KEYS\1k\2"]
+    image = b"".join(
+        struct.pack(">iiiii", 0, 0, 0, 7, 3) + b"xyz" + struct.pack(">h", len(text)) + text
+        for text in inner
+    )
+    found = []
+    for number, text in enumerate(texts):
+        for code, body in ((310, b"body"), (320, image), (320, image[:-2])):
+            for frame in send_frames(code, number, text, body):
+                found += [bytes([number * 7]) + frame * 2, bytes([31]) + frame + frame[:-3]]
+    return found
+
+
+def send_frames(code: int, number: int, properties: str, body: bytes) -> Iterator[bytes]:
+    """The same send with a JSON and a binary header."""
+    values = ["g", "T", "", "4", "3", "257", "1700000000000", "-1", properties, "0", "false", "16"]
+    fields = dict(zip("abcdefghijkl", values, strict=True), m=str(code == 320).lower())
+    members = {"code": code, "extFields": fields, "flag": number & 2, "opaque": -number}
+    as_json = json.dumps(members, separators=(",", ":"), ensure_ascii=number == 1).encode()
+    pairs = b"".join(sized(">h", name) + sized(">i", value) for name, value in fields.items())
+    binary = struct.pack(">hbhiiii", code, 0, 479, number, 0, 0, len(pairs)) + pairs
+    for kind, header in ((0, as_json), (1, binary)):
+        words = struct.pack(">iI", 4 + len(header) + len(body), kind << 24 | len(header))
+        yield words + header + body
+
+
+def sized(length: str, text: str) -> bytes:
+    """A text behind its length."""
+    return struct.pack(length, len(text.encode())) + text.encode()
+
+
 SEEDS = {
     "record": lambda: [*raw_records(), oracle.blank(100), bytes(100)],
     "scan": scans,
@@ -166,6 +206,7 @@ SEEDS = {
     "mapped_index": index_puts,
     "checkpoint": checkpoints,
     "arrow": arrows,
+    "send": sends,
 }
 
 

@@ -1,4 +1,4 @@
-"""Compiles and runs the C tests of the kernels: the edges of records, properties and UTF-8 against pages that trap."""
+"""Compiles and runs the C tests of the kernels: the edges of records, properties, UTF-8 and sends against pages that trap."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ KERNELS = [
     *KERNEL_ROOT.glob("crc32/*.c"),
     *(KERNEL_ROOT / "format" / f"{name}.c" for name in ("record", "properties", "utf8", "jhash")),
 ]
+MORE = {
+    "send": [
+        KERNEL_ROOT / "format" / "text.c",
+        *(
+            KERNEL_ROOT / "broker" / f"send_{name}.c"
+            for name in ("json", "binary", "numbers", "properties", "topics")
+        ),
+    ]
+}
+"""Further kernels of a program."""
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
 FLAGS = {
     "O3": ["-O3"],
@@ -23,12 +33,12 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states"])
+@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states", "send"])
 def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
     compiler = shutil.which("cc")
     assert compiler, "the native tests need a C compiler named cc"
     program = tmp_path / name
-    sources = [*KERNELS, HERE / f"test_{name}.c"]
+    sources = [*KERNELS, *MORE.get(name, []), HERE / f"test_{name}.c"]
     subprocess.run(
         [compiler, *WARNINGS, *FLAGS[flags], f"-I{KERNEL_ROOT}", *sources, "-o", program],
         check=True,

@@ -25,6 +25,7 @@ ROOMS_BELOW = {
     "index": ("format",),
     "threads": (),
     "dispatch": ("scan", "put", "queues", "index", "format", "crc32", "threads"),
+    "broker": ("put", "format", "crc32"),
 }
 """Of each folder of kernels: which others it may include."""
 EXTENSIONS = [
@@ -40,6 +41,7 @@ EXTENSIONS_BELOW = {
     "queues": ("format", "scan", "put"),
     "index": ("format", "scan", "put"),
     "dispatch": ("format", "threads", "scan", "put", "queues", "index"),
+    "broker": ("format", "put"),
 }
 """Of each room of extensions: the rooms that it may import."""
 ALLOWED_UP = {

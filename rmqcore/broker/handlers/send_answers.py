@@ -5,12 +5,18 @@ Source: RocketMQ 5.5.0 SendMessageProcessor#handlePutMessageResult.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
-from rmqcore.broker.handlers.send_checks import common_fields, refuse
+from rmqcore.broker.handlers.send_checks import broker_fields, refuse
+from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.status import PutMessageStatus as Status
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
 
 STORED_CODES = {
     Status.PUT_OK: ResponseCode.SUCCESS,
@@ -59,32 +65,37 @@ def answer_send(
     """
     code = STORED_CODES.get(result.status)
     if code is None:
-        return refuse(call, *why_refused(call, result.status))
+        return refuse(call, *why_refused(call.broker, result.status))
     stats = call.broker.stats
     stats.topic_put(topic, result.count, result.msg_size)
     stats.broker_put(result.count)
-    fields = common_fields(call)
-    fields |= {
-        "msgId": result.msg_id or "",
-        "queueId": str(queue_id),
-        "queueOffset": str(result.queue_offset),
-    }
-    if uniq_key is not None:
-        fields["transactionId"] = uniq_key
+    place = result.msg_id or "", str(queue_id), str(result.queue_offset)
+    fields = stored_fields(call.broker.settings, *place, uniq_key)
     return call.respond(code, ext_fields=fields)
 
 
-def why_refused(call: Call, status: Status) -> tuple[int, str]:
+def stored_fields(
+    settings: BrokerSettings, msg_id: str, queue_id: str, queue_offset: str, uniq_key: str | None
+) -> dict[str, str]:
+    """Give the fields that tell where a message is stored."""
+    fields = broker_fields(settings)
+    fields |= {"msgId": msg_id, "queueId": queue_id, "queueOffset": queue_offset}
+    if uniq_key is not None:
+        fields["transactionId"] = uniq_key
+    return fields
+
+
+def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
     """Give code and words for a message that is not stored."""
     match status:
         case Status.MESSAGE_ILLEGAL | Status.PROPERTIES_SIZE_EXCEEDED:
-            limit = call.broker.store.config.max_message_size
+            limit = broker.store.config.max_message_size
             return ResponseCode.MESSAGE_ILLEGAL, (
                 "the message is illegal, maybe msg body or properties length not matched. "
                 f"msg body length limit {limit}B, msg properties length limit 32KB."
             )
         case Status.SERVICE_NOT_AVAILABLE:
-            disks = call.broker.disk_guard.describe()
+            disks = broker.disk_guard.describe()
             return ResponseCode.SERVICE_NOT_AVAILABLE, (
                 "service not available now. It may be caused by one of the following reasons: "
                 f"the broker's disk is full [{disks}], messages are put to the slave, message store has been shut down, etc."

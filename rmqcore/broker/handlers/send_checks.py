@@ -13,6 +13,7 @@ from rmqcore import sysflag
 from rmqcore.broker.call import Call
 from rmqcore.broker.names import NOT_FOR_SENDS, RETRY_PREFIX, wrong_topic
 from rmqcore.broker.put_message import delay_level
+from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import decode_properties
 from rmqcore.errors import RequestError, StoreError
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
@@ -50,7 +51,11 @@ def refuse(call: Call, code: int, remark: str | None) -> RemotingCommand:
 
 def common_fields(call: Call) -> dict[str, str]:
     """Give what each answer to a send has."""
-    settings = call.broker.settings
+    return broker_fields(call.broker.settings)
+
+
+def broker_fields(settings: BrokerSettings) -> dict[str, str]:
+    """Give what a broker says of itself, in answers and in properties."""
     return {MSG_REGION: settings.region_id, TRACE_ON: _flag_text(settings.trace_on)}
 
 

@@ -56,6 +56,8 @@ class TopicConfigs:
         Those of the broker, as they are now.
     on_change : callable or None
         Registers topics; without one, nobody is told.
+    watch : callable or None
+        Told the name of each topic of which `get` gives something else from now on.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class TopicConfigs:
         self._version = DataVersion()
         self._made: dict[str, NewTopic] = {}
         self.on_change: OnChange | None = None
+        self.watch: Callable[[str], object] | None = None
         saved = config_files.load_as(FILE, _parse)
         if saved is not None:
             self._take(saved)
@@ -171,6 +174,7 @@ class TopicConfigs:
         if self._made.get(name) is made:
             del self._made[name]
             self._topics.setdefault(name, made.topic)
+            self._note(name)
         call_each(made.thens, self._topics.get(name))
 
     # ---- changing -----------------------------------------------------------------------------------
@@ -199,6 +203,7 @@ class TopicConfigs:
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))
             self._topics[topic.name] = topic
+            self._note(topic.name)
         self._save(partial(self._tell, changed, then or nothing))
 
     def _with_attributes(self, topic: TopicConfig) -> TopicConfig:
@@ -219,6 +224,7 @@ class TopicConfigs:
         changed = [topic for topic in known if topic is not None and not topic.order]
         for topic in changed:
             self._topics[topic.name] = replace(topic, order=True)
+            self._note(topic.name)
         if changed:
             self._save(nothing)
 
@@ -231,12 +237,17 @@ class TopicConfigs:
                 then()
             return
         _LOG.info("topic %s is deleted", name)
+        self._note(name)
         self._save(partial(self._tell, (), then or nothing))
 
     def tell_all(self) -> None:
         """Register all topics anew: what the broker permits is another thing now."""
         self._version = self._version.next(self._now_ms())
         self._tell((), nothing)
+
+    def _note(self, name: str) -> None:
+        if self.watch is not None:
+            self.watch(name)
 
     def _save(self, then: Callable[[], object]) -> None:
         self._version = self._version.next(self._now_ms())

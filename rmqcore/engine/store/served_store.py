@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqcore._native.put.appender import Appender
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
 from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.raw_log import RawLog
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
+from rmqcore.engine.store.store_put import StorePut
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -21,7 +23,17 @@ class ServedStore:
     config: MessageStoreConfig
     _dispatch: StoreDispatch
     _flush: StoreFlush
+    _puts: StorePut
     _raw: RawLog
+
+    @property
+    def plain_appender(self) -> Appender | None:
+        """What native code appends messages to that it has prepared itself.
+
+        None where a put is more than an append: in a slave, with light queues, or where followers are waited for. Under
+        SYNC_FLUSH it is for the caller to wait, by `on_flushed`.
+        """
+        return self._puts.plain_appender
 
     def on_flushed(
         self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None

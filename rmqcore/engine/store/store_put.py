@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+from rmqcore._native.put.appender import Appender
 from rmqcore._native.put.arrow_put import put_arrow
 from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_result import PutResult, refused_result
@@ -50,6 +51,12 @@ class StorePut:
             self._append = partial(_refuse, state, PutMessageStatus.SERVICE_NOT_AVAILABLE)
         elif config.enable_lmq:
             self._append = LightPut(log, config, self._appender.put).put
+
+    @property
+    def plain_appender(self) -> Appender | None:
+        """The native append where to append a message is nothing more than that; else None."""
+        waits_for_followers = self._replicas is not PutMessageStatus.PUT_OK
+        return None if waits_for_followers or not self._is_plain else self._appender
 
     @property
     def put(self) -> Callable[[Message], PutResult]:

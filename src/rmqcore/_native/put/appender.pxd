@@ -6,6 +6,11 @@ from rmqcore._native.put.put_chunk cimport PutChunk
 from rmqcore._native.put.put_result cimport PutResult
 from rmqcore._native.threads.mutex cimport Calls
 
+cdef enum:
+    # Bytes of records that are appended with the GIL, as a single put is: some ten microseconds, less than it costs to get the
+    # GIL back from another thread.
+    BRIEF = 128 * 1024
+
 
 cdef class Appender:
     cdef rmq_log *log

@@ -23,9 +23,6 @@ from rmqcore._native.threads.mutex cimport Calls, PyThread_get_thread_ident
 from rmqcore.status import PutMessageStatus
 
 cdef enum:
-    # Bytes of records that are appended with the GIL, as a single put is: some ten microseconds, less than it costs to get the
-    # GIL back from another thread.
-    BRIEF = 128 * 1024
     ANY = -1  # whatever the counter is; and a value that it never has
     NO_COUNTER = -2
     COUNTERS_MOVED = 100  # beside the codes RMQ_A_...: another put took the offsets that were expected of light queues

@@ -1,0 +1,197 @@
+"""Sends that need no handler: which ones are left to the native kernel, what it answers, and what it is to be told.
+
+A send that is plain (``SendKernel``) goes from the bytes of its connection into the log without an object for it. What is stored
+and answered is, byte for byte, what `handlers.send` and `handlers.batch` make of it; everything else is left to them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rmqcore._native.broker import send_kernel
+from rmqcore._native.broker.send_kernel import Fed, SendKernel
+from rmqcore._native.put.appender import Appender
+from rmqcore.broker.handlers.send import CLUSTER
+from rmqcore.broker.handlers.send_answers import STORED_CODES, stored_fields, why_refused
+from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in
+from rmqcore.broker.names import NOT_FOR_SENDS, wrong_topic
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.codec import encode_properties
+from rmqcore.errors import StoreError
+from rmqcore.message import pack_host
+from rmqcore.remoting.bodies.topic_configs import WRITE, TopicConfig
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.frame import MAX_FRAME_SIZE, FrameDecoder
+from rmqcore.remoting.header import decode_command, encode_command
+from rmqcore.remoting.json_header import encode_json_header
+from rmqcore.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
+
+Parts = list[tuple[bytes, int]]
+COUNT_PERIOD_MS = 1_000
+_PLAIN_ATTRIBUTES = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
+
+
+class QuickSends:
+    """The kernel of one broker, kept in step with its topics and settings. Used by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._appender = broker.store.plain_appender
+        self._waits = broker.store.config.flush_disk_type == "SYNC_FLUSH"
+        self._settings: BrokerSettings | None = None
+        self._kernel: SendKernel | None = None
+        broker.topics.watch = self.topic_changed
+        broker.every(COUNT_PERIOD_MS, self.count)
+
+    def feed(
+        self, buffer: bytes | bytearray | memoryview, begin: int, end: int, born_host: bytes
+    ) -> Fed | None:
+        """Take the plain sends with which ``buffer[begin:end]`` begins; see `SendKernel.feed`.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+        begin, end : int
+        born_host : bytes
+            `pack_host` of the peer.
+
+        Returns
+        -------
+        Fed or None
+            None: just now nothing is plain. `answers` are sent when `when_safe` says so.
+
+        Raises
+        ------
+        MemoryError, StoreError, OSError
+            What is stored is not known: the connection should end.
+        """
+        if self._appender is None or self._broker.disk_guard.is_full():
+            return None
+        if self._settings is not self._broker.settings:
+            self._begin(self._appender, self._broker.settings)
+        assert self._kernel is not None
+        return self._kernel.feed(buffer, begin, end, born_host)
+
+    def when_safe(self, fed: Fed, then: Callable[[bytes], object]) -> None:
+        """Call ``then(answers)`` once: at once, or under SYNC_FLUSH when the disk has answered; in the loop's thread."""
+        if not self._waits or not fed.end_phy_offset:
+            then(fed.answers)
+            return
+        answers, loop = fed.answers, self._broker.loop
+
+        def heard(status: PutMessageStatus) -> None:  # in a thread of the store
+            loop.call_soon_threadsafe(lambda: then(self._changed(answers, status)))
+
+        try:
+            self._broker.store.on_flushed(fed.end_phy_offset, heard)
+        except (StoreError, OSError):  # it has failed meanwhile: what is appended may be lost
+            then(self._changed(answers, PutMessageStatus.SERVICE_NOT_AVAILABLE))
+
+    def topic_changed(self, name: str) -> None:
+        """Tell the kernel of a topic that was made, changed or deleted."""
+        kernel, topic = self._kernel, self._broker.topics.get(name)
+        if kernel is None or self._settings is None:
+            return
+        if topic is not None and is_plain(topic, self._settings):
+            kernel.set_topic(name, queue_nums(topic))
+        else:
+            self.count()
+            kernel.forget_topic(name)
+
+    def count(self) -> None:
+        """Give what was stored to the statistics."""
+        if self._kernel is None:
+            return
+        stats = self._broker.stats
+        for topic, _, messages, msg_size in self._kernel.take_counts():
+            stats.topic_put(topic, messages, msg_size)
+            stats.broker_put(messages)
+
+    def _begin(self, appender: Appender, settings: BrokerSettings) -> None:
+        """Make a kernel that goes by these settings."""
+        self.count()
+        address = self._broker.address
+        added = {**broker_fields(settings), CLUSTER: settings.broker_cluster_name}
+        self._kernel = SendKernel(
+            appender,
+            store_host=pack_host(address),
+            added=encode_properties(added),
+            answers=answer_parts(settings),
+            waits=self._waits,
+        )
+        self._settings = settings
+        for name, topic in self._broker.topics.known().items():
+            if is_plain(topic, settings):
+                self._kernel.set_topic(name, queue_nums(topic))
+
+    def _changed(self, answers: bytes, status: PutMessageStatus) -> bytes:
+        """Give the answers as they are with another status than PUT_OK."""
+        if status is PutMessageStatus.PUT_OK:
+            return answers
+        decoder = FrameDecoder(max_frame_size=len(answers) + 8, max_header_size=len(answers))
+        decoder.feed(answers)
+        changed = []
+        while (frame := decoder.next_frame()) is not None:
+            answer = decode_command(frame)
+            code = STORED_CODES.get(status)
+            if code is not None:
+                answer.code = code
+            else:
+                answer.code, answer.remark = why_refused(self._broker, status)
+                answer.ext_fields = broker_fields(self._broker.settings)
+            changed.append(encode_command(answer, max_frame_size=max(MAX_FRAME_SIZE, len(answers))))
+        return b"".join(changed)
+
+
+def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
+    """Whether sends to a topic can be plain: its name is no special one, and nothing of it changes what is stored."""
+    name = topic.name
+    return (
+        wrong_topic(name) is None
+        and not name.startswith("%")  # of retries and dead letters, or one that looks so
+        and name not in NOT_FOR_SENDS
+        and (not topic.order or bool(settings.broker_permission & WRITE))
+        and sys_flag_in(topic, 0) == 0
+        and all(topic.attributes.get(key, value) == value for key, value in _PLAIN_ATTRIBUTES.items())
+    )  # fmt: skip
+
+
+def queue_nums(topic: TopicConfig) -> int:
+    """How many queues a send may name."""
+    return max(topic.write_queue_nums, topic.read_queue_nums)
+
+
+def answer_parts(settings: BrokerSettings) -> tuple[Parts, Parts, Parts]:
+    """Give the headers of the answers to a single send, to a batch without and to one with a unique key, cut at what differs."""
+    with_key = _parts(settings, has_key=True)
+    return with_key, _parts(settings, has_key=False), with_key
+
+
+def _parts(settings: BrokerSettings, *, has_key: bool) -> Parts:
+    """Cut the header of an answer: marks stand for what comes later."""
+    salt = secrets.token_hex(16)  # no setting has it in it
+    names = ("MSG_ID", "QUEUE_ID", "QUEUE_OFFSET", "TRANSACTION_ID")
+    marks = {f"{name}-{salt}": int(getattr(send_kernel, name)) for name in names}
+    msg_id, queue_id, queue_offset, key = marks
+    uniq_key = key if has_key else None
+    fields = stored_fields(settings, msg_id, queue_id, queue_offset, uniq_key)
+    response = RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=0).response(ext_fields=fields)
+    before, opaque, after = encode_json_header(response).decode().rpartition('"opaque":0')
+    *pieces, last = re.split(f"({'|'.join(marks)})", before)
+    texts, found = pieces[::2], pieces[1::2]
+    parts = [(text.encode(), marks[mark]) for text, mark in zip(texts, found, strict=True)]
+    parts.append((f"{last}{opaque[:-1]}".encode(), send_kernel.OPAQUE))
+    parts.append((after.encode(), send_kernel.NOTHING))
+    return parts

@@ -1,0 +1,284 @@
+#include "broker/send.h"
+#include "broker/send_properties.h"
+#include "format/text.h"
+#include <stdlib.h>
+
+enum {
+    FRAME_WORDS = 8,
+    HEADER_LENGTH = 0xFFFFFF,
+    /* Of a message in the image of a batch: size, magic, CRC, flag, size of the body. */
+    IMAGE_FLAG_POS = 12,
+    IMAGE_BODY_LEN_POS = 16,
+    IMAGE_BODY_POS = 20,
+    PLAIN_SYS_FLAGS = RMQ_SYS_COMPRESSED | RMQ_SYS_COMPRESSION_TYPE_MASK,
+    MAX_UNIQ_KEY_LEN = 255,
+    NUMBERS_ROOM = 64, /* of an answer: queue id, queue offset, opaque, the frame's words */
+};
+
+int rmq_send_init(rmq_send *s) {
+    memset(s, 0, sizeof *s);
+    s->added.p = (const uint8_t *)"";
+    s->puts = malloc(RMQ_SEND_MOST_PUTS * sizeof *s->puts);
+    s->frames = malloc(RMQ_SEND_MOST_PUTS * sizeof *s->frames);
+    s->scratch = malloc(RMQ_SEND_SCRATCH);
+    if (rmq_send_topics_init(&s->topics) == 0 && s->puts != NULL && s->frames != NULL && s->scratch != NULL) return 0;
+    rmq_send_destroy(s);
+    return -1;
+}
+
+void rmq_send_destroy(rmq_send *s) {
+    rmq_send_topics_destroy(&s->topics);
+    free(s->puts);
+    free(s->frames);
+    free(s->scratch);
+    free(s->out);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- room for the answers, before anything is appended ------------------------------------------------- */
+
+static int make_room(rmq_send *s, const rmq_send_answer *answer, size_t ids, size_t uniq_key_len) {
+    size_t need = NUMBERS_ROOM + uniq_key_len + ids * (RMQ_MSG_ID_V6_LEN + 1);
+    for (size_t i = 0; i < answer->count; i++) need += answer->parts[i].text.len;
+    s->reserved += need;
+    if (s->out_room - s->out_len >= s->reserved) return 0;
+    const size_t room = 2 * (s->out_len + s->reserved);
+    uint8_t *out = realloc(s->out, room);
+    if (out == NULL) return -1;
+    s->out = out;
+    s->out_room = room;
+    return 0;
+}
+
+/* ---- one frame ------------------------------------------------------------------------------------------ */
+
+typedef struct request {
+    rmq_send_header header;
+    int32_t queue_id, sys_flag, flag, reconsume_times;
+    int64_t born_timestamp;
+    int is_batch;
+    rmq_send_topic *topic;
+    const uint8_t *body;
+    size_t body_len;
+} request;
+
+static int is_text(const rmq_send_header *header, int field, const char *text, size_t len) {
+    return header->fields[field].len == len && memcmp(header->fields[field].p, text, len) == 0;
+}
+
+/* A number that must be one where it is there. */
+static int is_number_if_any(const rmq_send_header *header, int field, int32_t *out) {
+    *out = 0;
+    return !rmq_send_has(header, field) || rmq_send_int32(header->fields[field], out);
+}
+
+static int read_fields(rmq_send *s, request *r) {
+    const rmq_send_header *h = &r->header;
+    int32_t ignored;
+    if ((h->present & RMQ_SEND_REQUIRED) != RMQ_SEND_REQUIRED) return 0;
+    if (h->flag != 0 && h->flag != RMQ_FLAG_ONEWAY) return 0;
+    r->topic = rmq_send_topics_find(&s->topics, h->fields[RMQ_SEND_TOPIC].p, h->fields[RMQ_SEND_TOPIC].len);
+    if (r->topic == NULL) return 0;
+    r->is_batch = rmq_send_has(h, RMQ_SEND_BATCH) && is_text(h, RMQ_SEND_BATCH, "true", 4);
+    if (rmq_send_has(h, RMQ_SEND_BATCH) && !r->is_batch && !is_text(h, RMQ_SEND_BATCH, "false", 5)) return 0;
+    if (r->is_batch != (h->code == RMQ_SEND_BATCH_MESSAGE)) return 0;
+    return rmq_send_int32(h->fields[RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS], &ignored) &&
+           rmq_send_int32(h->fields[RMQ_SEND_QUEUE_ID], &r->queue_id) && r->queue_id >= 0 &&
+           r->queue_id < r->topic->queue_nums && rmq_send_int32(h->fields[RMQ_SEND_SYS_FLAG], &r->sys_flag) &&
+           !(r->sys_flag & ~PLAIN_SYS_FLAGS) &&
+           rmq_send_int64(h->fields[RMQ_SEND_BORN_TIMESTAMP], &r->born_timestamp) &&
+           rmq_send_int32(h->fields[RMQ_SEND_FLAG], &r->flag) &&
+           is_number_if_any(h, RMQ_SEND_RECONSUME_TIMES, &r->reconsume_times) &&
+           is_number_if_any(h, RMQ_SEND_MAX_RECONSUME_TIMES, &ignored);
+}
+
+static void fill(const rmq_send *s, const request *r, rmq_put *put, rmq_slice props) {
+    rmq_message *msg = &put->msg;
+    msg->topic = r->topic->name;
+    msg->topic_len = r->topic->name_len;
+    msg->props = props.p;
+    msg->props_len = props.len;
+    msg->queue_id = r->queue_id;
+    msg->sys_flag = r->sys_flag;
+    msg->reconsume_times = r->reconsume_times;
+    msg->prepared_transaction_offset = 0;
+    msg->born_timestamp = r->born_timestamp;
+    msg->born_host_v6 = s->born_host_v6;
+    msg->store_host_v6 = s->store_host_v6;
+    memcpy(msg->born_host, s->born_host, sizeof msg->born_host);
+    memcpy(msg->store_host, s->store_host, sizeof msg->store_host);
+    put->born_now = 0;
+}
+
+/* The text of the properties, with `room` bytes to spare behind it in the scratch; p NULL: they have no room, or are no text. */
+static rmq_slice read_properties(rmq_send *s, const rmq_send_header *header, size_t room) {
+    rmq_slice text = {s->scratch + s->scratch_used, 0};
+    if (!rmq_send_has(header, RMQ_SEND_PROPERTIES)) return text;
+    const rmq_slice found = header->fields[RMQ_SEND_PROPERTIES];
+    uint8_t *out = s->scratch + s->scratch_used;
+    int64_t len = found.len;
+    text.p = NULL;
+    if (found.len + room > RMQ_SEND_SCRATCH - s->scratch_used) return text;
+    if (header->properties_escaped) {
+        len = rmq_send_unescape(found, out);
+        if (len < 0) return text;
+    } else {
+        memcpy(out, found.p, found.len);
+    }
+    text.p = out;
+    text.len = (uint32_t)len;
+    return text;
+}
+
+/* A unique key goes into the answer as it is: it must be nothing that JSON would escape. */
+static int is_plain_id(rmq_slice id) {
+    if (id.len > MAX_UNIQ_KEY_LEN) return 0;
+    for (uint32_t i = 0; i < id.len; i++) {
+        if (id.p[i] < 0x20 || id.p[i] > 0x7E || id.p[i] == '"' || id.p[i] == '\\') return 0;
+    }
+    return 1;
+}
+
+static int add_frame(rmq_send *s, const request *r, rmq_slice uniq_key, size_t end, int kind, size_t ids) {
+    rmq_send_frame *frame = &s->frames[r->is_batch ? 0 : s->count];
+    frame->end = end;
+    frame->opaque = r->header.opaque;
+    frame->oneway = r->header.flag == RMQ_FLAG_ONEWAY;
+    frame->uniq_key = uniq_key;
+    frame->topic = r->topic;
+    return frame->oneway ? 0 : make_room(s, &s->answers[kind], ids, uniq_key.len);
+}
+
+/* 1: prepared. 0: not plain. -1: no memory. */
+static int prepare_single(rmq_send *s, const rmq_log *log, const request *r, size_t end) {
+    rmq_put *put = &s->puts[s->count];
+    rmq_plain_props plain;
+    rmq_slice props = read_properties(s, &r->header, s->added.len + 1);
+    if (r->body_len == 0 || props.p == NULL || !rmq_props_plain(props.p, props.len, &plain)) return 0;
+    if (plain.uniq_key.p == NULL || !is_plain_id(plain.uniq_key) || (s->waits && !plain.waits)) return 0;
+    uint8_t *out = s->scratch + s->scratch_used + props.len;
+    if (out[-1] != RMQ_PROPERTY_SEPARATOR) *out++ = RMQ_PROPERTY_SEPARATOR;
+    memcpy(out, s->added.p, s->added.len);
+    out += s->added.len;
+    props.len = (uint32_t)(out - props.p);
+    fill(s, r, put, props);
+    put->msg.flag = r->flag;
+    put->msg.body = r->body;
+    put->msg.body_len = r->body_len;
+    rmq_put_check(log, put);
+    if (put->status != RMQ_PUT_WAITING) return 0;
+    if (add_frame(s, r, plain.uniq_key, end, RMQ_ANSWER_SINGLE, 1) != 0) return -1;
+    s->scratch_used += props.len;
+    s->total += put->msg_size;
+    s->count++;
+    return 1;
+}
+
+/* The message at `pos` of a batch's image. Moves *pos behind it. */
+static int prepare_of_batch(rmq_send *s, const rmq_log *log, const request *r, size_t *pos) {
+    const uint8_t *at = r->body + *pos;
+    const size_t left = r->body_len - *pos;
+    rmq_put *put = &s->puts[s->count];
+    rmq_plain_props plain;
+    if (s->count == RMQ_SEND_MOST_PUTS || left < IMAGE_BODY_POS + 2) return 0;
+    const int32_t body_len = rmq_load_i32(at + IMAGE_BODY_LEN_POS);
+    if (body_len < 0 || (size_t)body_len > left - IMAGE_BODY_POS - 2) return 0;
+    const uint8_t *behind = at + IMAGE_BODY_POS + body_len;
+    const int32_t props_len = rmq_load_i16(behind);
+    if (props_len < 0 || (size_t)props_len > left - IMAGE_BODY_POS - 2 - (size_t)body_len) return 0;
+    rmq_slice props = {behind + 2, (uint32_t)props_len};
+    if (!rmq_props_plain(props.p, props.len, &plain)) return 0;
+    *pos += IMAGE_BODY_POS + 2 + (size_t)body_len + (size_t)props_len;
+    if (props_len > 0 && props.p[props_len - 1] != RMQ_PROPERTY_SEPARATOR) {
+        if ((size_t)props_len + 1 > RMQ_SEND_SCRATCH - s->scratch_used) return 0;
+        uint8_t *copy = s->scratch + s->scratch_used;
+        memcpy(copy, props.p, props.len);
+        copy[props_len] = RMQ_PROPERTY_SEPARATOR;
+        props.p = copy;
+        s->scratch_used += ++props.len;
+    }
+    fill(s, r, put, props);
+    put->msg.flag = rmq_load_i32(at + IMAGE_FLAG_POS);
+    put->msg.body = at + IMAGE_BODY_POS;
+    put->msg.body_len = (size_t)body_len;
+    rmq_put_check(log, put);
+    if (put->status != RMQ_PUT_WAITING) return 0;
+    s->total += put->msg_size;
+    s->count++;
+    return 1;
+}
+
+/* As prepare_single; the group is empty before, and after a 0. */
+static int prepare_batch(rmq_send *s, const rmq_log *log, const request *r, size_t end) {
+    rmq_plain_props plain;
+    const rmq_slice props = read_properties(s, &r->header, 0);
+    if (props.p == NULL || !rmq_props_plain(props.p, props.len, &plain)) return 0;
+    const int has_id = plain.uniq_key.p != NULL;
+    if ((has_id && !is_plain_id(plain.uniq_key)) || (s->waits && !plain.waits)) return 0;
+    s->scratch_used += props.len;
+    int64_t image = 0; /* as it is bounded where messages come one by one: each with a last separator */
+    for (size_t pos = 0; pos < r->body_len;) {
+        if (!prepare_of_batch(s, log, r, &pos)) return 0;
+        const rmq_message *msg = &s->puts[s->count - 1].msg;
+        image += IMAGE_BODY_POS + 2 + (int64_t)msg->body_len + (int64_t)msg->props_len;
+    }
+    if (s->count == 0 || image > rmq_log_max_message_size(log)) return 0;
+    s->whole = 1;
+    const int kind = has_id ? RMQ_ANSWER_BATCH_WITH_ID : RMQ_ANSWER_BATCH;
+    return add_frame(s, r, plain.uniq_key, end, kind, s->count) == 0 ? 1 : -1;
+}
+
+/* ---- the group ------------------------------------------------------------------------------------------ */
+
+static void begin_group(rmq_send *s) {
+    s->count = s->scratch_used = s->reserved = 0;
+    s->total = 0;
+    s->whole = 0;
+}
+
+/* A frame at `at`: RMQ_SEND_AGAIN and its length with its words, or why there is none. */
+static int measure(const uint8_t *bytes, size_t at, size_t n, size_t *length, uint32_t *word) {
+    const size_t left = n - at;
+    if (left < 4) return RMQ_SEND_MORE;
+    const int32_t announced = rmq_load_i32(bytes + at);
+    if (announced < 4 || announced > RMQ_SEND_MAX_FRAME_SIZE - 4) return RMQ_SEND_BROKEN;
+    if (left < FRAME_WORDS) return RMQ_SEND_MORE;
+    *word = (uint32_t)rmq_load_i32(bytes + at + 4);
+    const uint32_t header_len = *word & HEADER_LENGTH;
+    if (*word >> 24 > 1 || header_len > RMQ_SEND_MAX_HEADER_SIZE || header_len > (uint32_t)announced - 4)
+        return RMQ_SEND_BROKEN;
+    *length = 4 + (size_t)announced;
+    return *length > left ? RMQ_SEND_MORE : RMQ_SEND_AGAIN;
+}
+
+static int read_request(rmq_send *s, const uint8_t *frame, size_t length, uint32_t word, request *r) {
+    const uint8_t *header = frame + FRAME_WORDS;
+    const size_t header_len = word & HEADER_LENGTH;
+    const int plain = word >> 24 ? rmq_send_read_binary(header, header_len, &r->header)
+                                 : rmq_send_read_json(header, header_len, &r->header);
+    r->body = header + header_len;
+    r->body_len = length - FRAME_WORDS - header_len;
+    return plain && read_fields(s, r);
+}
+
+int rmq_send_take(rmq_send *s, const rmq_log *log, const uint8_t *bytes, size_t at, size_t n) {
+    begin_group(s);
+    for (;;) {
+        request r;
+        size_t length;
+        uint32_t word;
+        const int code = measure(bytes, at, n, &length, &word);
+        if (code != RMQ_SEND_AGAIN) return code;
+        if (!read_request(s, bytes + at, length, word, &r)) return RMQ_SEND_PYTHON;
+        if (r.is_batch && s->count > 0) return RMQ_SEND_AGAIN;
+        const int added = r.is_batch ? prepare_batch(s, log, &r, at + length) : prepare_single(s, log, &r, at + length);
+        if (added < 0) return -1;
+        if (added == 0) {
+            if (r.is_batch) begin_group(s);
+            /* With a scratch of its own it may be plain after all. */
+            return s->scratch_used > 0 ? RMQ_SEND_AGAIN : RMQ_SEND_PYTHON;
+        }
+        at += length;
+        if (r.is_batch || s->count == RMQ_SEND_MOST_PUTS) return RMQ_SEND_AGAIN;
+    }
+}
