@@ -29,7 +29,7 @@ from bench.broker_loads import (
     middle,
     run_load,
 )
-from bench.broker_servers import Server, java, ours
+from bench.broker_servers import Server, java, ours, quiet_logs
 from bench.java_steps import JavaSteps
 from bench.report import Row
 
@@ -69,17 +69,13 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows = [
             limit("ready line to first SEND_OK", f"{first * 1e3:.0f} ms", first, FIRST_SEND_S, "s")
         ]
-        idle = idle_share(server, IDLE_S)
-        rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         real = stack.enter_context(java(folder / "java"))
         servers = [server] if real is None else [server, real]
         in_turns(servers, prepare)
-        held = while_others_rest(
-            servers, server, lambda: held_share(server, HELD_PULLS, HELD_CONNECTIONS, IDLE_S)
-        )
-        rows.append(
-            limit(f"{HELD_PULLS:,} held pulls", "nothing comes", held, IDLE_PERCENT, "% CPU")
-        )
+        idle, held = while_others_rest(servers, server, lambda: idle_shares(server))
+        waiting = f"{HELD_PULLS:,} held pulls"
+        rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
+        rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -87,6 +83,12 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows += limits(mine)
         rows += client_rows(folder, servers)
     return rows, mine
+
+
+def idle_shares(server: Server) -> tuple[float, float]:
+    """What it takes of a core when nobody asks, and when many wait."""
+    idle = idle_share(server, IDLE_S)
+    return idle, held_share(server, HELD_PULLS, HELD_CONNECTIONS, IDLE_S)
 
 
 def synchronous(folder: pathlib.Path) -> list[Row]:
@@ -180,8 +182,7 @@ def limit(name: str, measured: str, value: float, most: float, unit: str) -> Row
 
 def client_rows(folder: pathlib.Path, servers: list[Server]) -> list[Row]:
     """The Java client in a process of its own, sending to both in turns."""
-    logs = f"-Drocketmq.client.logRoot={folder}"
-    command = build.java_command("ClientSends", "1g", logs)
+    command = build.java_command("ClientSends", "1g", *quiet_logs(folder / "client"))
     if command is None or len(servers) == 1:
         return [Row(GROUP, "the Java client", NO_JAVA)]
     client = JavaSteps(command)

@@ -130,11 +130,8 @@ def ours(folder: pathlib.Path, **settings: object) -> Iterator[Server]:
 def java(folder: pathlib.Path, **settings: object) -> Iterator[Server | None]:
     """The real name server and broker on a new store in `folder`; None where there is no Java."""
     package = "org.apache.rocketmq"
-    folder.mkdir(parents=True)
-    (folder / "logback.xml").write_text(LOGBACK)
     options = [
-        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
-        f"-Drocketmq.client.logRoot={folder}",
+        *quiet_logs(folder),
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     ]
@@ -167,6 +164,16 @@ def java(folder: pathlib.Path, **settings: object) -> Iterator[Server | None]:
         booted(folder / "broker", broker, of_broker) as process,
     ):
         yield Server("Java", f"127.0.0.1:{port}", namesrv, process)
+
+
+def quiet_logs(folder: pathlib.Path) -> list[str]:
+    """Options of a JVM that logs into `folder`, which is made, and no more than `LOGBACK` says."""
+    folder.mkdir(parents=True)
+    (folder / "logback.xml").write_text(LOGBACK)
+    return [
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
+        f"-Drocketmq.client.logRoot={folder}",
+    ]
 
 
 COMMON: Mapping[str, object] = {
