@@ -1,7 +1,7 @@
 # Every target does its own set-up in $(VENV): it needs Python >= 3.11 with venv and headers, a C compiler, and PyPI.
 # (Debian: apt-get install python3 python3-venv python3-dev gcc make; `make fuzz` also clang and its libclang-rt.)
 # `make test` runs the real RocketMQ too: a JDK 17 or later, Maven, and Maven Central on first use
-# (openjdk-17-jdk-headless maven).
+# (openjdk-17-jdk-headless maven); and its Go client: Go 1.19 or later, and Go's module proxy (golang-go).
 #
 # The tests come in layers, each with those of the one before it (times on two cores):
 #   make quick   tests/unit without tests/unit/engine         below 1 minute
@@ -23,6 +23,7 @@ NATIVE := $(wildcard $(KERNELS)/*/*.[ch] src/rmqcore/_native/*/*.pyx src/rmqcore
 C_FILES = $(shell git ls-files '*.c' '*.h')
 PYX_FILES := $(wildcard src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 JAVA := $(shell find tests/interop/java -type f)
+GO := $(wildcard tests/interop/go/*)
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
 
@@ -45,7 +46,7 @@ quick: $(DONE)/package $(DONE)/test $(DONE)/demo ## unit tests, without those of
 check: $(DONE)/package $(DONE)/test $(DONE)/demo ## all unit tests and the property tests
 	$(call pytest,tests/unit tests/property)
 
-test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java ## all tests
+test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java $(DONE)/go ## all tests
 	$(call pytest,tests)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling
@@ -120,6 +121,11 @@ $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 # The jars stay in Maven's own cache, what is compiled in build/java.
 $(DONE)/java: $(DONE)/venv $(JAVA)
 	$(BIN)/python tests/interop/java_build.py interop >/dev/null
+	@touch $@
+
+# What Go fetches stays in its module cache, what it builds in build/go.
+$(DONE)/go: $(DONE)/venv $(GO)
+	$(BIN)/python tests/interop/go_build.py >/dev/null
 	@touch $@
 
 $(DONE)/package: $(DONE)/native pyproject.toml

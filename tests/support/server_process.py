@@ -22,7 +22,15 @@ SMALL: dict[str, Any] = {
     "maxIndexNum": 1000,
     "diskMaxUsedSpaceRatio": 100,
 }
-"""Settings of a store that the files of a test fill."""
+"""Settings of a store whose files a test fills."""
+OPENED: dict[str, Any] = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 6000,
+    "max_hash_slot_num": 100,
+    "max_index_num": 1000,
+    "disk_max_used_space_ratio": 100,
+}
+"""The same, for `rmqcore.open`."""
 
 
 class ServerProcess:

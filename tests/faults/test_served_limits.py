@@ -1,0 +1,367 @@
+"""What `rmqcore serve` holds its peers to, over real sockets: each limit ends or refuses one connection, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from support.raw_client import AsyncRawClient, RawClient, pull_request, send_request
+from support.server_process import OPENED, ServerProcess, wait_until
+
+import rmqcore
+from rmqcore.broker import connection, server
+from rmqcore.broker.server import Ports, Running
+from rmqcore.broker.settings import BrokerSettings
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.frame import MAX_FRAME_SIZE, MAX_HEADER_SIZE
+from rmqcore.remoting.header import encode_command
+
+MIB = 1 << 20
+
+
+def ask_version() -> RemotingCommand:
+    """Make a request that is answered at once, whatever the store holds."""
+    return RemotingCommand(RequestCode.GET_BROKER_CONFIG)
+
+
+def is_served(address: str) -> bool:
+    """Say whether a connection that comes now is answered."""
+    with RawClient(address) as client:
+        return client.ask(ask_version()).code == ResponseCode.SUCCESS
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that the tests share: what one of them does to its connections must not touch another's."""
+    with ServerProcess(tmp_path_factory.mktemp("served")) as process:
+        yield process
+        assert process.stop() == 0
+        assert "Traceback" not in process.log
+
+
+# ---- what comes is no frame -------------------------------------------------------------------------
+
+
+def frame(header: bytes, body: bytes = b"", *, kind: int = 0) -> bytes:
+    return struct.pack(">iI", 4 + len(header) + len(body), kind << 24 | len(header)) + header + body
+
+
+def json_header(**more: Any) -> bytes:
+    members = {"code": 26, "opaque": 1, "flag": 0, "language": "PYTHON", "version": 0, **more}
+    return json.dumps(members, ensure_ascii=False).encode()
+
+
+def nested(levels: int) -> bytes:
+    return json_header(deep=0).replace(b"0}", b"[" * (levels - 1) + b"]" * (levels - 1) + b"}")
+
+
+def padded(size: int) -> bytes:
+    """Give a header of this many bytes."""
+    empty = json_header(remark="")
+    return json_header(remark="x" * (size - len(empty)))
+
+
+REFUSED = {
+    "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "zeros": bytes(64),
+    "negative length": struct.pack(">iI", -1, 0),
+    "a frame of 16 MiB and a byte": struct.pack(">i", MAX_FRAME_SIZE - 3),
+    "a header of 64 KiB and a byte": struct.pack(">iI", 1 << 20, MAX_HEADER_SIZE + 1),
+    "a header beyond its frame": struct.pack(">iI", 20, 30),
+    "a kind of header that is none": frame(json_header(), kind=2),
+    "JSON of nine levels": frame(nested(9)),
+    "JSON of a million levels": frame(b"[" * 60_000),
+    "no UTF-8": frame(json_header(remark="\0").replace(b"\\u0000", b"\xff\xfe")),
+    "an overlong UTF-8": frame(json_header(remark="\0").replace(b"\\u0000", b"\xc0\xaf")),
+    "half of a surrogate pair": frame(json_header(remark="\0").replace(b"u0000", b"ud800")),
+    "no object": frame(b"[1]"),
+    "no code": frame(b'{"opaque":1}'),
+    "a code beyond an int": frame(json_header(code=1 << 31)),
+    "a binary header cut short": frame(b"\0\1", kind=1),
+}
+
+
+@pytest.mark.parametrize("port", ["broker", "namesrv"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_garbage_ends_its_connection_and_no_other(
+    served: ServerProcess, what: str, port: str
+) -> None:
+    address = getattr(served, port)
+    with RawClient(address) as other, RawClient(address) as client:
+        known = other.ask(ask_version()).code
+        client.socket.sendall(REFUSED[what])
+        assert client.is_closed_by_server()
+        assert other.ask(ask_version()).code == known
+    assert is_served(served.broker)
+
+
+@pytest.mark.parametrize(
+    "header", [nested(8), padded(MAX_HEADER_SIZE)], ids=["eight levels", "64 KiB"]
+)
+def test_what_is_just_within_the_limits_is_answered(served: ServerProcess, header: bytes) -> None:
+    with RawClient(served.broker) as client:
+        client.socket.sendall(frame(header))
+        assert client.next().code == ResponseCode.SUCCESS
+
+
+def test_a_frame_of_16_mib_is_read_and_its_message_refused(served: ServerProcess) -> None:
+    request = send_request("big", b"")
+    request.body = bytes(MAX_FRAME_SIZE - len(encode_command(request)))
+    with RawClient(served.broker) as client:
+        assert client.ask(request).code == ResponseCode.MESSAGE_ILLEGAL
+        assert client.ask(ask_version()).code == ResponseCode.SUCCESS
+
+
+def test_an_announced_length_takes_no_memory(served: ServerProcess) -> None:
+    with ExitStack() as stack:
+        before = served.anonymous_bytes()
+        for _ in range(200):
+            client = stack.enter_context(RawClient(served.broker))
+            client.socket.sendall(struct.pack(">i", MAX_FRAME_SIZE - 4))
+        assert is_served(served.broker)
+        assert served.anonymous_bytes() - before < 20 * MIB
+
+
+# ---- how many, and who ------------------------------------------------------------------------------
+
+
+def test_one_connection_too_many_is_closed(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--max-connections", "3") as process, ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(process.broker)) for _ in range(3)]
+        assert all(c.ask(ask_version()).code == ResponseCode.SUCCESS for c in clients)
+        with RawClient(process.broker) as fourth:
+            assert fourth.is_closed_by_server()
+        assert "one connection too many (3)" in process.log
+        clients[0].close()
+        wait_until(lambda: connects(process.broker))
+        assert clients[1].ask(ask_version()).code == ResponseCode.SUCCESS
+        assert process.stop() == 0
+
+
+def connects(address: str) -> bool:
+    try:
+        return is_served(address)
+    except ConnectionError:
+        return False
+
+
+def test_a_thousand_idle_connections(tmp_path: Path) -> None:
+    """They are within the limit of a shell that allows 1,024 open files: the server asks for more. None costs much memory."""
+    limited = ("prlimit", "--nofile=1024:")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))  # for us
+    with ServerProcess(tmp_path, before=limited) as process, ExitStack() as stack:
+        with RawClient(process.broker) as client:
+            assert client.ask(send_request("t", b"x")).code == ResponseCode.SUCCESS
+        before = process.anonymous_bytes()
+        clients = [stack.enter_context(RawClient(process.broker)) for _ in range(999)]
+        for client in clients:
+            assert client.ask(ask_version()).code == ResponseCode.SUCCESS
+        assert is_served(process.broker)
+        assert process.anonymous_bytes() - before < 50 * MIB
+        files = process.open_files()
+        for client in clients:
+            client.close()
+        wait_until(lambda: process.open_files() < files - 990)
+        assert process.stop() == 0
+
+
+def serve(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a server that is expected not to start."""
+    command = [sys.executable, "-m", "rmqcore", "serve", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_where_others_can_connect_somebody_says_who(tmp_path: Path, host: str) -> None:
+    done = serve(tmp_path / "store", "--port", "0", "--host", host)
+    assert done.returncode == 64
+    assert "--allow" in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_network_that_is_none(tmp_path: Path) -> None:
+    done = serve(tmp_path / "store", "--port", "0", "--host", "0.0.0.0", "--allow", "10.0.0.1/8")
+    assert done.returncode == 64
+    assert "--allow: 10.0.0.1/8 has host bits set" in done.stderr.replace("\n", " ")
+
+
+def test_only_peers_of_an_allowed_network_are_served(tmp_path: Path) -> None:
+    options = ("--host", "0.0.0.0", "--advertise", "127.0.0.1", "--allow", "127.0.0.2/32")
+    with ServerProcess(tmp_path, *options) as process:
+        for listening in (process.broker, process.namesrv):
+            address = "127.0.0.1:" + listening.rpartition(":")[2]
+            with RawClient(address, source="127.0.0.3") as stranger:
+                assert stranger.is_closed_by_server()
+            with RawClient(address, source="127.0.0.2") as friend:
+                assert friend.ask(ask_version()).is_response
+        assert "127.0.0.3" in process.log
+        assert process.stop() == 0
+
+
+@pytest.mark.parametrize("which", ["--port", "--namesrv-port"])
+def test_a_port_that_is_taken(tmp_path: Path, which: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ports = {"--port": "0", "--namesrv-port": "free", which: port}
+        done = serve(tmp_path / "store", *(word for pair in ports.items() for word in pair))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+    assert "Traceback" not in done.stderr
+    rmqcore.open(tmp_path / "store", services=False).close()  # nobody has it locked
+
+
+# ---- over time: in this process, so that the limits can be short --------------------------------------
+
+
+class Beside:
+    """A server on the loop of its clients, which end with it."""
+
+    def __init__(self, running: Running) -> None:
+        self.broker = running.ready.broker
+        self.namesrv = str(running.ready.namesrv)
+        self.connections = running.connections
+        self.clients: list[AsyncRawClient] = []
+
+    async def open(self, address: str = "") -> AsyncRawClient:
+        """Connect, to the broker where nothing else is said."""
+        self.clients.append(await AsyncRawClient.open(address or self.broker))
+        return self.clients[-1]
+
+
+Scenario = Callable[[Beside], Coroutine[Any, Any, None]]
+
+
+async def beside(folder: Path, scenario: Scenario) -> None:
+    """Run a scenario, and look that nothing of its connections is left."""
+    with rmqcore.open(folder / "store", **OPENED) as store:
+        ports = Ports(broker=0, namesrv=0)
+        async with asyncio.timeout(120), server.serving(store, BrokerSettings(), ports) as found:
+            served = Beside(found)
+            await scenario(served)
+            for client in served.clients:
+                client.close()
+            await until(lambda: not found.connections.open)
+            assert found.connections.buffered == 0
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Scenario], None]:
+    """Runs a scenario beside a server, on the loop that everybody has and on the one of the extra."""
+
+    def run(scenario: Scenario) -> None:
+        factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(beside(tmp_path, scenario))
+
+    return run
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop go on until something is so; the scenario has its time."""
+    while not holds():  # noqa: ASYNC110 nobody tells of what is looked at here
+        await asyncio.sleep(0.01)
+
+
+async def is_closed(client: AsyncRawClient) -> bool:
+    try:
+        while True:
+            await client.next()
+    except ConnectionError:
+        return True
+
+
+def test_half_a_frame_has_its_time(
+    run: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HALF_FRAME_S", 0.05)
+    monkeypatch.setattr(server, "CHECK_IDLE_MS", 20)
+
+    async def scenario(served: Beside) -> None:
+        other = await served.open()
+        for address in (served.broker, served.namesrv):
+            slow = await served.open(address)
+            slow.writer.write(encode_command(ask_version())[:-1])
+            assert await is_closed(slow)
+        assert (await other.ask(ask_version())).code == ResponseCode.SUCCESS
+
+    run(scenario)
+
+
+def test_silence_has_an_end(
+    run: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "IDLE_S", 0.05)
+    monkeypatch.setattr(server, "CHECK_IDLE_MS", 20)
+
+    async def scenario(served: Beside) -> None:
+        assert await is_closed(await served.open())
+        assert await is_closed(await served.open(served.namesrv))
+
+    run(scenario)
+
+
+def test_who_takes_no_answers_stops_only_itself(
+    run: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "IDLE_S", 0.5)
+    monkeypatch.setattr(connection, "HALF_FRAME_S", 0.5)
+    monkeypatch.setattr(server, "CHECK_IDLE_MS", 20)
+
+    async def scenario(served: Beside) -> None:
+        other = await served.open()
+        for queue_offset in range(4):
+            sent = await other.ask(send_request("t", bytes(100_000), 0))
+            assert (sent.code, sent.ext_fields["queueOffset"]) == (0, str(queue_offset))
+            pulled = await other.ask(pull_request("t", queue_offset, held_ms=60_000))
+            assert pulled.code == ResponseCode.SUCCESS  # it is dispatched
+        greedy = await served.open()
+        greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        while len(served.connections.open) > 1:
+            if not greedy.writer.is_closing():
+                greedy.send(pull_request("t", 0))
+            assert served.connections.buffered < 8 * MIB
+            assert (await other.ask(ask_version())).code == ResponseCode.SUCCESS
+        greedy.close()
+
+    run(scenario)
+
+
+def test_half_frames_together_have_a_bound(run: Callable[[Scenario], None]) -> None:
+    async def scenario(served: Beside) -> None:
+        served.connections.max_buffered = 2 * MIB
+        clients = [await served.open() for _ in range(8)]
+        half = encode_command(send_request("t", bytes(MIB - 1000)))[:-1]
+        for client in clients:
+            client.writer.write(half)
+        await until(lambda: len(served.connections.open) == 4)
+        assert served.connections.buffered <= 4 * MIB
+        for client in clients:
+            client.close()
+        await until(lambda: not served.connections.open)
+        other = await served.open()
+        assert (await other.ask(ask_version())).code == ResponseCode.SUCCESS
+
+    run(scenario)
+
+
+def test_an_allowed_network_of_ipv6_takes_an_address_of_ipv4_as_it_is() -> None:
+    ports = Ports(allowed=(ip_network("192.0.2.0/24"),))
+    assert ports.may_connect("::ffff:192.0.2.7")
+    assert not ports.may_connect("::ffff:198.51.100.7")
+    assert not ports.may_connect("no address")
