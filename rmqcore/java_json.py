@@ -39,11 +39,10 @@ def parse_json(data: bytes, max_depth: int) -> Any:
     text = data.decode("utf-8")
     _check_depth(text, max_depth)
     try:
-        value = _loads(text)
+        value = _DECODER.decode(text)
     except ValueError:
-        value = _loads(
-            quote_keys(text)
-        )  # what is JSON already, nearly everything, is not looked at for this
+        # What is JSON already, nearly everything, is not looked at for this.
+        value = _DECODER.decode(quote_keys(text))
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # UnicodeEncodeError is a ValueError
     return value
@@ -60,10 +59,6 @@ def shown_value(value: object) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     text = ascii(value[: MOST_SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-
-
-def _loads(text: str) -> Any:
-    return json.loads(text, parse_int=integer, parse_float=str, parse_constant=_refuse)
 
 
 def _quoted(found: re.Match[str]) -> str:
@@ -83,3 +78,7 @@ def _check_depth(text: str, max_depth: int) -> None:
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+# Made once: json.loads would make one for each text.
+_DECODER = json.JSONDecoder(parse_int=integer, parse_float=str, parse_constant=_refuse)

@@ -15,6 +15,9 @@ from rmqcore.remoting.command import RemotingCommand
 
 PART = "JSON header"
 MAX_DEPTH = 8
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+)  # json.dumps would make one for each header
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
@@ -62,7 +65,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
         members["remark"] = command.remark
     members["serializeTypeCurrentRPC"] = "JSON"
     members["version"] = _checked(command.version, "version")
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return _ENCODER.encode(members).encode("utf-8")
 
 
 def _wrong(field: str, expected: str, found: object) -> ProtocolError:
@@ -107,9 +110,11 @@ def _ext_fields(value: object) -> dict[str, str]:
         raise _wrong("extFields", "an object", value)
     fields = {}
     for name, text in value.items():
-        if isinstance(text, bool):
+        if type(text) is str:  # nearly all are
+            fields[name] = text
+        elif isinstance(text, bool):
             fields[name] = "true" if text else "false"
-        elif isinstance(text, str | int):
+        elif isinstance(text, int):
             fields[name] = str(text)
         elif text is not None:
             raise _wrong(f"extFields.{shown_value(name)}", "a text", text)
