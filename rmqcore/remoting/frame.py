@@ -17,6 +17,8 @@ MAX_HEADER_SIZE = 64 << 10
 """Bytes of a header. Java has no bound of its own here."""
 
 _WORDS = struct.Struct(">iI")
+_LENGTH = struct.Struct(">i")
+_SERIALIZE_TYPES = {int(kind): kind for kind in SerializeType}
 _HEADER_LENGTH = 0xFFFFFF
 
 
@@ -88,17 +90,19 @@ class FrameDecoder:
         if came < 4:
             return None
         # The second word is looked at when it is there; until then it reads as an empty JSON header.
-        words = bytes(self._bytes[self._pos : self._pos + 8]).ljust(8, b"\0")
-        length, header_word = _WORDS.unpack(words)
+        if came >= 8:
+            length, header_word = _WORDS.unpack_from(self._bytes, self._pos)
+        else:
+            length, header_word = _LENGTH.unpack_from(self._bytes, self._pos)[0], 0
         if not 4 <= length <= self._max_frame_size - 4:
             expected = f"4 to {self._max_frame_size - 4}"
             raise ProtocolError("frame", 0, "length", expected, length)
         if came < 8:
             return None
         header_size = header_word & _HEADER_LENGTH
-        serialize_type = header_word >> 24
-        if serialize_type not in (SerializeType.JSON, SerializeType.ROCKETMQ):
-            raise ProtocolError("frame", 4, "serialize type", "0 or 1", serialize_type)
+        serialize_type = _SERIALIZE_TYPES.get(header_word >> 24)
+        if serialize_type is None:
+            raise ProtocolError("frame", 4, "serialize type", "0 or 1", header_word >> 24)
         most = min(length - 4, self._max_header_size)
         if header_size > most:
             raise ProtocolError("frame", 5, "header length", f"at most {most}", header_size)
@@ -109,7 +113,7 @@ class FrameDecoder:
             header = bytes(view[start : start + header_size])
             body = bytes(view[start + header_size : end])
         self._pos = end
-        return Frame(SerializeType(serialize_type), header, body)
+        return Frame(serialize_type, header, body)
 
 
 def encode_frame(frame: Frame, *, max_frame_size: int = MAX_FRAME_SIZE) -> bytes:

@@ -218,6 +218,15 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
 )
 """Of each request that is known its fields. Those that Java's headers inherit (ns, nsd, oway, lo) mean nothing to a server."""
 
+_LETTERS = {name: letter for letter, name in SEND_V2_NAMES.items()}
+_SENT_NAMES: Mapping[RequestCode, tuple[tuple[str, FieldSpec], ...]] = {
+    code: tuple((_LETTERS[spec.name] if code in SEND_V2 else spec.name, spec) for spec in specs)
+    for code, specs in REQUEST_FIELDS.items()
+}
+"""The fields of each request, with the names that they are sent under."""
+_TEXT, _BOOL = FieldType.TEXT, FieldType.BOOL
+_PLAIN_DIGITS = 9
+"""As many digits fit an int."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
 _LIMITS = {FieldType.INT: 1 << 31, FieldType.LONG: 1 << 63}
 
@@ -237,15 +246,11 @@ def parse_fields(code: RequestCode, ext_fields: Mapping[str, str]) -> RequestFie
     RequestError
         A field that must be there is not, or one is no number of its type. Java logs the second and goes on without the field.
     """
-    if code in SEND_V2:
-        ext_fields = {
-            SEND_V2_NAMES[n]: text for n, text in ext_fields.items() if n in SEND_V2_NAMES
-        }
     fields = RequestFields()
-    for spec in REQUEST_FIELDS[code]:
-        text = ext_fields.get(spec.name)
+    for sent_name, spec in _SENT_NAMES[code]:
+        text = ext_fields.get(sent_name)
         if text is not None:
-            fields[spec.name] = _value(code, spec, text)
+            fields[spec.name] = text if spec.type is _TEXT else _value(code, spec, text)
         elif spec.required:
             raise RequestError(code.name, spec.name, "a value", "missing")
     return fields
@@ -259,31 +264,26 @@ def encode_fields(code: RequestCode, fields: Mapping[str, Value]) -> dict[str, s
     ValueError
         A field that must be there is not, has another type or does not fit it, or the request knows no such field.
     """
-    specs = REQUEST_FIELDS[code]
-    known = {spec.name for spec in specs}
+    known = {spec.name for spec in REQUEST_FIELDS[code]}
     if unknown := [name for name in fields if name not in known]:
         raise ValueError(f"{code.name} has no field {unknown[0]!r}")
-    short = {name: letter for letter, name in SEND_V2_NAMES.items()} if code in SEND_V2 else {}
     return {
-        short.get(spec.name, spec.name): _text(code, spec, fields[spec.name])
-        for spec in _given(code, specs, fields)
+        sent_name: _text(code, spec, fields[spec.name]) for sent_name, spec in _given(code, fields)
     }
 
 
-def _given(
-    code: RequestCode, specs: Iterable[FieldSpec], fields: Mapping[str, Value]
-) -> Iterable[FieldSpec]:
-    for spec in specs:
+def _given(code: RequestCode, fields: Mapping[str, Value]) -> Iterable[tuple[str, FieldSpec]]:
+    for sent_name, spec in _SENT_NAMES[code]:
         if spec.name in fields:
-            yield spec
+            yield sent_name, spec
         elif spec.required:
             raise ValueError(f"{code.name} needs a field {spec.name!r}")
 
 
 def _value(code: RequestCode, spec: FieldSpec, text: str) -> Value:
-    if spec.type is FieldType.TEXT:
-        return text
-    if spec.type is FieldType.BOOL:
+    if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit() and spec.type is not _BOOL:
+        return int(text)  # most numbers are such
+    if spec.type is _BOOL:
         return text.lower() == "true"  # as Boolean.parseBoolean: everything else is false
     number = int(text) if _NUMBER.fullmatch(text) else None
     limit = _LIMITS[spec.type]
