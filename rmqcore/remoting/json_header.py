@@ -15,9 +15,8 @@ from rmqcore.remoting.command import RemotingCommand
 
 PART = "JSON header"
 MAX_DEPTH = 8
-_ENCODER = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":")
-)  # json.dumps would make one for each header
+# Made once: json.dumps would make one for each header.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
