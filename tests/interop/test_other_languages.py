@@ -146,7 +146,8 @@ def got_of(messages: list[Message]) -> set[tuple[str, str, str]]:
 def committed(served: Served, topic: str, group: str, queue_id: int) -> int:
     """Give the offset that the broker has of a group; -1 where it has none."""
     code = RequestCode.QUERY_CONSUMER_OFFSET
-    fields: dict[str, Value] = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "setZeroIfNotFound": False}  # fmt: skip
+    fields: dict[str, Value] = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
+    fields["setZeroIfNotFound"] = False
     with RawClient(served.address) as asker:
         found = asker.ask(RemotingCommand(code, ext_fields=encode_fields(code, fields)))
     return int(found.ext_fields["offset"]) if found.code == ResponseCode.SUCCESS else -1
