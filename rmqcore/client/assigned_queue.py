@@ -70,12 +70,15 @@ class AssignedQueue:
         Queue offset behind the last message that was given out; None where that is not known yet.
     refused : RefusedError or None
         What the last pull ended with, where the broker refused it.
+    placed : asyncio.Event
+        Set when it is known where the first pull begins, or the broker did not say so.
     """
 
     def __init__(self, queue: MessageQueue, reading: Reading) -> None:
         self.queue = queue
         self.position: int | None = None
         self.refused: RefusedError | None = None
+        self.placed = asyncio.Event()
         self._reading = reading
         self._committed: int | None = None
         self._broker_id = MASTER_ID
@@ -87,6 +90,7 @@ class AssignedQueue:
 
     def drop(self) -> None:
         """Pull no more, and forget what was pulled."""
+        self.placed.set()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -138,9 +142,10 @@ class AssignedQueue:
         queue_offset = self.position
         while True:
             try:
-                await self._reading.cache.room(self)
                 if queue_offset is None:
                     queue_offset = await self._first_offset()
+                self.placed.set()
+                await self._reading.cache.room(self)
                 result = await self._pull(queue_offset)
             except ClientError as error:
                 await self._after_error(error)
@@ -157,6 +162,7 @@ class AssignedQueue:
 
     async def _after_error(self, error: ClientError) -> None:
         _LOG.warning("%s: %s", self.queue, error)
+        self.placed.set()
         self.refused = error if isinstance(error, RefusedError) else None
         if self.refused and self.refused.response_code == ResponseCode.FLOW_CONTROL:
             await asyncio.sleep(AFTER_FLOW_CONTROL_SECONDS)

@@ -19,7 +19,7 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.subscriptions import subscription
 from rmqcore.client.messages.validators import check_group, check_topic
-from rmqcore.errors import ClientError, NotAssignedError, NotReachedError
+from rmqcore.errors import ClientError, NotAssignedError, NotReachedError, RefusedError
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -115,7 +115,7 @@ class AsyncPullConsumer:
         await self.close(commit=kind is None)
 
     async def subscribe(self, topic: str, tags: str = "*") -> None:
-        """Read a topic too, or other tags of it: when this returns, the queues of this member are known.
+        """Read a topic too, or other tags of it. What is sent after this has returned is read, also by a new group.
 
         Parameters
         ----------
@@ -146,6 +146,8 @@ class AsyncPullConsumer:
             self._instance.run(self._watch())
         if not await self._rebalance():
             self._wake.set()
+        for assigned in self._of_topic(topic):
+            await assigned.placed.wait()
 
     async def unsubscribe(self, topic: str) -> None:
         """Read a topic no more.
@@ -342,7 +344,10 @@ class AsyncPullConsumer:
         if not instance.routes.has(topic) and not await instance.find_route(topic):
             return False
         queues = instance.routes.subscribe_queues(topic)
-        members = await self._members(topic)
+        try:
+            members = await self._members(topic)
+        except RefusedError:  # what a broker answers that knows no member of the group
+            members = []
         if instance.client_id not in members:
             await instance.heartbeat()  # a broker that was started anew does not know this client
             members = await self._members(topic)

@@ -114,8 +114,9 @@ def test_a_group_without_offsets_begins_with_new_messages(cluster: FakeCluster) 
     async def work() -> None:
         async with consumer() as member:
             await member.subscribe("T")
-            assert await member.poll(1) == []
-            broker.put("T", 0, b"new")
+            broker.put(
+                "T", 0, b"new"
+            )  # at once: the group's place was known when subscribe returned
             assert [message.body for message in await member.poll()] == [b"new"]
 
     run(work())
@@ -136,6 +137,23 @@ def test_messages_that_nobody_wants_are_behind_the_group_too(cluster: FakeCluste
 
     run(work())
     assert offsets(broker) == {0: 3}
+
+
+def test_a_pull_without_messages_does_not_pass_those_that_wait(cluster: FakeCluster) -> None:
+    """What was pulled and not given out yet was committed with the empty pull behind it."""
+    broker = cluster.broker("b-a", ADDRESS, T=1)
+    broker.put("T", 0, b"wanted", tags="Aa")
+
+    async def work() -> None:
+        async with consumer(consume_from=FIRST) as member:
+            await member.subscribe("T", "Aa")
+            await asyncio.sleep(0.1)
+            broker.put("T", 0, b"same hash", tags="BB")
+            await asyncio.sleep(0.1)
+            await member.commit()
+            assert offsets(broker) == {}
+
+    run(work())
 
 
 def test_an_offset_that_is_no_longer_there_moves(cluster: FakeCluster) -> None:
@@ -334,7 +352,7 @@ def test_a_broker_that_was_started_anew_is_told_who_reads(cluster: FakeCluster) 
             assert [message.body for message in await member.poll()] == [b"x"]
             assert len(broker.members["g"]) == 1
             broker.members["g"].clear()  # forgotten, over a connection that stays
-            await asyncio.sleep(41)
+            await asyncio.sleep(21)  # no heartbeat is due before the queues are shared anew
             assert len(broker.members["g"]) == 1
             assert len(member.assignment()) == 1
 
