@@ -152,3 +152,11 @@ def test_the_fixture_in_a_users_tests(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
+
+
+def test_the_example_of_the_clients(broker: ServedBroker) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "send_and_receive.py"), broker.namesrv]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "got b'hello', tag greeting" in done.stdout
+    assert "got b'noise'" not in done.stdout
