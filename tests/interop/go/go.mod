@@ -1,4 +1,4 @@
-module rmqcore/interop
+module rmqcore.test/interop // a name with a dot: Go 1.19 takes none without for a module
 
 go 1.19
 
