@@ -1,4 +1,5 @@
-module rmqcore.test/interop // a name with a dot: Go 1.19 takes none without for a module
+// The module has a dot in its name: Go 1.19 takes no other.
+module rmqcore.test/interop
 
 go 1.19
 
