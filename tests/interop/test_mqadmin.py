@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import unified_diff
@@ -69,6 +70,7 @@ COMMANDS = [
 ]
 OF_EACH = "brokerStatus -b {b}"
 """Its values are the broker's own: the names are compared."""
+MOST_SECONDS = 90.0
 NOT_OURS = {"putMessageDistributeTime"}
 """Names that our `brokerStatus` lacks: how long puts took is not counted."""
 
@@ -106,6 +108,7 @@ def shown(text: str) -> list[str]:
 
 def outputs(java: JavaProcess, broker: str, name_server: str) -> dict[str, list[str]]:
     """Run all commands; number and text of each, with what it printed."""
+    wait_registered(java, broker, name_server)
     found = {}
     for number, command in enumerate(COMMANDS):
         text = admin(java, command, broker, name_server)
@@ -114,6 +117,13 @@ def outputs(java: JavaProcess, broker: str, name_server: str) -> dict[str, list[
     names = {line.split(":")[0].strip() for line in status.splitlines() if not _LOG.match(line)}
     found[OF_EACH] = sorted(re.sub(r"_/.*", "_PATH", name) for name in names)
     return found
+
+
+def wait_registered(java: JavaProcess, broker: str, name_server: str) -> None:
+    """A real broker that is ready may register a while later."""
+    end = time.monotonic() + MOST_SECONDS
+    while broker not in admin(java, "topicRoute -t TBW102", broker, name_server):
+        assert time.monotonic() < end, "the broker has not registered"
 
 
 def admin(java: JavaProcess, command: str, broker: str, name_server: str) -> str:
