@@ -151,7 +151,8 @@ def test_mqadmin_prints_the_same(java: JavaProcess, tmp_path: Path) -> None:
         wanted = outputs(java, theirs.address, theirs.name_server)
     wanted[OF_EACH] = [name for name in wanted[OF_EACH] if name not in NOT_OURS]
     assert "create topic to ADDRESS success." in found[f"0 {COMMANDS[0]}"]
-    differences = "\n".join(unified_diff(*map(as_text, (wanted, found)), "Java", "ours", n=1))
+    lines = unified_diff(as_text(wanted), as_text(found), "Java", "ours", n=1)
+    differences = "\n".join(lines)
     if differences:
         pytest.fail(differences)
 
