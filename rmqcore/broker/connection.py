@@ -11,13 +11,16 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from rmqcore.broker.channel import Channel
-from rmqcore.errors import ProtocolError
+from rmqcore.broker.quick_sends import QuickSends
+from rmqcore.errors import ProtocolError, StoreError
+from rmqcore.message import pack_host
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand, code_name
-from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.frame import Frame, FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 
 Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
@@ -47,6 +50,8 @@ class Connections:
     may_connect : callable
         Told the peer's host; says whether it may stay.
     max_connections : int
+    quick_sends : QuickSends, optional
+        Takes plain sends from the bytes that came, before `answer` sees a command.
     max_buffered : int
         Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY. Above twice as
         many a connection that brings more of a frame is closed: what has not come whole cannot be answered.
@@ -56,6 +61,7 @@ class Connections:
     on_closed: Callable[[Channel], object]
     may_connect: Callable[[str], bool]
     max_connections: int
+    quick_sends: QuickSends | None = None
     max_buffered: int = 256 << 20
     open: set[ClientConnection] = field(default_factory=set)
     # Filled and emptied within one step of the loop, so that all connections can share it.
@@ -101,6 +107,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._last_bytes = self._frame_began = time.monotonic()
         self._unsent = 0
         self.peer = "?"
+        self._born_host = b""
 
     # ---- asyncio ------------------------------------------------------------------------------------
 
@@ -108,7 +115,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Take the connection, or close it where there are too many or the peer may not come in."""
         # A class of its own with uvloop, which is no asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
-        host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
+        peername = transport.get_extra_info("peername")
+        if peername is None:  # it is gone already
+            transport.abort()
+            return
+        host, port = (
+            peername[0].partition("%")[0],
+            peername[1],
+        )  # an address of IPv6 may name its interface
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         connections = self._connections
         if not connections.may_connect(host):
@@ -126,6 +140,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             peer_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=MOST_UNSENT)
         self._transport = transport
+        if connections.quick_sends is not None:
+            self._born_host = pack_host(self.peer)
         connections.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -245,7 +261,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _answer_all(self) -> None:
         connections = self._connections
-        while (frame := self._decoder.next_frame()) is not None:
+        while (frame := self._next_frame()) is not None:
             command = decode_command(frame)
             self._frame_began = self._last_bytes
             if not (command.is_oneway or command.is_response):
@@ -256,6 +272,42 @@ class ClientConnection(asyncio.BufferedProtocol):
                 response = connections.answer(command, self)
             if response is not None:
                 self.send(response)
+
+    def _next_frame(self) -> Frame | None:
+        """Give the next frame that a handler is to answer."""
+        connections = self._connections
+        if connections.quick_sends is not None and not connections.are_full(self._last_bytes):
+            self._decoder.take_ahead(self._take_quick_sends)
+        return self._decoder.next_frame()
+
+    def _take_quick_sends(self, buffer: bytearray, begin: int, end: int) -> int:
+        """Store the plain sends with which some bytes begin, and answer how many bytes these are."""
+        quick_sends = self._connections.quick_sends
+        assert quick_sends is not None
+        try:
+            fed = quick_sends.feed(buffer, begin, end, self._born_host)
+        except (StoreError, OSError, MemoryError) as error:
+            # Nobody knows which of them are stored: their producers are to ask again.
+            _LOG.error("%s: %s; the connection is closed", self.peer, error)
+            self.abort()
+            return end - begin
+        if fed is None or fed.taken == begin:
+            return 0
+        self._frame_began = self._last_bytes
+        if fed.answer_count:
+            self._unanswered += fed.answer_count
+            quick_sends.when_safe(fed, partial(self._send_answers, fed.answer_count))
+        return fed.taken - begin
+
+    def _send_answers(self, count: int, answers: bytes) -> None:
+        """Send the answers to quick sends."""
+        self._unanswered -= count
+        if self.closed:
+            return
+        self._write(answers)
+        if self._batch is None:
+            self.note_buffered()
+            self._read_or_wait()
 
     def _close_if_full(self, now: float) -> None:
         """Close the connection, which has brought half a frame, unless the room for it came back."""

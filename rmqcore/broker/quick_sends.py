@@ -89,14 +89,20 @@ class QuickSends:
         if not self._waits or not fed.end_phy_offset:
             then(fed.answers)
             return
-        answers, loop = fed.answers, self._broker.loop
+        answers, broker = fed.answers, self._broker
 
         def heard(status: PutMessageStatus) -> None:  # in a thread of the store
-            loop.call_soon_threadsafe(lambda: then(self._changed(answers, status)))
+            broker.loop.call_soon_threadsafe(lambda: safe(status))
 
+        def safe(status: PutMessageStatus) -> None:
+            broker.puts_in_flight -= fed.answer_count
+            then(self._changed(answers, status))
+
+        broker.puts_in_flight += fed.answer_count
         try:
-            self._broker.store.on_flushed(fed.end_phy_offset, heard)
+            broker.store.on_flushed(fed.end_phy_offset, heard)
         except (StoreError, OSError):  # it has failed meanwhile: what is appended may be lost
+            broker.puts_in_flight -= fed.answer_count
             then(self._changed(answers, PutMessageStatus.SERVICE_NOT_AVAILABLE))
 
     def topic_changed(self, name: str) -> None:

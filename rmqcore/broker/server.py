@@ -20,6 +20,7 @@ from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.connection import ClientConnection, Connections
+from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.broker.registration import Registration
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
@@ -201,8 +202,12 @@ async def _start(
     registration = Registration(broker, name_server, ports.namesrvs)
     await registration.start()
     connections = Connections(
-        partial(requests.handle, broker), broker.channel_closed, ports.may_connect, ports.max_connections
-    )  # fmt: skip
+        partial(requests.handle, broker),
+        broker.channel_closed,
+        ports.may_connect,
+        ports.max_connections,
+        QuickSends(broker),
+    )
     broker.start()
     await _listen(listening, connections, broker, stack)
     stack.push_async_callback(registration.stop)

@@ -6,6 +6,7 @@ Source: RocketMQ 5.5.0 NettyDecoder, RemotingCommand#decode.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqcore.errors import ProtocolError
@@ -61,6 +62,15 @@ class FrameDecoder:
         """Take what a connection brought."""
         if self._failed is None:
             self._bytes += data
+
+    def take_ahead(self, take: Callable[[bytearray, int, int], int]) -> None:
+        """Let ``take(buffer, begin, end)`` have what came and is not part of a frame that was given.
+
+        It answers how many of the bytes it took, which are whole frames from `begin` on; they are not given again. It must not
+        change the buffer, nor keep it.
+        """
+        if self._failed is None and self.pending:
+            self._pos += take(self._bytes, self._pos, len(self._bytes))
 
     def next_frame(self) -> Frame | None:
         """Give the next frame; None where it has not come whole.
