@@ -63,7 +63,7 @@ class Goals:
         self.trigger_share = TRIGGER / sum(files)
         rows = sum(row[2] for row in self.duckdb_totals())
         spark.dataSource.register(made_source(8, rows, batch_rows=MADE_BATCH_ROWS))
-        spark.dataSource.register(empty_stream(round(1 / self.trigger_share), TASKS))
+        spark.dataSource.register(empty_stream(max(3, round(1 / self.trigger_share)), TASKS))
 
     def measure(self) -> dict[str, float]:
         queries = {
@@ -158,7 +158,7 @@ class Goals:
             .start()
         )
         query.awaitTermination()
-        took = [
+        took: list[float] = [
             progress["durationMs"]["triggerExecution"] / 1e3 for progress in query.recentProgress
         ]
         return statistics.mean(took[1:-1] or took)

@@ -15,6 +15,7 @@ from rmqcore import Message
 from rmqcore.errors import DamagedStreamError, DataLossError
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.rows.schema import arrow_schema, columns_of, spark_schema
+from rmqcore.spark.splits.written import written_part
 from rmqcore.spark.stream import cursor, planning
 from rmqcore.spark.stream.shipped import ShippedStreamReader, stream_reader
 from rmqcore.spark.stream.stream_options import check_stream_options
@@ -86,11 +87,10 @@ def test_a_batch_is_cut_where_it_was_walked(log: LiveLog, monkeypatch: pytest.Mo
     given = {"maxBytesPerTrigger": 1500, "maxPartitionBytes": 800, "onDamage": "skip"}
     stream, anew = reader(log.root, **given), reader(log.root, **given)
     monkeypatch.setattr(cursor, "STEP", 1)
-    walk = planning.written_part
 
     def walked_once(*given: Any, stop: int, **more: Any) -> Any:
         assert stop % log.file_size == 0  # a full file's rest, which was passed without being read
-        return walk(*given, stop=stop, **more)
+        return written_part(*given, stop=stop, **more)
 
     start, found, cut = stream.initialOffset(), [], 0
     while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
