@@ -16,8 +16,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bench.spark_sources import empty_stream, made_source
+
 MASTER = "local[2]"
+TASKS = 2
 ROUNDS = 5
+MADE_BATCH_ROWS = 10_000
 TRIGGER = 64 << 20
 TOTALS = "select topic, queue_id, count(*), sum(msg_size) from {} group by 1, 2"
 COPIED = (
@@ -26,11 +30,16 @@ COPIED = (
 )
 
 
-def in_turn(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Run jobs one after the other, some rounds of them; give the least seconds of each."""
+def in_turn(
+    jobs: Mapping[str, Callable[[], object]],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Run jobs one after the other, some rounds of them; give the least seconds of each, without what runs `before` it."""
     best: dict[str, float] = {}
     for _ in range(rounds):
         for name, job in jobs.items():
+            before()
             begin = time.perf_counter()
             job()
             seconds = time.perf_counter() - begin
@@ -49,12 +58,19 @@ class Goals:
         (self.single / "commitlog").mkdir(parents=True)
         shutil.copyfile(file, self.single / "commitlog" / file.name)
         self.trigger = math.inf
+        self.empty_trigger = math.inf
+        files = [file.stat().st_size for file in (pathlib.Path(store) / "commitlog").iterdir()]
+        self.trigger_share = TRIGGER / sum(files)
+        rows = sum(row[2] for row in self.duckdb_totals())
+        spark.dataSource.register(made_source(8, rows, batch_rows=MADE_BATCH_ROWS))
+        spark.dataSource.register(empty_stream(max(3, round(1 / self.trigger_share)), TASKS))
 
     def measure(self) -> dict[str, float]:
         queries = {
             "duckdb": self.duckdb_totals,
             "named": lambda: self.totals(columns=["topic", "queue_id", "msg_size"]),
             "optimized": self.optimized_totals,
+            "made": self.made_totals,
         }
         in_turn(queries, 1)  # the first query pays for the JVM's compiler and the workers' imports
         found = in_turn(queries, ROUNDS)
@@ -65,9 +81,19 @@ class Goals:
             },
             3,
         )
-        found |= in_turn({"batch": lambda: self.all_columns(self.store), "stream": self.stream}, 3)
-        found |= {"trigger": self.trigger, "trigger_share": self.trigger_share()}
-        return found | in_turn({"export": self.export, "duckdb_copy": self.duckdb_copy}, 2)
+        streams = {
+            "batch": lambda: self.all_columns(self.store),
+            "stream": self.stream,
+            "empty_stream": self.stream_without_rows,
+        }
+        found |= in_turn(streams, 3)
+        found |= {
+            "trigger": self.trigger,
+            "empty_trigger": self.empty_trigger,
+            "trigger_share": self.trigger_share,
+        }
+        copies = {"export": self.export, "duckdb_copy": self.duckdb_copy}
+        return found | in_turn(copies, 2, before=self.remove_copies)
 
     # ---- named columns ------------------------------------------------------------------------------
 
@@ -76,6 +102,12 @@ class Goals:
 
         rmqcore.spark.read(self.spark, self.store, **options).createOrReplaceTempView("named")
         rows: list[Any] = self.spark.sql(TOTALS.format("named")).collect()
+        return rows
+
+    def made_totals(self) -> list[Any]:
+        """The same query over as many rows that no task reads: what Spark takes for them."""
+        self.spark.read.format("made_rows").load().createOrReplaceTempView("made")
+        rows: list[Any] = self.spark.sql(TOTALS.format("made")).collect()
         return rows
 
     def optimized_totals(self) -> list[Any]:
@@ -103,48 +135,53 @@ class Goals:
         frame.write.format("noop").mode("overwrite").save()
 
     def stream(self) -> None:
-        """Read the store in triggers; keep the mean seconds of those that are full, of the quickest run.
+        """Read the store in triggers; keep the mean seconds of those that are full, of the quickest run."""
+        stream = self.spark.readStream.format("rmqstore").option("maxBytesPerTrigger", TRIGGER)
+        self.trigger = min(self.trigger, self.mean_trigger(stream.load(self.store)))
+
+    def stream_without_rows(self) -> None:
+        """Run as many triggers that have nothing to read."""
+        stream = self.spark.readStream.format("empty_triggers").load()
+        self.empty_trigger = min(self.empty_trigger, self.mean_trigger(stream))
+
+    def mean_trigger(self, stream: Any) -> float:
+        """Run a stream to its end; give the mean seconds of its triggers.
 
         The first trigger pays for the start of a query's processes, the last one has what is left.
         """
         checkpoint = self.out / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        stream = self.spark.readStream.format("rmqstore").option("maxBytesPerTrigger", TRIGGER)
         query = (
-            stream.load(self.store)
-            .writeStream.format("noop")
+            stream.writeStream.format("noop")
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
-        took = [
+        took: list[float] = [
             progress["durationMs"]["triggerExecution"] / 1e3 for progress in query.recentProgress
         ]
-        self.trigger = min(self.trigger, statistics.mean(took[1:-1] or took))
+        return statistics.mean(took[1:-1] or took)
 
-    def trigger_share(self) -> float:
-        """The part of the store that a full trigger reads."""
-        files = (pathlib.Path(self.store) / "commitlog").iterdir()
-        return TRIGGER / sum(file.stat().st_size for file in files)
+    # ---- copies -------------------------------------------------------------------------------------
+
+    def remove_copies(self) -> None:
+        for name in ("parquet", "copied"):
+            shutil.rmtree(self.out / name, ignore_errors=True)
 
     def export(self) -> None:
         import rmqcore.spark
 
-        target = self.out / "parquet"
-        shutil.rmtree(target, ignore_errors=True)
-        rmqcore.spark.export_parquet(self.spark, self.store, target)
+        rmqcore.spark.export_parquet(self.spark, self.store, self.out / "parquet")
 
     def duckdb_copy(self) -> None:
         import duckdb
 
         import rmqcore
 
-        target = self.out / "copied"
-        shutil.rmtree(target, ignore_errors=True)
         with rmqcore.read(self.store) as reader, duckdb.connect() as connection:
             found = reader.batches()  # noqa: F841 - the query names it
-            connection.execute(COPIED.format(target))
+            connection.execute(COPIED.format(self.out / "copied"))
 
 
 def main(store: str, out: str) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.spark_processes import Processes
-from bench.spark_sources import empty_source, tuple_source
+from bench.spark_sources import dropping_sink, empty_source, tuple_source
 
 MASTER = "local[2]"
 SPLIT = "64m"
@@ -30,10 +30,19 @@ def noop(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def measure(processes: Processes, job: Callable[[], object], rounds: int) -> Measured:
-    """Run a job several times; give the quickest round's wall seconds, and its CPU seconds of JVM and Python workers."""
+def measure(
+    processes: Processes,
+    job: Callable[[], object],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> Measured:
+    """Run a job several times; give the quickest round's wall seconds, and its CPU seconds of JVM and Python workers.
+
+    What runs `before` each round is not measured.
+    """
     best: Measured = {}
     for _ in range(rounds):
+        before()
         cpu, begin = processes.cpu(), time.perf_counter()
         job()
         seconds, used = time.perf_counter() - begin, processes.cpu() - cpu
@@ -49,6 +58,7 @@ def jobs(store: str, out: str) -> dict[str, Any]:
 
     spark = rmqcore.spark.session(MASTER)
     spark.dataSource.register(tuple_source(RmqStoreDataSource))
+    spark.dataSource.register(dropping_sink())
     processes = Processes(spark)
     file_size = next((pathlib.Path(store) / "commitlog").iterdir()).stat().st_size
     target = pathlib.Path(out)
@@ -56,8 +66,10 @@ def jobs(store: str, out: str) -> dict[str, Any]:
     def frame(source: str = "rmqstore", **options: Any) -> Any:
         return spark.read.format(source).options(maxPartitionBytes=SPLIT, **options).load(store)
 
-    def written(write: Callable[[str], object]) -> None:
+    def remove_target() -> None:
         shutil.rmtree(target, ignore_errors=True)
+
+    def written(write: Callable[[str], object]) -> None:
         write(str(target))
 
     def spark_writes(path: str) -> None:
@@ -69,8 +81,15 @@ def jobs(store: str, out: str) -> dict[str, Any]:
     def spark_writes_flat(path: str) -> None:
         frame().write.option("compression", "zstd").parquet(path)
 
+    def whole_files() -> Any:
+        return spark.read.format("rmqstore").option("maxPartitionBytes", "4g").load(store)
+
     def sink_writes(path: str) -> None:
-        frame().write.format("rmqstore").mode("append").save(path)
+        # A store for each file that is read: one of a thousand queues costs the same to make and to close whatever it holds.
+        whole_files().write.format("rmqstore").mode("append").save(path)
+
+    def rows_dropped() -> None:
+        whole_files().write.format("dropping").mode("append").save()
 
     def workers_write(path: str) -> None:
         rmqcore.spark.export_parquet(spark, store, path)
@@ -84,24 +103,25 @@ def jobs(store: str, out: str) -> dict[str, Any]:
         ),
         "export": (lambda: written(workers_write), 2),
         "sink": (lambda: written(sink_writes), 2),
+        "dropped": (rows_dropped, 2),
         "flat_parquet": (lambda: written(spark_writes_flat), 1),
         # A quarter of the store: the whole of it takes minutes.
         "spark_parquet": (lambda: written(spark_writes), 1),
         "tuples": (lambda: noop(frame("rmqstore_tuples", endingPhyOffset=file_size)), 1),
-        "whole_files": (
-            lambda: noop(spark.read.format("rmqstore").option("maxPartitionBytes", "4g").load(store)),
-            1,
-        ),
+        "whole_files": (lambda: noop(whole_files()), 1),
     }  # fmt: skip
     noop(frame())  # the first query pays for the JVM's compiler and the workers' imports
-    found = {name: measure(processes, job, rounds) for name, (job, rounds) in queries.items()}
+    found = {
+        name: measure(processes, job, rounds, remove_target)
+        for name, (job, rounds) in queries.items()
+    }
     result = {
         "jobs": found,
         "records": frame(columns="phy_offset").count(),
         "quarter_records": frame(columns="phy_offset", endingPhyOffset=file_size).count(),
         "peak_rss_mib": processes.peak_rss_mib(),
     }
-    shutil.rmtree(target, ignore_errors=True)
+    remove_target()
     spark.stop()
     return result
 

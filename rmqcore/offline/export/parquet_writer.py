@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 Compression = Literal["zstd", "snappy", "none"]
 
 ROWS_A_STEP = 16
-"""Rows after which a page may end. With Arrow's 1024 a page holds 24 MiB of bodies of a mebibyte, and memory four times a page;
-smaller steps were measured no slower."""
+"""Rows after which a page may end, where nobody knows how long they are. With Arrow's 1024 a page holds 24 MiB of bodies of a
+mebibyte, and memory four times a page."""
+STEP_BYTES = 256 * 1024
+"""Rows that are known to be short may be as many as make so many bytes: a step costs a call for each column."""
+MOST_ROWS_A_STEP = 1024
 
 LONG_BYTES = 8 * 1024 * 1024
 """A batch of more bytes, of a long message, waits for no other, and joins none that it would make so much larger."""
@@ -34,8 +37,19 @@ NOT_SORTED_BY = {"body", "properties", "keys"}
 """Columns without a least and a greatest value in the files."""
 
 
+def rows_a_step(rows: int, byte_count: int) -> int:
+    """Give the rows after which a page may end, of rows that are about as long as those in a first row group.
+
+    Parameters
+    ----------
+    rows, byte_count : int
+        Of the row group.
+    """
+    return max(ROWS_A_STEP, min(MOST_ROWS_A_STEP, STEP_BYTES * rows // max(byte_count, 1)))
+
+
 def parquet_writer(
-    out: Path | BinaryIO, schema: pa.Schema, compression: Compression
+    out: Path | BinaryIO, schema: pa.Schema, compression: Compression, step: int = ROWS_A_STEP
 ) -> pq.ParquetWriter:
     """Open a writer.
 
@@ -49,6 +63,6 @@ def parquet_writer(
         schema,
         compression=compression,
         use_dictionary=[name for name in schema.names if name in _REPEATING],
-        write_batch_size=ROWS_A_STEP,
+        write_batch_size=step,
         write_statistics=[name for name in schema.names if name not in NOT_SORTED_BY],
     )

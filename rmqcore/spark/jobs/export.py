@@ -262,6 +262,8 @@ def write_splits(
     divided = [(kept | done)[name] for name in names]
     check_chain(splits, [rows.report for rows in divided])
     files = _write_files(spark, folder, names, divided, set(done), task)
+    # They are Parquet now. The commit waits until all is on disk: rows that are gone need not be written there.
+    folder.drop(f"{name}/{ROWS}" for name in names)
     return ExportedSplits(splits, divided, files, len(kept))
 
 

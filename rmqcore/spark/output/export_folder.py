@@ -147,6 +147,11 @@ class ExportFolder:
         for name in names:
             self.inside.remove(f"{self._job_place}/{name}")
 
+    def drop(self, files: Iterable[str]) -> None:
+        """Remove files of finished work that nothing needs any more; a run after a crash has that work done again."""
+        for file in files:
+            self.inside.delete(f"{self._job_place}/{file}", missing_ok=True)
+
     def commit(self, places: Iterable[tuple[str, str]], manifest: dict[str, Any]) -> None:
         """Move finished files to their places.
 

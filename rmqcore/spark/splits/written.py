@@ -94,13 +94,13 @@ def _walked(file: LogFile, start: int, stop: int | None, step: int) -> WrittenPa
             if place.code == scan.FULL or (place.code != scan.END and sink.pending_rows):
                 batch = sink.take()
                 records = np.asarray(batch.buffer("phy_offset")).view(np.int64)[: len(batch)]
-                places += _some(records, places[-1] if places else start, step)
+                places += some_apart(records, places[-1] if places else start, step)
             if place.code not in (scan.FULL, scan.END):
                 # Also a record that fails its CRC: it may be the one that is being written.
                 return WrittenPart(start, base + pos, tuple(places))
 
 
-def _some(records: npt.NDArray[np.int64], last: int, step: int) -> Iterator[int]:
+def some_apart(records: npt.NDArray[np.int64], last: int, step: int) -> Iterator[int]:
     """Of records behind `last`, by offset, some that are at least `step` apart."""
     at = int(np.searchsorted(records, last + step))
     while at < len(records):

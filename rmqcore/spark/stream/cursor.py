@@ -11,6 +11,7 @@ import numpy as np
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.queues import list_queues
+from rmqcore.spark.splits.written import STEP, some_apart
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
 from rmqcore.spark.stream.limits import Allowance
@@ -75,6 +76,8 @@ class StoreCursor:
         Damage with sound records behind it, at which the log ends for this stream.
     searched : bool
         It was searched for: where `damage` is None there is none.
+    places : list of int
+        CommitLog offsets behind some of the records taken, a few in each mebibyte that was walked: a batch may be cut there.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class StoreCursor:
         self.unfinished = False
         self.damage: DamageRange | None = None
         self.searched = False
+        self.places: list[int] = []
         self._rules = rules
         self._search = search or Search()
         self._walks: list[SoundWalk | PassingWalk] = []
@@ -189,6 +193,8 @@ class StoreCursor:
         if count:
             end = int(ends[count - 1])
             allowance.take(count, end - self.position)
+            last = self.places[-1] if self.places else self.position
+            self.places += some_apart(ends[:count], last, STEP)
             self.position = end
         return count
 

@@ -56,6 +56,7 @@ class StreamFollower:
         self._known = self._by_name(find())
         self._caps: Offsets | None = None
         self._ends: Offsets = {}
+        self._walked: dict[tuple[str, int, int], list[int]] = {}
         self._checked: set[str] = set()
         self._replayed: set[str] = set()
         self.met = MetDamage()
@@ -106,8 +107,10 @@ class StreamFollower:
             self._miss_store(broker, start[broker])
         if cursors:
             share_out(list(cursors.values()), allowance, turn(start))
+        self._walked = {}
         for broker, cursor in cursors.items():
             end[broker] = cursor.position
+            self._walked[broker, start[broker], cursor.position] = cursor.places
             self.met.note_batch(broker, cursor)
         rule = self._rules.at_damage
         is_last = (once or self._caps is not None) and end == dict(start)
@@ -177,8 +180,14 @@ class StreamFollower:
         sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
         found: list[Split] = []
         for broker, (low, high) in parts.items():
-            fail = self._rules.fail_on_data_loss
-            found += plan_batch(stores[broker], low, high, sizing, fail_on_data_loss=fail)
+            found += plan_batch(
+                stores[broker],
+                low,
+                high,
+                sizing,
+                fail_on_data_loss=self._rules.fail_on_data_loss,
+                places=self._walked.get((broker, low, high), ()),
+            )
         return found
 
     # ---- stores -------------------------------------------------------------------------------------

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from rmqcore.spark.splits.planning import WALKED, cut_file
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_start import last_boundary
-from rmqcore.spark.splits.written import written_part
+from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
 
@@ -21,11 +23,12 @@ def plan_batch(
     sizing: Sizing,
     *,
     fail_on_data_loss: bool = True,
+    places: Sequence[int] = (),
 ) -> list[Split]:
     """Cut the log of a store between two offsets into splits.
 
-    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie where bytes do not tell how a file is cut: in the
-    file in which the log ends, or near another one's end.
+    Reads only the directory, unless more than `Sizing.max_partition_bytes` lie where neither `places` nor bytes tell how a file
+    is cut: bytes do not in the file in which the log ends, and near another one's end.
 
     Parameters
     ----------
@@ -34,6 +37,8 @@ def plan_batch(
         CommitLog offsets where records begin or end.
     sizing : Sizing
     fail_on_data_loss : bool
+    places : sequence of int
+        CommitLog offsets between the two where a record or damage begins, in order, as far as somebody has walked there.
 
     Raises
     ------
@@ -49,14 +54,19 @@ def plan_batch(
             files.lost(position, None, "the log ends before it")
             break
         if place.phy_offset < end:
-            of_file = _cut(location, files, place, min(end, place.file_end), sizing)
+            of_file = _cut(location, files, place, min(end, place.file_end), sizing, places)
             splits += (_bound(split, fail_on_data_loss, end) for split in of_file)
         position = place.file_end
     return splits
 
 
 def _cut(
-    location: StoreLocation, files: StreamFiles, place: Place, end: int, sizing: Sizing
+    location: StoreLocation,
+    files: StreamFiles,
+    place: Place,
+    end: int,
+    sizing: Sizing,
+    places: Sequence[int],
 ) -> Iterator[Split]:
     """The splits of one file from `place` to `end`; a record begins or ends at both offsets."""
     file, start = place.file, place.phy_offset
@@ -68,17 +78,31 @@ def _cut(
         end if end < place.file_end else None,
         max_record_size=sizing.max_record_size,
     )
-    if end - start <= sizing.max_partition_bytes:
+    most = sizing.max_partition_bytes
+    if end - start <= most:
         yield whole
+    elif (known := _cuts_at(places, start, end, most)) is not None:
+        yield from _pieces(whole, known)
     elif _is_cut_by_rule(location, files, place, end, sizing):
         for split in cut_file(location, file, files.shape, sizing):
             if (split.end is None or split.end > start) and split.start < end:
                 yield _within(split, whole)
     else:
-        most = sizing.max_partition_bytes
-        cuts = written_part(file, most, start=start, stop=end).cuts(most)
-        for own_start, own_end in zip([start, *cuts], [*cuts, whole.end], strict=True):
-            yield replace(whole, start=own_start, end=own_end)
+        yield from _pieces(whole, written_part(file, most, start=start, stop=end).cuts(most))
+
+
+def _pieces(whole: Split, cuts: Sequence[int]) -> Iterator[Split]:
+    """The parts of a split that is cut where records begin."""
+    for start, end in zip([whole.start, *cuts], [*cuts, whole.end], strict=True):
+        yield replace(whole, start=start, end=end)
+
+
+def _cuts_at(places: Sequence[int], start: int, end: int, most_bytes: int) -> list[int] | None:
+    """Some of the places, so that no piece has much more than `most_bytes`; None where they do not go all the way."""
+    inner = tuple(places[bisect_right(places, start) : bisect_left(places, end)])
+    cuts = WrittenPart(start, end, inner).cuts(most_bytes)
+    largest = max(after - before for before, after in pairwise([start, *cuts, end]))
+    return cuts if largest <= most_bytes + most_bytes // 4 else None
 
 
 def _is_cut_by_rule(

@@ -15,6 +15,8 @@ from rmqcore import Message
 from rmqcore.errors import DamagedStreamError, DataLossError
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
 from rmqcore.spark.rows.schema import arrow_schema, columns_of, spark_schema
+from rmqcore.spark.splits.written import written_part
+from rmqcore.spark.stream import cursor, planning
 from rmqcore.spark.stream.shipped import ShippedStreamReader, stream_reader
 from rmqcore.spark.stream.stream_options import check_stream_options
 
@@ -72,6 +74,36 @@ def test_batches_in_order(log: LiveLog) -> None:
     assert found == list(range(30))
     assert stream.reportLatestOffset() == {"v": 1, "stores": {"broker-a": log.end}}
     assert rows_of(stream, start, start) == []
+
+
+def test_a_batch_is_cut_where_it_was_walked(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch was walked to find its end, and then once more to be cut.
+
+    Where the cuts of its file decided instead, a task had only the few bytes by which the batch reached over the last of them.
+    """
+    starts = [log.append(tags="TagA") for _ in range(80)]
+    for damaged in (starts[20], starts[70]):  # in a full file, and in the newest one
+        log.write(damaged + 4, b"\xff" * 4)
+    given = {"maxBytesPerTrigger": 1500, "maxPartitionBytes": 800, "onDamage": "skip"}
+    stream, anew = reader(log.root, **given), reader(log.root, **given)
+    monkeypatch.setattr(cursor, "STEP", 1)
+
+    def walked_once(*given: Any, stop: int, **more: Any) -> Any:
+        assert stop % log.file_size == 0  # a full file's rest, which was passed without being read
+        return written_part(*given, stop=stop, **more)
+
+    start, found, cut = stream.initialOffset(), [], 0
+    while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+        with monkeypatch.context() as patch:
+            patch.setattr(planning, "written_part", walked_once)
+            parts, rows = len(stream.partitions(start, end)), rows_of(stream, start, end)
+        assert parts <= 3
+        cut += parts > 1
+        assert rows == rows_of(anew, start, end)
+        found += rows
+        start = end
+    assert cut > 3
+    assert found == [number for number in range(110) if number not in (50, 100)]
 
 
 def test_batches_have_exactly_the_columns_asked_for(log: LiveLog) -> None:
