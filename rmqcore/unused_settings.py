@@ -37,16 +37,12 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "bit_map_length_consume_queue_ext": "the bits of Java's filters in consumequeue_ext/",
             },
         ),
-        "default_query_max_num": "how many messages Java's broker gives where a query names no number; here `query` has 32",
         "auto_message_version_on_topic_len": (
             "off, Java writes a topic of more than 127 bytes into a V1 record, whose length byte reads back negative; "
             "rmqcore always writes a V2 record"
         ),
         "max_topic_length": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
         "put_message_timeout": "no part of RocketMQ 5.5.0 reads it, and no part of rmqcore",
-        "flush_delay_offset_interval": (
-            "how often Java's broker saves how far delayed messages are delivered; rmqcore delivers none"
-        ),
         "max_lmq_consume_queue_num": "Java's broker refuses puts beyond so many light queues; rmqcore has no limit",
         "recheck_reput_offset_from_cq": (
             "Java looks up again in the queues where dispatch begins; rmqcore's recovery always does"

@@ -1,4 +1,4 @@
-"""The broker, room by room: so far the filter of consumers that subscribe with SQL92.
+"""A broker on a store: what its clients ask for, what it knows beside the store, and its sockets.
 
-May import everything below `opening`, that included; never Spark.
+May import everything below `opening`, that included; never Spark. docs/broker.md says what it serves.
 """

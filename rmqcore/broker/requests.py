@@ -12,24 +12,26 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
-    broker_settings,
-    cleaning,
-    client_stats,
     clients,
     groups,
     locks,
     offsets,
     pull,
     query,
-    queue_stats,
     reply,
-    reset_offset,
     retry,
-    runtime_info,
     send,
-    tables,
     topics,
     transactions,
+)
+from rmqcore.broker.handlers.admin import (
+    broker_settings,
+    cleaning,
+    client_stats,
+    queue_stats,
+    reset_offset,
+    runtime_info,
+    tables,
 )
 from rmqcore.errors import RequestError, StoreError
 from rmqcore.remoting.codes import RequestCode, ResponseCode

@@ -21,8 +21,8 @@ from support.raw_client import AsyncRawClient, pull_request, send_request
 from support.server_process import fsck
 
 import rmqcore
-from rmqcore.broker import server
-from rmqcore.broker.server import Ports, Running
+from rmqcore.broker.network import server
+from rmqcore.broker.network.server import Ports, Running
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.client import AsyncProducer, SendStatus
 from rmqcore.client import connection as client_connection

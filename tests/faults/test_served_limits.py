@@ -21,8 +21,8 @@ from support.raw_client import AsyncRawClient, RawClient, pull_request, send_req
 from support.server_process import OPENED, ServerProcess, wait_until
 
 import rmqcore
-from rmqcore.broker import connection, server
-from rmqcore.broker.server import Ports, Running
+from rmqcore.broker.network import connection, server
+from rmqcore.broker.network.server import Ports, Running
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand

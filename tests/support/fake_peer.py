@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqcore.broker.channel import Channel
-from rmqcore.broker.connection import ClientConnection, Connections
+from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcore.broker.server import MOST_CONNECTIONS, Ports, Ready
-from rmqcore.broker.server import serve as serve_store
+from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready
+from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import OK

@@ -111,7 +111,8 @@ def test_a_source_of_a_function_goes_to_workers_itself() -> None:
         return Derived
 
     source = derived()(options={"path": "somewhere"})
-    found = pickle.loads(cloudpickle.dumps(source))
+    found = pickle.loads(cloudpickle.dumps(source))  # type: ignore[no-untyped-call]
     assert (found.name(), found.options) == ("derived", {"path": "somewhere"})
-    named = pickle.loads(cloudpickle.dumps(RmqStoreDataSource({"path": "elsewhere"})))
+    stock = RmqStoreDataSource({"path": "elsewhere"})
+    named = pickle.loads(cloudpickle.dumps(stock))  # type: ignore[no-untyped-call]
     assert (type(named), named.options) == (RmqStoreDataSource, {"path": "elsewhere"})

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_peer import Peer
 
-from rmqcore.broker import connection as module
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.network import connection as module
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.header import encode_command

@@ -12,7 +12,7 @@ from support.fake_peer import Peer
 from support.sends import Sender, send
 
 from rmqcore.broker import requests
-from rmqcore.broker.connection import Connections
+from rmqcore.broker.network.connection import Connections
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode

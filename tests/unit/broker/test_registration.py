@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import rmqcore
-from rmqcore.broker import name_server_link
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.name_server_link import parse_address
-from rmqcore.broker.registration import Registration
+from rmqcore.broker.network import name_server_link
+from rmqcore.broker.network.name_server_link import parse_address
+from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.namesrv.requests import NameServer
@@ -267,7 +267,7 @@ def test_a_burst_of_new_topics_takes_few_requests(store: MessageStore) -> None:
 def test_a_name_server_that_is_down_keeps_nobody(
     store: MessageStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqcore.broker.registration.FIRST_ANSWERS_S", 0.05)
+    monkeypatch.setattr("rmqcore.broker.network.registration.FIRST_ANSWERS_S", 0.05)
 
     async def test() -> None:
         elsewhere = Elsewhere()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from rmqcore.broker.name_server_link import NameServerLink
+from rmqcore.broker.network.name_server_link import NameServerLink
 from rmqcore.broker.thens import call_each
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.command import RemotingCommand

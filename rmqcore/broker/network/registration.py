@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.name_server_link import parse_address
-from rmqcore.broker.remote_name_server import Done, RemoteNameServer
+from rmqcore.broker.network.name_server_link import parse_address
+from rmqcore.broker.network.remote_name_server import Done, RemoteNameServer
 from rmqcore.broker.thens import nothing
 from rmqcore.errors import RequestError
 from rmqcore.namesrv.requests import NameServer

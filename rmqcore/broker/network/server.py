@@ -19,9 +19,9 @@ from functools import partial
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
-from rmqcore.broker.connection import ClientConnection, Connections
+from rmqcore.broker.network.connection import ClientConnection, Connections
+from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_sends import QuickSends
-from rmqcore.broker.registration import Registration
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.namesrv.requests import NameServer

@@ -1,0 +1,1 @@
+"""The requests of administrators: settings, numbers, tables, clients, cleaning."""
