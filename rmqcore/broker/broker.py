@@ -42,7 +42,9 @@ class Broker:
     settings : BrokerSettings
     loop : Loop
     address : str
-        ``host:port`` that clients are told, and that stored records name.
+        ``host:port`` that clients are told.
+    store_host : str, optional
+        ``ip:port`` that stored records name, and that message ids have in them; `address` where that is one already.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
 
@@ -77,12 +79,14 @@ class Broker:
         loop: Loop,
         *,
         address: str,
+        store_host: str | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
         self.loop = loop
         self.address = address
+        self.store_host = store_host or address
         self.now_ms = now_ms or _wall_clock_ms
         self.puts_in_flight = 0
         self.client_requests = ClientRequests(loop)
@@ -93,7 +97,7 @@ class Broker:
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
         self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
         self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)
-        self.uniq_keys = UniqKeys(address, self.now_ms)
+        self.uniq_keys = UniqKeys(self.store_host, self.now_ms)
         self.schedule = ScheduleMessages(self)
         self.transactions = Transactions(self)
         self.every(1_000, self.stats.every_second)

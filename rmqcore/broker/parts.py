@@ -23,6 +23,7 @@ class BrokerParts(Protocol):
     settings: BrokerSettings
     loop: Loop
     address: str
+    store_host: str
     now_ms: Callable[[], int]
     puts_in_flight: int
     config_files: ConfigFiles

@@ -128,11 +128,10 @@ class QuickSends:
     def _begin(self, appender: Appender, settings: BrokerSettings) -> None:
         """Make a kernel that goes by these settings."""
         self.count()
-        address = self._broker.address
         added = {**broker_fields(settings), CLUSTER: settings.broker_cluster_name}
         self._kernel = SendKernel(
             appender,
-            store_host=pack_host(address),
+            store_host=pack_host(self._broker.store_host),
             added=encode_properties(added),
             answers=answer_parts(settings),
             waits=self._waits,

@@ -194,6 +194,27 @@ def test_where_others_can_connect_somebody_says_who(tmp_path: Path, host: str) -
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_broker_says_where_it_can_be_reached(tmp_path: Path, host: str) -> None:
+    """Clients were told 0.0.0.0, and looked for the broker on their own machine; so did the ids of its messages."""
+    done = serve(tmp_path / "store", "--port", "0", "--host", host, "--insecure")
+    assert done.returncode == 64
+    assert "--advertise" in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_host_may_have_a_name(tmp_path: Path) -> None:
+    """Records have room for addresses only: a send to a broker on `localhost` was an error."""
+    with ServerProcess(tmp_path, "--host", "localhost") as process:
+        assert process.broker.startswith("localhost:")
+        address = "127.0.0.1:" + process.broker.rpartition(":")[2]
+        with RawClient(address) as client:
+            answer = client.ask(send_request("t", b"x"))
+        assert answer.code == ResponseCode.SUCCESS
+        assert answer.ext_fields["msgId"].startswith("7F000001")
+        assert process.stop() == 0
+
+
 def test_a_network_that_is_none(tmp_path: Path) -> None:
     done = serve(tmp_path / "store", "--port", "0", "--host", "0.0.0.0", "--allow", "10.0.0.1/8")
     assert done.returncode == 64

@@ -96,7 +96,7 @@ def _messages(call: Call, config: TopicConfig, queue_id: int) -> list[Message]:
             sys_flag=sys_flag,
             born_timestamp_ms=born_timestamp_ms,
             born_host=call.channel.peer,
-            store_host=call.broker.address,
+            store_host=call.broker.store_host,
             reconsume_times=reconsume_times,
         )
         messages.append(message)

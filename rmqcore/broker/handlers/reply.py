@@ -73,7 +73,7 @@ def _request(call: Call, properties: dict[str, str]) -> RemotingCommand:
     fields |= {
         "properties": encode_properties(pushed).decode(),
         "bornHost": call.channel.peer,
-        "storeHost": broker.address,
+        "storeHost": broker.store_host,
         "storeTimestamp": now_ms,
     }
     return RemotingCommand(code, ext_fields=encode_fields(code, fields), body=call.request.body)
@@ -90,7 +90,7 @@ def _store(call: Call, queue_id: int, properties: dict[str, str], why: str | Non
         flag=fields.number("flag"),
         born_timestamp_ms=fields.number("bornTimestamp"),
         born_host=call.channel.peer,
-        store_host=call.broker.address,
+        store_host=call.broker.store_host,
         reconsume_times=fields.number("reconsumeTimes"),
     )
     store_message(

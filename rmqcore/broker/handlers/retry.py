@@ -122,7 +122,7 @@ def _store(call: Call, view: MessageView, topic: str, queue_id: int, level: int)
     if not properties.get(ORIGIN_MESSAGE_ID, "").strip():
         properties[ORIGIN_MESSAGE_ID] = view.msg_id
     message = copy_of(view, topic, queue_id, properties)
-    message.store_host = call.broker.address
+    message.store_host = call.broker.store_host
     message.reconsume_times = view.reconsume_times + 1
     store_message(
         call.broker,

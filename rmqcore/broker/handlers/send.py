@@ -119,7 +119,7 @@ def _store(
         sys_flag=sys_flag_in(config, fields.number("sysFlag")),
         born_timestamp_ms=fields.number("bornTimestamp"),
         born_host=call.channel.peer,
-        store_host=broker.address,
+        store_host=broker.store_host,
         reconsume_times=fields.number("reconsumeTimes"),
     )
     if _is_half(message):

@@ -187,8 +187,9 @@ async def _start(
     listening = _bind(ports.host, ports.broker)
     stack.callback(listening.close)
     port = listening.getsockname()[1]
-    address = host_port(ports.advertise or settings.broker_ip1 or ports.host, port)
-    broker = Broker(store, settings, loop, address=address)
+    host = ports.advertise or settings.broker_ip1 or ports.host
+    address, store_host = host_port(host, port), host_port(_numbers(host), port)
+    broker = Broker(store, settings, loop, address=address, store_host=store_host)
     stack.callback(broker.stop)
     namesrv_address = None
     name_server = None
@@ -257,6 +258,21 @@ async def _until(holds: Callable[[], bool], seconds: float) -> None:
         if holds():
             return
         await asyncio.sleep(END_STEP_S)
+
+
+def _numbers(host: str) -> str:
+    """Give the address behind a host's name: records have no room for names.
+
+    Raises
+    ------
+    OSError
+        The name is not known.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise OSError(error.errno, f"no address of {host}: {error.strerror}") from None
+    return str(found).partition("%")[0]
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -101,7 +101,7 @@ class Transactions:
 
     def _put(self, queue_id: int, text: str) -> bool:
         broker = self._broker
-        message = done_message(queue_id, text, broker.address, broker.now_ms())
+        message = done_message(queue_id, text, broker.store_host, broker.now_ms())
         result = append_message(broker, message)
         if not result.stored:
             return False

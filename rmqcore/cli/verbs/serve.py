@@ -107,14 +107,14 @@ def serve(
     Example:
       rmqcore serve /data/store
       rmqcore serve /data/store --port 0 --json
-      rmqcore serve /data/store --host 0.0.0.0 --allow 192.0.2.0/24
+      rmqcore serve /data/store --host 192.0.2.7 --allow 192.0.2.0/24
     """
     given = read_config(config) if config is not None else MessageStoreConfig()
     settings = BrokerSettings.from_properties(given.extra)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra
     )
-    _check_reach(ports, insecure=insecure)
+    _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     with open_store(store, _store_config(store, config, given)) as opened:
         _run(serve_store(opened, settings, ports, lambda ready: _say_ready(ready, json=json)))
@@ -170,16 +170,21 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         raise typer.BadParameter(f"--allow: {error}") from None
 
 
-def _check_reach(ports: Ports, *, insecure: bool) -> None:
-    """Refuse to listen where others can connect, unless somebody said that this is meant."""
+def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> None:
+    """Refuse to listen where others can connect unless that is meant, and where clients would not find the broker."""
     try:
-        loopback = ipaddress.ip_address(ports.host).is_loopback
+        address = ipaddress.ip_address(ports.host)
+        loopback, everywhere = address.is_loopback, address.is_unspecified
     except ValueError:
-        loopback = ports.host == "localhost"
+        loopback, everywhere = ports.host == "localhost", False
     if not (loopback or ports.allowed or insecure):
         raise typer.BadParameter(
             f"--host {ports.host} lets others connect, and there is no authentication: say who may, with --allow CIDR, "
             "or that everybody may, with --insecure"
+        )
+    if everywhere and not (ports.advertise or broker_ip1):
+        raise typer.BadParameter(
+            f"--host {ports.host} is no address that clients can connect to: say which one they are told, with --advertise H"
         )
 
 
