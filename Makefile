@@ -34,7 +34,7 @@ CC ?= cc
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, and Spark over them
+demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, some sent to a broker, and Spark over them
 	@$(BIN)/python examples/demo.py
 
 # $(call pytest,FOLDERS): a path in PYTEST_ARGS takes the place of the layer's folders.

@@ -1,4 +1,4 @@
-"""What `make demo` shows: a store of RocketMQ 5.5.0 is read, checked and queried; a new store is written, and read by Spark.
+"""What `make demo` shows: a store of RocketMQ 5.5.0 is read, checked and queried; a new one is written, another served; Spark.
 
 The exit code is 0 only if every step did what it should.
 """
@@ -20,6 +20,8 @@ import polars as pl
 
 import rmqcore
 import rmqcore.spark
+from rmqcore.client import Producer, PullConsumer
+from rmqcore.testing.served_broker import ServedBroker
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVE = ROOT / "tests" / "conformance" / "golden.tar.xz"
@@ -32,6 +34,8 @@ TOPICS = """
     from store group by topic order by topic
 """
 MESSAGES, SINGLE, LISTED = 1_000_000, 50_000, 150_000
+SENT = 10_000
+FROM_FIRST = "CONSUME_FROM_FIRST_OFFSET"
 # Java's CommitLog files have 1 GiB. With smaller files Spark reads several at once.
 FILE_SIZE = 64 << 20
 # Messages with bodies of 128 bytes, in eight topics of four queues, each with a tag and a key.
@@ -78,10 +82,14 @@ def main() -> None:
     reopen(OUT / "written")
     heading("fsck of what was written: log, queues and index agree")
     command("fsck", OUT / "written", "--format", "table")
+    heading(
+        "A broker and a name server on a new store, and a producer and a consumer in this process"
+    )
+    serve(OUT / "served")
     heading("Spark over what was written: audit, and statistics by topic and hour")
     spark(OUT / "written")
     shutil.rmtree(OUT / "written")
-    print(f"\nThe written store was removed. What is left: {OUT.name}/")
+    print(f"\nThe store of a million messages was removed. What is left: {OUT.name}/")
 
 
 def unpack() -> None:
@@ -165,6 +173,32 @@ def reopen(root: Path) -> None:
             sys.exit(f"demo: {total} messages came back, and {len(last)} for the last key")
 
 
+def serve(folder: Path) -> None:
+    """Send messages to `rmqcore serve` and receive them, then check the store that it leaves."""
+    folder.mkdir()
+    began = time.perf_counter()
+    with ServedBroker(folder) as broker:
+        print(f"rmqcore serve: ready after {time.perf_counter() - began:.1f} s")
+        bodies = [b"order %d" % n for n in range(SENT)]
+        with Producer(broker.namesrv, group="demo") as producer:
+            with rate("send, one by one", SENT // 10):
+                for body in bodies[: SENT // 10]:
+                    producer.send("Orders", body)
+            with rate("send_many, 100 at a time", SENT - SENT // 10):
+                for first in range(SENT // 10, SENT, 100):
+                    producer.send_many("Orders", bodies[first : first + 100])
+        with PullConsumer(broker.namesrv, "demo", consume_from=FROM_FIRST) as consumer:
+            consumer.subscribe("Orders")
+            received: list[bytes] = []
+            with rate("poll", SENT):
+                while len(received) < SENT and (came := consumer.poll(timeout=10)):
+                    received += [message.body for message in came]
+            consumer.commit()
+        if sorted(received) != sorted(bodies):
+            sys.exit(f"demo: {len(received)} messages came back of {SENT}")
+    command("fsck", broker.store, "--format", "table")
+
+
 def spark(root: Path) -> None:
     """Run two jobs of `rmqcore.spark` in a local session; only their results leave the workers."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -219,9 +253,9 @@ def rate(what: str, count: int) -> Iterator[None]:
     began = time.perf_counter()
     yield
     seconds = time.perf_counter() - began
-    print(
-        f"{what:<32} {count:>9,} in {seconds:6.2f} s {count / seconds / 1e6:7.2f} M/s", flush=True
-    )
+    pace = count / seconds
+    shown = f"{pace / 1e6:7.2f} M/s" if pace > 100_000 else f"{pace:9,.0f}/s"
+    print(f"{what:<32} {count:>9,} in {seconds:6.2f} s {shown}", flush=True)
 
 
 if __name__ == "__main__":
