@@ -40,10 +40,9 @@ class Token:
 RESERVED = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()
 )
-# A line comment without a line's end is two minus signs, as in Java.
-_SKIPPED = re.compile(
-    r"(?:[ \t\n\r\f]|--[^\n\r]*+(?:\r\n|\n|\r)|/\*[^*]*+\*(?:\*|[^*/][^*]*+\*)*+/)*+"
-)
+# One piece of what is between words; nothing in it can be matched in two ways. A line comment without a line's end is two minus
+# signs, as in Java. A possessive repetition of all pieces would do in one step, but Python 3.11.2 matches such ones wrongly.
+_SKIPPED = re.compile(r"[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/")
 _TOKEN = re.compile(
     r"(?P<string>'(?:''|[^'])*')"
     r"|(?P<float>[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)"
@@ -80,9 +79,9 @@ class Lexer:
         return token
 
     def _read(self) -> Token:
-        skipped = _SKIPPED.match(self._text, self._pos)
-        assert skipped is not None, "nothing is skipped, too"
-        start = skipped.end()
+        start = self._pos
+        while (skipped := _SKIPPED.match(self._text, start)) is not None:
+            start = skipped.end()
         if start == len(self._text):
             self._pos = start
             return Token(Kind.END, "", start)

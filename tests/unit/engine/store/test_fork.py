@@ -43,6 +43,7 @@ BOUND_S = 20
 REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "put": lambda store: store.put(Message("t", b"child")),
     "append": lambda store: store.append(Message("t", b"child")),
+    "append_batch": lambda store: store.append_batch([Message("t", b"child")]),
     "append_raw": lambda store: store.append_raw(0, b""),
     "put of a light message": lambda store: store.put(LIGHT),
     "put_batch": lambda store: store.put_batch([Message("t", b"child")]),
@@ -91,6 +92,7 @@ ANSWERED: dict[str, Callable[[MessageStore], object]] = {
     "reput_from_offset": lambda store: store.reput_from_offset,
     "dispatch_behind_bytes": lambda store: store.dispatch_behind_bytes,
     "on_append": lambda store: store.on_append(int),
+    "plain_appender": lambda store: store.plain_appender,
     "flush_waiters": lambda store: len(store.flush_waiters),
     "on_low_space": lambda store: store.on_low_space(int),
     "note_error": lambda store: store.note_error("child", ValueError("its own")),
