@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Channel
+from rmqcore.errors import RequestError, StoreError
 from rmqcore.remoting.codes import RequestCode, ResponseCode
-from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.command import RemotingCommand, code_name
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
 
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker
+
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 class Call:
@@ -58,3 +62,15 @@ class Call:
         """Send a response, unless the request wants none. Called by the loop's thread only."""
         if not self.request.is_oneway:
             self.channel.send(response)
+
+
+def error_response(
+    request: RemotingCommand, channel: Channel, error: BaseException
+) -> RemotingCommand:
+    """Give the response to a request whose handler raised, and log what is no fault of the request."""
+    if isinstance(error, RequestError):
+        return request.response(ResponseCode.SYSTEM_ERROR, str(error))
+    is_known = isinstance(error, StoreError | OSError | ValueError)
+    level, trace = (logging.WARNING, None) if is_known else (logging.ERROR, error)
+    _LOG.log(level, "%s of %s: %s", code_name(request.code), channel.peer, error, exc_info=trace)
+    return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

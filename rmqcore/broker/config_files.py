@@ -96,7 +96,10 @@ class ConfigFiles:
         if wrong_backup is None and self._is_empty(name):
             self._tell(f"{wrong}; it counts as not there")
             return None
-        raise StoreFormatError("; ".join(filter(None, (wrong, wrong_backup))))
+        why = "; ".join(filter(None, (wrong, wrong_backup)))
+        raise StoreFormatError(
+            f"{why}; put a sound copy there, or move it away to begin without it"
+        )
 
     def _read(
         self, name: str, parse: Callable[[dict[str, Any]], _T]
@@ -120,6 +123,10 @@ class ConfigFiles:
     def _tell(self, problem: str) -> None:
         _LOG.warning("%s", problem)
         self.problems.append(problem)
+
+    def left_out(self, name: str, wrong: str) -> None:
+        """Tell of a part of a file that is not taken; `wrong` is a sentence."""
+        self._tell(f"{name}: {wrong} It is left out.")
 
     # ---- writing ------------------------------------------------------------------------------------
 

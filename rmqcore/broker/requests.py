@@ -5,11 +5,10 @@ Source: RocketMQ 5.5.0 BrokerController#registerProcessor, NettyRemotingAbstract
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
     clients,
@@ -33,12 +32,10 @@ from rmqcore.broker.handlers.admin import (
     runtime_info,
     tables,
 )
-from rmqcore.errors import RequestError, StoreError
-from rmqcore.remoting.codes import RequestCode, ResponseCode
-from rmqcore.remoting.command import RemotingCommand, code_name
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
 
 Handler = Callable[[Call], RemotingCommand | None]
-_LOG = logging.getLogger("rmqcore.broker")
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
     broker_settings.HANDLERS,
@@ -83,11 +80,5 @@ def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> Rem
         return request.not_supported()
     try:
         return handler(Call(broker, request, channel))
-    except RequestError as error:
-        return request.response(ResponseCode.SYSTEM_ERROR, str(error))
-    except (StoreError, OSError, ValueError) as error:
-        _LOG.warning("%s of %s: %s", code_name(request.code), channel.peer, error)
-        return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 a bug in one handler must not end the loop that serves all clients
-        _LOG.exception("%s of %s", code_name(request.code), channel.peer)
-        return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        return error_response(request, channel, error)

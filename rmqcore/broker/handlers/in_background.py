@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.worker import WorkerBusyError
 from rmqcore.remoting.codes import ResponseCode
-from rmqcore.remoting.command import RemotingCommand, code_name
-
-_LOG = logging.getLogger("rmqcore.broker")
+from rmqcore.remoting.command import RemotingCommand
 
 
 def answer_in_background(call: Call, work: Callable[[], RemotingCommand]) -> RemotingCommand | None:
@@ -22,9 +19,7 @@ def answer_in_background(call: Call, work: Callable[[], RemotingCommand]) -> Rem
         if error is None:
             call.answer(done.result())
             return
-        _LOG.warning("%s of %s: %s", code_name(call.code), call.channel.peer, error, exc_info=error)
-        remark = f"{type(error).__name__}: {error}"
-        call.answer(call.respond(ResponseCode.SYSTEM_ERROR, remark))
+        call.answer(error_response(call.request, call.channel, error))
 
     try:
         call.broker.worker.run(work, then)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.handlers.message_filters import Found
 from rmqcore.broker.handlers.pull_checks import (
     COMMIT_OFFSET,
@@ -136,8 +136,7 @@ def _run_again(call: Call) -> None:
     try:
         response = _answer(call, is_first=False)
     except Exception as error:  # noqa: BLE001 the client waits for an answer, whatever went wrong
-        _LOG.exception("a held pull of %s", call.channel.peer)
-        response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        response = error_response(call.request, call.channel, error)
     assert response is not None
     call.answer(response)
 

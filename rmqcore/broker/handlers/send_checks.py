@@ -5,17 +5,16 @@ Source: RocketMQ 5.5.0 AbstractSendMessageProcessor#msgCheck, #buildMsgContext, 
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable
 
 from rmqcore import sysflag
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.names import NOT_FOR_SENDS, RETRY_PREFIX, wrong_topic
 from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import decode_properties
-from rmqcore.errors import RequestError, StoreError
+from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -32,7 +31,6 @@ _UNIT, UNIT_SUB = 1, 2
 _RESERVED = "POP_CK"
 _MULTI_TAG = "MULTI_TAG"
 _BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
-_LOG = logging.getLogger("rmqcore.broker")
 
 Step = Callable[[TopicConfig], RemotingCommand | None]
 
@@ -104,13 +102,8 @@ def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None
     """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
     try:
         response = step()
-    except RequestError as error:
-        response = call.respond(ResponseCode.SYSTEM_ERROR, str(error))
-    except (StoreError, OSError, ValueError) as error:
-        response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
-        _LOG.exception("%s of %s", call.code.name, call.channel.peer)
-        response = call.respond(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        response = error_response(call.request, call.channel, error)
     if response is not None:
         call.answer(response)
 

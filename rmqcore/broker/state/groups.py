@@ -67,8 +67,7 @@ class SubscriptionGroups:
             if wrong is None:
                 self._groups[group.group_name] = group
             else:
-                self._files.problems.append(f"{FILE}: {wrong} It is left out.")
-                _LOG.warning("%s: %s It is left out.", FILE, wrong)
+                self._files.left_out(FILE, wrong)
         self._forbidden.update(saved.forbidden)
         self._version = saved.data_version
 

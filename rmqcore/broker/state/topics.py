@@ -87,8 +87,7 @@ class TopicConfigs:
             if wrong is None:
                 self._topics[topic.name] = topic
             else:
-                self._files.problems.append(f"{FILE}: {wrong} It is left out.")
-                _LOG.warning("%s: %s It is left out.", FILE, wrong)
+                self._files.left_out(FILE, wrong)
         self._version = saved.data_version
 
     # ---- asking -------------------------------------------------------------------------------------
