@@ -6,22 +6,31 @@ Source: RocketMQ 5.5.0 TopicValidator.
 from __future__ import annotations
 
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
-SYSTEM_TOPICS = frozenset(
+DEFAULT_TOPIC = "TBW102"
+"""The topic by whose leave a send creates others, with its brokers and queues."""
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+NOT_FOR_SENDS = frozenset(
     {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        SCHEDULE_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
     }
 )
+"""Topics that brokers alone write."""
+SYSTEM_TOPICS = NOT_FOR_SENDS | {
+    DEFAULT_TOPIC,
+    "BenchmarkTest",
+    "RMQ_SYS_TRACE_TOPIC",
+    "CHECKPOINT_TOPIC",
+    "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+    "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+}
 
 
 def is_system_topic(topic: str) -> bool:

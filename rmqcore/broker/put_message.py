@@ -12,16 +12,16 @@ from functools import cache, partial
 
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
-from rmqcore.broker.names import RETRY_PREFIX
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.errors import DiskFullError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
+from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 Then = Callable[[PutResult], object]
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DELAY = "DELAY"
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"

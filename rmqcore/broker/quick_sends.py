@@ -17,7 +17,6 @@ from rmqcore._native.put.appender import Appender
 from rmqcore.broker.handlers.send import CLUSTER
 from rmqcore.broker.handlers.send_answers import STORED_CODES, stored_fields, why_refused
 from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in
-from rmqcore.broker.names import NOT_FOR_SENDS, wrong_topic
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import encode_properties
 from rmqcore.errors import StoreError
@@ -28,7 +27,9 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import MAX_FRAME_SIZE, FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.json_header import encode_json_header
+from rmqcore.remoting.names import wrong_topic
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import NOT_FOR_SENDS
 
 if TYPE_CHECKING:
     from rmqcore.broker.broker import Broker

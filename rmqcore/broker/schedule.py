@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any
 
 from rmqcore.broker.channel import Timer
-from rmqcore.broker.names import wrong_topic
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.broker.put_message import NEVER, SCHEDULE_TOPIC, append_message, refusal
+from rmqcore.broker.put_message import NEVER, append_message, refusal
 from rmqcore.broker.state.delay_offsets import FILE, DelayOffsets
 from rmqcore.broker.stored_copy import copy_of, real_place
-from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.dispatch.arrivals import Arrival, Listening
 from rmqcore.errors import StoreError
 from rmqcore.message import MessageView
+from rmqcore.remoting.names import wrong_topic
 from rmqcore.status import GetMessageStatus, PutMessageStatus
+from rmqcore.system_topics import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 
 AGAIN_MS = 1_000
 """After what time a message is tried again that the store did not take."""
@@ -234,7 +234,7 @@ class ScheduleMessages:
             wrong = wrong_topic(topic)
         except ValueError as error:
             topic, queue_id, wrong = "", 0, str(error)
-        if topic == HALF_TOPIC:
+        if topic == TRANS_HALF_TOPIC:
             wrong = f"{topic} is for halves of transactions"
         if wrong is not None:
             text = "delay level %d: the message at queue offset %d is left out: %s"

@@ -23,13 +23,13 @@ from rmqcore.client.messages.pull_message import (
     pull_result,
 )
 from rmqcore.client.messages.response_fields import int_field
-from rmqcore.client.messages.validators import RETRY_PREFIX
 from rmqcore.client.remote import Answer
 from rmqcore.errors import ClientError, NotReachedError, RefusedError
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.bodies.routes import MASTER_ID
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.remoting.request_fields import Value, encode_fields
 
 _LOG = logging.getLogger("rmqcore.client")

@@ -15,7 +15,6 @@ from typing import Any
 
 from rmqcore.client.connection import Connection, OnRequest
 from rmqcore.client.messages.unique_ids import UniqueIds
-from rmqcore.client.messages.validators import DEFAULT_TOPIC
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
 from rmqcore.errors import ClientClosedError, ClientError
@@ -24,6 +23,7 @@ from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.system_topics import DEFAULT_TOPIC
 
 _LOG = logging.getLogger("rmqcore.client")
 API_SECONDS = 3.0

@@ -23,7 +23,6 @@ from rmqcore.disk.read_range import opened
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LEAST_DELAY_MS = 1000
 """The smallest unit of messageDelayLevel is a second, so every delay is a multiple of it."""
 

@@ -24,6 +24,7 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import Value, encode_fields
+from rmqcore.system_topics import DEFAULT_TOPIC
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -159,7 +160,7 @@ class ServedBroker:
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
         fields: dict[str, Value] = {
             "topic": name,
-            "defaultTopic": "TBW102",
+            "defaultTopic": DEFAULT_TOPIC,
             "readQueueNums": queues,
             "writeQueueNums": queues,
             "perm": 6,

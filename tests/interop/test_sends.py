@@ -13,7 +13,6 @@ from support.broker import FakeLoop
 from support.sends import SMALL, Sender, image, send
 
 import rmqcore
-from rmqcore.broker.transactions.messages import HALF_TOPIC
 from rmqcore.codec import decode, decode_properties
 from rmqcore.message import MessageView
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
@@ -21,6 +20,7 @@ from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import REQUEST_FIELDS, encode_fields
+from rmqcore.system_topics import TRANS_HALF_TOPIC
 
 SIZES = {
     "mappedFileSizeCommitLog": 4 << 20,
@@ -55,7 +55,7 @@ REQUESTS: dict[str, RemotingCommand] = {
     "no name": send(""),
     "self test": send("SELF_TEST_TOPIC"),
     "schedule": send("SCHEDULE_TOPIC_XXXX"),
-    "half": send(HALF_TOPIC),
+    "half": send(TRANS_HALF_TOPIC),
     "long name": send(LONG),
     "127 letters": send(LONG[:127]),
     "long retry name": send("%RETRY%" + "r" * 120, queueId=0),
@@ -312,7 +312,7 @@ def _transactions(side: Side, note: Callable[[str, RemotingCommand], RemotingCom
     note("question", RemotingCommand(RequestCode.HEART_BEAT, body=heartbeat))
     answers = {k: fields[k] for k in ("topic", "bname", "msgId", "transactionId")}
     assert answers == {
-        "topic": HALF_TOPIC,
+        "topic": TRANS_HALF_TOPIC,
         "bname": "interop-a",
         "msgId": "asked",
         "transactionId": "asked",

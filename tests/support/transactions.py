@@ -9,13 +9,13 @@ from typing import Any
 from support.sends import Sender, send
 
 from rmqcore.broker.state.clients import ClientChannelInfo
-from rmqcore.broker.transactions.messages import HALF_TOPIC, OP_TOPIC
 from rmqcore.message import MessageView
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.remoting.codes import LanguageCode, RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 END = RequestCode.END_TRANSACTION
@@ -80,10 +80,10 @@ class Transacting(Sender):
         return [message.body for message in self.messages(topic)]
 
     def halves(self) -> list[MessageView]:
-        return self.messages(HALF_TOPIC)
+        return self.messages(TRANS_HALF_TOPIC)
 
     def marks(self) -> list[bytes]:
-        return self.bodies(OP_TOPIC)
+        return self.bodies(TRANS_OP_HALF_TOPIC)
 
 
 def end(

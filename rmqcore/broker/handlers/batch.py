@@ -17,7 +17,6 @@ from rmqcore.broker.handlers.send_checks import (
     sys_flag_in,
     with_topic,
 )
-from rmqcore.broker.names import RETRY_PREFIX
 from rmqcore.broker.put_message import store_batch
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.codec import decode_properties
@@ -26,6 +25,7 @@ from rmqcore.message import Message
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import RETRY_PREFIX
 
 _MOST_TOPIC_LETTERS = 127
 _HEAD = struct.Struct(">iiiii")

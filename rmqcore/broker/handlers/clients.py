@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
-from rmqcore.broker.names import retry_topic
 from rmqcore.broker.sql92.sql_filter import SqlFilter
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.consumer_filters import is_tag_type
@@ -24,6 +23,7 @@ from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import retry_topic
 
 _UNIT_SUB = 2
 """Bit of a topic's ``topicSysFlag``: consumers in unit mode read it."""

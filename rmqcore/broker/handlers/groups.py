@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.topics import answer_when_done, part_of
-from rmqcore.broker.names import wrong_group
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.subscription_groups import subscription_group
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import wrong_group
 
 MOST_BYTES = 64 << 10
 """Of a request that makes a group: the broker keeps all that it says."""

@@ -19,15 +19,16 @@ from rmqcore.broker.handlers.send_checks import (
     forbidden_by_broker,
     refused_as_slave,
 )
-from rmqcore.broker.names import dlq_topic, retry_topic
-from rmqcore.broker.put_message import DELAY, SCHEDULE_TOPIC, WAIT, store_message
+from rmqcore.broker.put_message import DELAY, WAIT, store_message
 from rmqcore.broker.stored_copy import copy_of
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import dlq_topic, retry_topic
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 RETRY_TOPIC = "RETRY_TOPIC"
 """The property that has the topic which the message was first sent to."""

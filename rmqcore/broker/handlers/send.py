@@ -24,7 +24,6 @@ from rmqcore.broker.handlers.send_checks import (
     sys_flag_in,
     with_topic,
 )
-from rmqcore.broker.names import RETRY_PREFIX, dlq_topic
 from rmqcore.broker.put_message import DELAY, delay_level, store_message
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.transactions.messages import PREPARED, half_of
@@ -32,6 +31,7 @@ from rmqcore.message import Message
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import RETRY_PREFIX, dlq_topic
 
 CLUSTER = "CLUSTER"
 _CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"

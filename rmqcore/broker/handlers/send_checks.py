@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from rmqcore import sysflag
 from rmqcore.broker.call import Call, error_response
-from rmqcore.broker.names import NOT_FOR_SENDS, RETRY_PREFIX, wrong_topic
 from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import decode_properties
@@ -18,6 +17,8 @@ from rmqcore.errors import RequestError
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import RETRY_PREFIX, wrong_topic
+from rmqcore.system_topics import NOT_FOR_SENDS
 
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 SEE = f"\nSee {FAQ} for further details."

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from rmqcore.broker.attributes import parse_attributes
 from rmqcore.broker.call import Call
-from rmqcore.broker.names import wrong_topic
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.data_version import DataVersion
 from rmqcore.remoting.bodies.json_object import encode_json
@@ -25,6 +24,7 @@ from rmqcore.remoting.bodies.topic_configs import (
 )
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import wrong_topic
 from rmqcore.remoting.request_fields import RequestFields
 
 MULTI_TAG = "MULTI_TAG"

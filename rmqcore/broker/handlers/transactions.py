@@ -13,17 +13,12 @@ from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.send_answers import STORED_CODES
 from rmqcore.broker.put_message import store_message
-from rmqcore.broker.transactions.messages import (
-    HALF_TOPIC,
-    IMMUNITY,
-    PRODUCER_GROUP,
-    committed,
-    long_of,
-)
+from rmqcore.broker.transactions.messages import IMMUNITY, PRODUCER_GROUP, committed, long_of
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.status import PutMessageStatus as Status
+from rmqcore.system_topics import TRANS_HALF_TOPIC
 
 _ERROR = ResponseCode.SYSTEM_ERROR
 _REFUSED = {
@@ -53,7 +48,7 @@ def end_transaction(call: Call) -> RemotingCommand | None:
     if end not in (sysflag.TRANSACTION_COMMIT, sysflag.TRANSACTION_ROLLBACK):
         return None
     half = call.broker.store.lookup(call.fields.number("commitLogOffset"))
-    if half is None or half.topic != HALF_TOPIC:
+    if half is None or half.topic != TRANS_HALF_TOPIC:
         return call.respond(_ERROR, "Find prepared transaction message failed")
     if _is_too_late(call, half):
         return call.respond(ResponseCode.ILLEGAL_OPERATION)

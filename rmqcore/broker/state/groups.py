@@ -12,7 +12,6 @@ from typing import Any
 
 from rmqcore.broker.attributes import GROUP_ATTRIBUTES, changed_attributes
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.broker.names import SYSTEM_GROUP_PREFIX, wrong_group
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_groups
 from rmqcore.data_version import DataVersion
@@ -23,6 +22,7 @@ from rmqcore.remoting.bodies.subscription_groups import (
     subscription_group_table,
 )
 from rmqcore.remoting.bodies.topic_configs import READ
+from rmqcore.remoting.names import SYSTEM_GROUP_PREFIX, wrong_group
 
 FILE = "subscriptionGroup.json"
 _LOG = logging.getLogger("rmqcore.broker")

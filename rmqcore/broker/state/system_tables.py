@@ -5,10 +5,15 @@ Source: RocketMQ 5.5.0 TopicConfigManager#init, SubscriptionGroupManager#init.
 
 from __future__ import annotations
 
-from rmqcore.broker.names import DEFAULT_TOPIC
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import INHERIT, READ, WRITE, TopicConfig
+from rmqcore.system_topics import (
+    DEFAULT_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
 
 _REVIVE_QUEUES = 8
 _DELAY_QUEUES = 18
@@ -31,7 +36,7 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
         _topic(cluster, 16, _inherit(settings.cluster_topic_enable)),
         _topic(broker, 1, _inherit(settings.broker_topic_enable)),
         _topic("OFFSET_MOVED_EVENT"),
-        _topic("SCHEDULE_TOPIC_XXXX", _DELAY_QUEUES),
+        _topic(SCHEDULE_TOPIC, _DELAY_QUEUES),
     ]
     if settings.trace_topic_enable:
         topics.append(_topic(settings.msg_trace_topic_name))
@@ -40,8 +45,8 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
         _topic(reply_topic(settings)),
         _topic(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES),
         _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
-        _topic("RMQ_SYS_TRANS_HALF_TOPIC"),
-        _topic("RMQ_SYS_TRANS_OP_HALF_TOPIC"),
+        _topic(TRANS_HALF_TOPIC),
+        _topic(TRANS_OP_HALF_TOPIC),
         _topic("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"),
         _topic("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"),
         _topic("rmq_sys_wheel_timer"),

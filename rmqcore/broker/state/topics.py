@@ -13,7 +13,6 @@ from typing import Any
 
 from rmqcore.broker.attributes import TOPIC_ATTRIBUTES, changed_attributes
 from rmqcore.broker.config_files import ConfigFiles
-from rmqcore.broker.names import DEFAULT_TOPIC, wrong_topic
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.new_topics import NewTopic, Then, topic_like
 from rmqcore.broker.state.system_tables import system_topics
@@ -28,7 +27,8 @@ from rmqcore.remoting.bodies.topic_configs import (
     TopicTable,
     topic_table,
 )
-from rmqcore.system_topics import SYSTEM_TOPICS, is_system_topic
+from rmqcore.remoting.names import wrong_topic
+from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_topic
 
 FILE = "topics.json"
 MOST_QUEUES = 1024

@@ -10,8 +10,9 @@ from functools import partial
 
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.transactions.half_walk import HalfWalk, Steps
-from rmqcore.broker.transactions.messages import HALF_TOPIC, HalfMemory
+from rmqcore.broker.transactions.messages import HalfMemory
 from rmqcore.errors import StoreError
+from rmqcore.system_topics import TRANS_HALF_TOPIC
 
 _LOG = logging.getLogger("rmqcore.broker")
 
@@ -58,7 +59,7 @@ class TransactionCheck:
             raise
 
     def _round(self) -> Steps:
-        config = self._broker.topics.get(HALF_TOPIC)
+        config = self._broker.topics.get(TRANS_HALF_TOPIC)
         for queue_id in range(1 if config is None else config.read_queue_nums):
             memory = self._memories.setdefault(queue_id, HalfMemory())
             yield from HalfWalk(self._broker, queue_id, memory).steps()

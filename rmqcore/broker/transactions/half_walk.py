@@ -18,12 +18,9 @@ from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.broker.transactions.marks import TransactionMarks, consumed_offset
 from rmqcore.broker.transactions.messages import (
-    CHECK_MAX_TOPIC,
     CHECK_TIMES,
     GROUP,
-    HALF_TOPIC,
     IMMUNITY,
-    OP_TOPIC,
     PREPARED_QUEUE_OFFSET,
     PRODUCER_GROUP,
     HalfMemory,
@@ -38,6 +35,7 @@ from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 MOST_MS = 60_000
 """A round ends after so long, and the next one goes on."""
@@ -68,7 +66,7 @@ class HalfWalk:
         self._queue_id = queue_id
         self._memory = memory
         self._start_ms = broker.now_ms()
-        self._half_offset = consumed_offset(broker, HALF_TOPIC, queue_id)
+        self._half_offset = consumed_offset(broker, TRANS_HALF_TOPIC, queue_id)
         self._stored_again = False
         self._marks = TransactionMarks(broker, queue_id, least=self._half_offset)
 
@@ -83,7 +81,7 @@ class HalfWalk:
             if self._has_ended(self._half_offset):
                 self._half_offset += 1
                 continue
-            found = self._broker.store.get(HALF_TOPIC, self._queue_id, self._half_offset, 1)
+            found = self._broker.store.get(TRANS_HALF_TOPIC, self._queue_id, self._half_offset, 1)
             if not found.messages:
                 misses += 1
                 if misses > 1 or found.next_begin_offset == self._half_offset:
@@ -149,7 +147,7 @@ class HalfWalk:
     ) -> Generator[float | Ask, Any, bool]:
         topics = self._broker.topics
         config: TopicConfig | None = yield partial(
-            topics.create_for_send_back, CHECK_MAX_TOPIC, 1, READ | WRITE, 0
+            topics.create_for_send_back, TRANS_CHECK_MAX_TIME_TOPIC, 1, READ | WRITE, 0
         )
         if config is None or not self._put(given_up(half, properties)).stored:
             return False
@@ -210,7 +208,7 @@ class HalfWalk:
         topic, queue_id = real_place(half)
         uniq_key = properties.get(UNIQ_KEY)
         fields: dict[str, str | int | bool] = {
-            "topic": HALF_TOPIC,
+            "topic": TRANS_HALF_TOPIC,
             "tranStateTableOffset": result.queue_offset,
             "commitLogOffset": result.phy_offset,
             "offsetMsgId": result.msg_id or "",
@@ -251,7 +249,7 @@ class HalfWalk:
                 _LOG.error("the check of transactions begins anew: %s", status)
                 return
         broker = self._broker
-        ends = {HALF_TOPIC: self._half_offset, OP_TOPIC: self._marks.done_offset()}
+        ends = {TRANS_HALF_TOPIC: self._half_offset, TRANS_OP_HALF_TOPIC: self._marks.done_offset()}
         for topic, queue_offset in ends.items():
             if queue_offset != consumed_offset(broker, topic, self._queue_id):
                 broker.offsets.commit(GROUP, topic, self._queue_id, queue_offset, broker.address)

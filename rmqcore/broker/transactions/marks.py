@@ -7,8 +7,9 @@ TransactionalMessageBridge#fetchConsumeOffset.
 from __future__ import annotations
 
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.broker.transactions.messages import GROUP, OP_TOPIC, done_offsets
+from rmqcore.broker.transactions.messages import GROUP, done_offsets
 from rmqcore.status import GetMessageStatus
+from rmqcore.system_topics import TRANS_OP_HALF_TOPIC
 
 _MARKS_AT_ONCE = 32
 _WRONG_OFFSET = frozenset(
@@ -48,7 +49,7 @@ class TransactionMarks:
         self._broker = broker
         self._queue_id = queue_id
         self._least = least
-        self._begin = self._next = consumed_offset(broker, OP_TOPIC, queue_id)
+        self._begin = self._next = consumed_offset(broker, TRANS_OP_HALF_TOPIC, queue_id)
         self._message_of: dict[int, int] = {}
         """By the half's queue offset that of the message with its mark."""
         self._halves_in: dict[int, set[int]] = {}
@@ -58,7 +59,9 @@ class TransactionMarks:
 
     def read_more(self) -> bool:
         """Read the next messages; whether there were any."""
-        found = self._broker.store.get(OP_TOPIC, self._queue_id, self._next, _MARKS_AT_ONCE)
+        found = self._broker.store.get(
+            TRANS_OP_HALF_TOPIC, self._queue_id, self._next, _MARKS_AT_ONCE
+        )
         self.newest_born_ms = None
         if found.status in _WRONG_OFFSET:
             self._next = found.next_begin_offset

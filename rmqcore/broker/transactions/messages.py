@@ -11,10 +11,8 @@ from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, WAIT, delay_le
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.message import Message, MessageView
+from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets say how far the transactions were checked."""
 PREPARED = "TRAN_MSG"
@@ -36,7 +34,7 @@ def half_of(message: Message) -> Message:
     properties[REAL_TOPIC] = message.topic
     properties[REAL_QUEUE_ID] = str(message.queue_id)
     message.sys_flag &= ~sysflag.TRANSACTION_MASK
-    message.topic = HALF_TOPIC
+    message.topic = TRANS_HALF_TOPIC
     message.queue_id = 0
     return message
 
@@ -74,7 +72,7 @@ def half_again(half: MessageView, properties: dict[str, str]) -> Message:
 
 def given_up(half: MessageView, properties: dict[str, str]) -> Message:
     """Give a half that was checked too often, or is too old, as it is stored for people to look at."""
-    return copy_of(half, CHECK_MAX_TOPIC, 0, properties)
+    return copy_of(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
 
 
 def first_offset(half: MessageView) -> int | None:
@@ -126,7 +124,7 @@ def done_message(queue_id: int, text: str, address: str, now_ms: int) -> Message
     now_ms : int
     """
     return Message(
-        OP_TOPIC,
+        TRANS_OP_HALF_TOPIC,
         text.encode(),
         queue_id,
         properties={"TAGS": DONE_TAG, WAIT: "true"},

@@ -15,18 +15,14 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.response_fields import int_field, text_field
 from rmqcore.client.messages.send_result import SendResult, SendStatus
 from rmqcore.client.messages.unique_ids import UniqueIds
-from rmqcore.client.messages.validators import (
-    DEFAULT_TOPIC,
-    RETRY_PREFIX,
-    check_body,
-    check_properties,
-    check_topic_for_send,
-)
+from rmqcore.client.messages.validators import check_body, check_properties, check_topic_for_send
 from rmqcore.codec import encode_properties
 from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.system_topics import DEFAULT_TOPIC
 
 UNIQ_KEY = "UNIQ_KEY"
 ZLIB_LEVEL = 5

@@ -5,23 +5,9 @@ Source: RocketMQ 5.5.0 Validators, TopicValidator.
 
 from __future__ import annotations
 
-import re
+from rmqcore.remoting.names import LEGAL, MOST_GROUP_LETTERS, MOST_TOPIC_LETTERS
+from rmqcore.system_topics import NOT_FOR_SENDS
 
-RETRY_PREFIX = "%RETRY%"
-DEFAULT_TOPIC = "TBW102"
-"""The topic whose brokers and queues stand in for those of a topic that a send is to create."""
-MOST_TOPIC_LETTERS, MOST_GROUP_LETTERS = 127, 120
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-_NOT_FOR_SENDS = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 _TRANSACTION = "TRAN_MSG"
 _DELAYS = ("DELAY", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS")
 
@@ -57,7 +43,7 @@ def check_topic_for_send(topic: str) -> None:
         Nobody may send there.
     """
     check_topic(topic)
-    if topic in _NOT_FOR_SENDS:
+    if topic in NOT_FOR_SENDS:
         raise ValueError(f"topic {topic} is written by brokers alone")
 
 
@@ -92,7 +78,7 @@ def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
 
 
 def _check_name(kind: str, name: str, most: int) -> None:
-    if not _LEGAL.fullmatch(name):
+    if not (name and LEGAL.fullmatch(name)):
         raise ValueError(
             f"{kind} {name[:200]!a} is no name: letters of ASCII, digits, and any of %|_-"
         )

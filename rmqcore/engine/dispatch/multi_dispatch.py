@@ -15,8 +15,8 @@ from rmqcore._native.format import codec
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan import places
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.queue_shape import SCHEDULE_TOPIC
 from rmqcore.sysflag import has_queue_entry
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 LMQ_PREFIX = "%LMQ%"
 WITHOUT = ("%RETRY%", "rmq_sys_")

@@ -20,10 +20,11 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_files import Entries
-from rmqcore.disk.queue_shape import SCHEDULE_TOPIC, may_be_deliver_times
+from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import Entry, MultiDispatch
 from rmqcore.sysflag import has_queue_entry
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 Place = tuple[str, int]
 """Topic and queue id."""

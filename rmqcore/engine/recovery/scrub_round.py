@@ -17,7 +17,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.index.index_check import IndexFileChecker
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, file_name
 from rmqcore.disk.queue_files import batch_topics
-from rmqcore.disk.queue_shape import SCHEDULE_TOPIC, may_be_deliver_times
+from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_service import IndexService
@@ -27,6 +27,7 @@ from rmqcore.engine.recovery.index.compare import IndexCompare, is_harmless
 from rmqcore.engine.recovery.index.log_look import LogLook
 from rmqcore.engine.recovery.index.signs import NoQueues, places_proven
 from rmqcore.sysflag import has_queue_entry
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 PIECE = 1 << 20
 """Bytes of log that are looked at in one go."""

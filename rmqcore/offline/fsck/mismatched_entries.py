@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rmqcore.disk.queue_shape import SCHEDULE_TOPIC, may_be_deliver_times
+from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck.log_batch import Int64, LogBatch
 from rmqcore.offline.fsck.queue_state import Lost, QueueState
 from rmqcore.offline.queues.queues import Entries
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 COLUMNS = ("phy_offset", "msg_size", "tags_code")
 

@@ -13,8 +13,9 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import EARLIEST, LATEST, QueueOffsets
 from rmqcore.sysflag import has_queue_entry
+from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
-TRANSACTION_TOPICS = frozenset({"RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
+TRANSACTION_TOPICS = frozenset({TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
 """Where the broker keeps messages whose transaction is open, and notes of those that are done."""
 
 Mask = npt.NDArray[np.bool_]

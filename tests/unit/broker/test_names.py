@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcore.broker.names import dlq_topic, retry_topic, wrong_group, wrong_topic
+from rmqcore.remoting.names import dlq_topic, retry_topic, wrong_group, wrong_topic
 
 LEGAL = string.ascii_letters + string.digits + "%|_-"
 

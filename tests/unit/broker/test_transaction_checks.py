@@ -18,17 +18,13 @@ from support.transactions import (
 
 from rmqcore._native.put.put_result import refused_result
 from rmqcore.broker.transactions import half_walk
-from rmqcore.broker.transactions.messages import (
-    CHECK_MAX_TOPIC,
-    GROUP,
-    HALF_TOPIC,
-    OP_TOPIC,
-)
+from rmqcore.broker.transactions.messages import GROUP
 from rmqcore.codec import decode
 from rmqcore.errors import StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 SECOND = 1_000
 CHECK = 30 * SECOND
@@ -44,7 +40,7 @@ def broker(tmp_path: Path) -> Iterator[Transacting]:
 def offsets(broker: Transacting) -> tuple[int, int]:
     """How far halves and marks are done with."""
     query = broker.broker.offsets.query
-    return query(GROUP, HALF_TOPIC, 0), query(GROUP, OP_TOPIC, 0)
+    return query(GROUP, TRANS_HALF_TOPIC, 0), query(GROUP, TRANS_OP_HALF_TOPIC, 0)
 
 
 def wait_for_topic(broker: Transacting, milliseconds: int) -> None:
@@ -67,7 +63,7 @@ def test_a_half_is_asked_about_when_its_time_has_come(broker: Transacting) -> No
     assert (again.body, again.flag, again.born_timestamp_ms) == (b"h", 7, first.born_timestamp_ms)
     assert question.is_oneway
     assert question.ext_fields == {
-        "topic": HALF_TOPIC,
+        "topic": TRANS_HALF_TOPIC,
         "tranStateTableOffset": "1",
         "commitLogOffset": str(again.phy_offset),
         "msgId": "h",
@@ -105,10 +101,10 @@ def test_it_is_asked_again_until_it_was_asked_enough(tmp_path: Path) -> None:
         wait_for_topic(broker, CHECK)
         times += [decode(q.body).properties["TRANSACTION_CHECK_TIMES"] for q in broker.questions()]
     assert times == ["1", "2", "3"]
-    (given_up,) = broker.messages(CHECK_MAX_TOPIC)
+    (given_up,) = broker.messages(TRANS_CHECK_MAX_TIME_TOPIC)
     assert (given_up.body, given_up.flag, given_up.queue_id) == (b"h", 7, 0)
     assert given_up.properties == broker.halves()[-1].properties
-    assert broker.broker.topics.get(CHECK_MAX_TOPIC) is not None
+    assert broker.broker.topics.get(TRANS_CHECK_MAX_TIME_TOPIC) is not None
     assert offsets(broker)[0] == len(broker.halves()) == 4
     broker.close()
 
@@ -119,7 +115,7 @@ def test_a_half_as_old_as_the_files_is_given_up(broker: Transacting) -> None:
     broker.ask(send("deals", b"old", properties, bornTimestamp=born))
     wait_for_topic(broker, CHECK)
     broker.advance(CHECK)
-    assert (broker.questions(), broker.bodies(CHECK_MAX_TOPIC)) == ([], [b"old"])
+    assert (broker.questions(), broker.bodies(TRANS_CHECK_MAX_TIME_TOPIC)) == ([], [b"old"])
 
 
 def test_where_nobody_can_be_asked_it_is_asked_later(broker: Transacting) -> None:
@@ -179,13 +175,15 @@ def test_a_half_that_the_store_does_not_take_again_is_asked_about_later(
 def test_a_half_without_its_place_is_given_up_in_the_end(tmp_path: Path) -> None:
     broker = Transacting(tmp_path, transaction_check_max=2)
     born = broker.loop.now_ms
-    wrong = Message(HALF_TOPIC, b"wrong", 0, properties={"PGROUP": "pg"}, born_timestamp_ms=born)
+    wrong = Message(
+        TRANS_HALF_TOPIC, b"wrong", 0, properties={"PGROUP": "pg"}, born_timestamp_ms=born
+    )
     broker.store.append(wrong)
     broker.half("right")
     for _ in range(6):
         wait_for_topic(broker, CHECK)
     assert {q.ext_fields["msgId"] for q in broker.questions()} == {"right"}
-    assert set(broker.bodies(CHECK_MAX_TOPIC)) == {b"wrong", b"right"}
+    assert set(broker.bodies(TRANS_CHECK_MAX_TIME_TOPIC)) == {b"wrong", b"right"}
     broker.close()
 
 
@@ -198,7 +196,7 @@ def test_a_half_without_room_for_what_a_check_adds_holds_up_no_other(broker: Tra
     wait_for_topic(broker, 2 * CHECK)
     wait_for_topic(broker, 2 * CHECK)
     assert {q.ext_fields["msgId"] for q in broker.questions()} == {"h", "other"}
-    assert broker.bodies(CHECK_MAX_TOPIC) == [b"full"]
+    assert broker.bodies(TRANS_CHECK_MAX_TIME_TOPIC) == [b"full"]
 
 
 def test_a_check_that_fails_is_not_the_last(

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.broker import FakeLoop
 from support.transactions import COMMIT, ROLLBACK, UNKNOWN, Transacting, end, end_asked
 
-from rmqcore.broker.transactions.messages import GROUP, HALF_TOPIC
+from rmqcore.broker.transactions.messages import GROUP
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.system_topics import TRANS_HALF_TOPIC
 
 SECOND = 1_000
 MOST_ROUNDS = 60
@@ -95,8 +96,8 @@ class Model:
         self.broker = Transacting(self.folder, loop=loop, **SETTINGS)
 
     def is_done(self) -> bool:
-        done = self.broker.broker.offsets.query(GROUP, HALF_TOPIC, 0)
-        return max(done, 0) == self.broker.store.max_offset(HALF_TOPIC, 0)
+        done = self.broker.broker.offsets.query(GROUP, TRANS_HALF_TOPIC, 0)
+        return max(done, 0) == self.broker.store.max_offset(TRANS_HALF_TOPIC, 0)
 
     def check(self) -> None:
         """Answer until nothing is open, and compare."""

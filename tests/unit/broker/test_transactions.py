@@ -19,15 +19,11 @@ from support.transactions import (
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import refused_result
 from rmqcore.broker.transactions import service as transactions
-from rmqcore.broker.transactions.messages import (
-    HALF_TOPIC,
-    OP_TOPIC,
-    done_message,
-    done_offsets,
-)
+from rmqcore.broker.transactions.messages import done_message, done_offsets
 from rmqcore.message import Message
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.status import PutMessageStatus
+from rmqcore.system_topics import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 SECOND = 1_000
 CHECK = 30 * SECOND
@@ -134,7 +130,7 @@ def test_a_committed_message_may_have_a_delay(broker: Transacting) -> None:
     """A client sets no delay for a half, but the property may come with the half of another broker."""
     broker.half("h")
     properties = {**broker.halves()[0].properties, "DELAY": "1"}
-    broker.store.append(Message(HALF_TOPIC, b"late", 0, properties=properties))
+    broker.store.append(Message(TRANS_HALF_TOPIC, b"late", 0, properties=properties))
     late = broker.halves()[1]
     fields = {"msgId": late.msg_id, "queueOffset": "1", "transactionId": "h"}
     assert broker.ask(end(type(broker.half("x"))(0, ext_fields=fields), COMMIT)).code == 0
@@ -176,7 +172,7 @@ def test_marks_wait_for_others_and_are_written_as_one_message(broker: Transactin
     broker.advance(2 * SECOND)
     assert broker.marks() == []
     broker.advance(SECOND)
-    (mark,) = broker.messages(OP_TOPIC)
+    (mark,) = broker.messages(TRANS_OP_HALF_TOPIC)
     assert (mark.body, mark.tags, mark.properties) == (
         b"0,1,2,",
         "d",
@@ -237,4 +233,4 @@ def test_marks_of_other_brokers(
     message = done_message(0, body, ADDRESS, 1)
     message.properties["TAGS"] = tag
     broker.store.append(message)
-    assert done_offsets(broker.messages(OP_TOPIC)[0]) == expected
+    assert done_offsets(broker.messages(TRANS_OP_HALF_TOPIC)[0]) == expected

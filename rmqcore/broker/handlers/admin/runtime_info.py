@@ -18,10 +18,10 @@ from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.system_topics import SCHEDULE_TOPIC
 
 VERSION = "V5_5_0"
 SPANS_S = 10, 60, 600
-_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 _POOLS = "send", "pull", "litePull", "query", "ack"
 _UNITS = "KMGTPE"
@@ -141,7 +141,7 @@ def _schedule_info(store: MessageStore, delayed: Mapping[int, int]) -> dict[str,
     """By delay level the next message that is delivered, and where the queue ends."""
     return {
         f"scheduleMessageOffset_{level}": (
-            f"{queue_offset},{store.max_offset(_SCHEDULE_TOPIC, level - 1)}"
+            f"{queue_offset},{store.max_offset(SCHEDULE_TOPIC, level - 1)}"
         )
         for level, queue_offset in delayed.items()
     }

@@ -10,22 +10,10 @@ import re
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-DEFAULT_TOPIC = "TBW102"
-"""The topic by whose leave a send creates others."""
 MOST_TOPIC_LETTERS, MOST_RETRY_OR_DLQ_LETTERS, MOST_GROUP_LETTERS = 127, 255, 120
 
-NOT_FOR_SENDS = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
-"""Topics that the broker alone writes."""
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")
+LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")
+"""What names are made of."""
 _ILLEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
 
 
@@ -36,7 +24,7 @@ def wrong_topic(topic: str) -> str | None:
     """
     if not topic.strip():
         return "The specified topic is blank."
-    if not _LEGAL.fullmatch(topic):
+    if not LEGAL.fullmatch(topic):
         return f"The specified topic: {topic}, {_ILLEGAL}"
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         if len(topic) > MOST_RETRY_OR_DLQ_LETTERS:
@@ -56,7 +44,7 @@ def wrong_group(group: str) -> str | None:
     """
     if not group.strip():
         return "The specified group is blank."
-    if not _LEGAL.fullmatch(group):
+    if not LEGAL.fullmatch(group):
         return f"The specified group: {group}, {_ILLEGAL}"
     if len(group) > MOST_GROUP_LETTERS:
         return (
