@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import resource
+import shutil
 import socket
 import struct
 import subprocess
@@ -213,6 +215,32 @@ def test_a_host_may_have_a_name(tmp_path: Path) -> None:
         assert answer.code == ResponseCode.SUCCESS
         assert answer.ext_fields["msgId"].startswith("7F000001")
         assert process.stop() == 0
+
+
+def test_what_a_start_has_cut_is_told(tmp_path: Path, golden: Path) -> None:
+    """A damaged store was served as if nothing was missing: the log behind the damage was cut without a word."""
+    store = shutil.copytree(golden / "crash_flipped" / "input", tmp_path / "store")
+    with ServerProcess(tmp_path) as process:
+        assert is_served(process.broker)
+        assert process.stop() == 0
+    said = process.log
+    assert re.search(r"Warning: \d+ bytes behind the end of the log, at 204236, were cut", said)
+    assert f"they are kept in {store / 'cut'}" in said
+
+
+def test_a_slave_says_that_it_takes_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, settings={"brokerRole": "SLAVE"}) as process:
+        assert process.stop() == 0
+    assert "Warning: brokerRole is SLAVE, and replication is not served" in process.log
+
+
+def test_a_wrong_setting_names_its_file(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerPermission=9\n")
+    done = serve(tmp_path / "store", "--config", conf)
+    assert done.returncode == 1
+    assert f"{conf}: brokerPermission is 9, expected 0 to 7" in done.stderr.replace("\n", " ")
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_network_that_is_none(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK
+from rmqcore.cli.common.errors import OK, note
 from rmqcore.cli.common.output import print_json
 from rmqcore.cli.common.store_settings import read_config, store_settings
 from rmqcore.config import MessageStoreConfig
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.opening import open as open_store
 
 LOOPBACK = "127.0.0.1"
@@ -110,15 +111,39 @@ def serve(
       rmqcore serve /data/store --host 192.0.2.7 --allow 192.0.2.0/24
     """
     given = read_config(config) if config is not None else MessageStoreConfig()
-    settings = BrokerSettings.from_properties(given.extra)
+    settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra
     )
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     with open_store(store, _store_config(store, config, given)) as opened:
+        _say_what_was_found(opened)
         _run(serve_store(opened, settings, ports, lambda ready: _say_ready(ready, json=json)))
     return OK
+
+
+def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSettings:
+    try:
+        return BrokerSettings.from_properties(given.extra)
+    except ValueError as error:
+        raise ValueError(f"{config}: {error}") from None
+
+
+def _say_what_was_found(store: MessageStore) -> None:
+    """Tell what the recovery has taken from the store, which clients may miss, and that a slave has no master here."""
+    found = store.recovery
+    if found.cut_bytes:
+        note(
+            f"Warning: {found.cut_bytes} bytes behind the end of the log, at {found.end_phy_offset}, were cut ({found.stop_reason}); "
+            f"they are kept in {found.cut_path}"
+        )
+    for warning in found.warnings:
+        note(f"Warning: {warning}")
+    if store.config.broker_role == "SLAVE":
+        note(
+            "Warning: brokerRole is SLAVE, and replication is not served: this broker takes no messages"
+        )
 
 
 def _ports(
