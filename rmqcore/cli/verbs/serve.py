@@ -135,8 +135,8 @@ def _say_what_was_found(store: MessageStore) -> None:
     found = store.recovery
     if found.cut_bytes:
         note(
-            f"Warning: {found.cut_bytes} bytes behind the end of the log, at {found.end_phy_offset}, were cut ({found.stop_reason}); "
-            f"they are kept in {found.cut_path}"
+            f"Warning: {found.cut_bytes} bytes behind the end of the log, at {found.end_phy_offset}, were cut "
+            f"({found.stop_reason}); they are kept in {found.cut_path}"
         )
     for warning in found.warnings:
         note(f"Warning: {warning}")
