@@ -85,9 +85,13 @@ class QuickSends:
         assert self._kernel is not None
         return self._kernel.feed(buffer, begin, end, born_host)
 
+    def is_safe(self, fed: Fed) -> bool:
+        """Whether the answers may be sent at once: nobody waits for the disk."""
+        return not (self._waits and fed.end_phy_offset)
+
     def when_safe(self, fed: Fed, then: Callable[[bytes], object]) -> None:
         """Call ``then(answers)`` once: at once, or under SYNC_FLUSH when the disk has answered; in the loop's thread."""
-        if not self._waits or not fed.end_phy_offset:
+        if self.is_safe(fed):
             then(fed.answers)
             return
         answers, broker = fed.answers, self._broker

@@ -134,10 +134,30 @@ def encode_frame(frame: Frame, *, max_frame_size: int = MAX_FRAME_SIZE) -> bytes
     ValueError
         It is longer than `max_frame_size`, or its header than the 24 bits that say its length.
     """
-    length = 4 + len(frame.header) + len(frame.body)
+    header, body = frame.header, frame.body
+    words = encode_words(
+        frame.serialize_type, len(header), len(body), max_frame_size=max_frame_size
+    )
+    return words + header + body
+
+
+def encode_words(
+    serialize_type: SerializeType,
+    header_size: int,
+    body_size: int,
+    *,
+    max_frame_size: int = MAX_FRAME_SIZE,
+) -> bytes:
+    """Give the two words that a frame begins with, where its parts are sent by themselves.
+
+    Raises
+    ------
+    ValueError
+        As `encode_frame`.
+    """
+    length = 4 + header_size + body_size
     if length > max_frame_size - 4:
         raise ValueError(f"a frame of {length + 4} bytes, at most {max_frame_size} are taken")
-    if len(frame.header) > _HEADER_LENGTH:
-        raise ValueError(f"a header of {len(frame.header)} bytes, at most {_HEADER_LENGTH} fit")
-    header_word = frame.serialize_type << 24 | len(frame.header)
-    return _WORDS.pack(length, header_word) + frame.header + frame.body
+    if header_size > _HEADER_LENGTH:
+        raise ValueError(f"a header of {header_size} bytes, at most {_HEADER_LENGTH} fit")
+    return _WORDS.pack(length, serialize_type << 24 | header_size)

@@ -182,6 +182,27 @@ def send_frames(code: int, number: int, properties: str, body: bytes) -> Iterato
     """The same send with a JSON and a binary header."""
     values = ["g", "T", "", "4", "3", "257", "1700000000000", "-1", properties, "0", "false", "16"]
     fields = dict(zip("abcdefghijkl", values, strict=True), m=str(code == 320).lower())
+    return frames(code, number, fields, body)
+
+
+def pulls() -> list[bytes]:
+    """Pulls, JSON and binary, several in a row, and what is near to them."""
+    found = []
+    for number, (code, subscription) in enumerate(
+        [(11, "*"), (361, "A || é"), (11, '"'), (30, "*")]
+    ):
+        fields = {
+            "consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "-1", "maxMsgNums": "32", "sysFlag": "6",
+            "commitOffset": "0", "suspendTimeoutMillis": "15000", "subVersion": "1700000000000",
+            "subscription": subscription, "expressionType": "TAG", "maxMsgBytes": "1", "requestSource": "0",
+        }  # fmt: skip
+        for frame in frames(code, 4 * number, fields, b""):
+            found += [frame * 2 + frame[:-3], frame]
+    return found
+
+
+def frames(code: int, number: int, fields: dict[str, str], body: bytes) -> Iterator[bytes]:
+    """The same request with a JSON and a binary header."""
     members = {"code": code, "extFields": fields, "flag": number & 2, "opaque": -number}
     as_json = json.dumps(members, separators=(",", ":"), ensure_ascii=number == 1).encode()
     pairs = b"".join(sized(">h", name) + sized(">i", value) for name, value in fields.items())
@@ -206,6 +227,7 @@ SEEDS = {
     "mapped_index": index_puts,
     "checkpoint": checkpoints,
     "arrow": arrows,
+    "pull": pulls,
     "send": sends,
 }
 

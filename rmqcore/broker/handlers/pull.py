@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
+from rmqcore._native.broker.pull_reader import Pull
 from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.handlers.message_filters import Found
 from rmqcore.broker.handlers.pull_checks import (
@@ -19,9 +21,15 @@ from rmqcore.broker.handlers.pull_checks import (
     check_pull,
 )
 from rmqcore.broker.state.held_pulls import HeldPull
+from rmqcore.remoting.bodies.heartbeat import TAG
+from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import RequestFields
 from rmqcore.status import GetMessageStatus as Status
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
 
 _LOG = logging.getLogger("rmqcore.broker")
 _CODES = {
@@ -43,27 +51,54 @@ def _pull(call: Call) -> RemotingCommand | None:
 
 def _answer(call: Call, *, is_first: bool) -> RemotingCommand | None:
     """Give the response to a pull; None where it is held, which happens at its first arrival alone."""
+    broker, peer, pull = call.broker, call.channel.peer, pull_of(call.fields)
     try:
-        order = check_pull(call)
+        order = check_pull(broker, pull, peer)
     except PullRefused as refused:
         return refused.response(call)
-    broker, fields = call.broker, call.fields
-    group, topic, queue_id = order.group.group_name, order.topic.name, fields.number("queueId")
-    queue_offset, sys_flag = fields.number("queueOffset"), fields.number("sysFlag")
-    most = max(1, fields.number("maxMsgNums"))
-    found = order.pull_filter.get(broker.store, topic, queue_id, queue_offset, most)
-    broker.offsets.note_pull(group, topic, queue_id, found.next_begin_offset)
-    committed = fields.number("commitOffset")
-    if is_first and sys_flag & COMMIT_OFFSET and committed >= 0:
-        broker.offsets.commit(group, topic, queue_id, committed, call.channel.peer)
-    broker.stats.broker_get(found.messages)
-    code = _code(found, queue_offset)
-    if code == ResponseCode.SUCCESS:
-        broker.stats.group_get(group, topic, found.messages, len(found.body))
-    elif code == ResponseCode.PULL_NOT_FOUND and is_first and sys_flag & SUSPEND:
-        _hold(call, order, found)
+    found = look_up(broker, pull, order)
+    note_pull(broker, pull, order, found, peer, is_first=is_first)
+    code = _code(found, pull.queue_offset)
+    if code == ResponseCode.PULL_NOT_FOUND and is_first and pull.sys_flag & SUSPEND:
+        _hold(call, pull, order, found)
         return None
-    return _response(call, order, found, code)
+    return _response(call, pull, order, found, code)
+
+
+def pull_of(fields: RequestFields) -> Pull:
+    """Give the fields of a pull, which have their types."""
+    return Pull(
+        group=fields.text("consumerGroup"),
+        topic=fields.text("topic"),
+        queue_id=fields.number("queueId"),
+        queue_offset=fields.number("queueOffset"),
+        max_msg_nums=fields.number("maxMsgNums"),
+        sys_flag=fields.number("sysFlag"),
+        commit_offset=fields.number("commitOffset"),
+        suspend_timeout_ms=fields.number("suspendTimeoutMillis"),
+        sub_version=fields.number("subVersion"),
+        subscription=fields.text("subscription"),
+        expression_type=fields.text("expressionType", TAG),
+    )
+
+
+def look_up(broker: Broker, pull: Pull, order: PullOrder) -> Found:
+    """Give what a pull that may be finds now."""
+    most = max(1, pull.max_msg_nums)
+    return order.pull_filter.get(broker.store, pull.topic, pull.queue_id, pull.queue_offset, most)
+
+
+def note_pull(
+    broker: Broker, pull: Pull, order: PullOrder, found: Found, peer: str, *, is_first: bool
+) -> None:
+    """Note how far a group is, and count what it was given."""
+    group, topic, queue_id = order.group.group_name, order.topic.name, pull.queue_id
+    broker.offsets.note_pull(group, topic, queue_id, found.next_begin_offset)
+    if is_first and pull.sys_flag & COMMIT_OFFSET and pull.commit_offset >= 0:
+        broker.offsets.commit(group, topic, queue_id, pull.commit_offset, peer)
+    broker.stats.broker_get(found.messages)
+    if found.status is Status.FOUND:
+        broker.stats.group_get(group, topic, found.messages, len(found.body))
 
 
 def _code(found: Found, queue_offset: int) -> ResponseCode:
@@ -73,27 +108,52 @@ def _code(found: Found, queue_offset: int) -> ResponseCode:
     return _CODES[found.status]
 
 
-def _response(call: Call, order: PullOrder, found: Found, code: ResponseCode) -> RemotingCommand:
-    group = order.group
-    broker_id = _MASTER_ID
-    if call.broker.settings.slave_read_enable:
-        slowly = found.suggest_pulling_from_slave
-        broker_id = group.which_broker_when_consume_slowly if slowly else group.broker_id
+def _response(
+    call: Call, pull: Pull, order: PullOrder, found: Found, code: ResponseCode
+) -> RemotingCommand:
+    broker_id = suggested_broker(call.broker, order.group, found)
     if code == ResponseCode.PULL_OFFSET_MOVED:
-        code, broker_id = _offset_moved(call, order, found, broker_id)
-    ext_fields = {
-        "groupSysFlag": str(group.group_sys_flag),
-        "maxOffset": str(found.max_offset),
-        "minOffset": str(found.min_offset),
-        "nextBeginOffset": str(found.next_begin_offset),
+        code, broker_id = _offset_moved(call, pull, order, found, broker_id)
+    fields = found_fields(
+        order.group.group_sys_flag,
+        found.max_offset,
+        found.min_offset,
+        found.next_begin_offset,
+        broker_id,
+        order.topic.topic_sys_flag,
+    )
+    return call.respond(code, found.status.name, ext_fields=fields, body=found.body)
+
+
+def suggested_broker(broker: Broker, group: SubscriptionGroupConfig, found: Found) -> int:
+    """Say by its id which broker the next pull should ask."""
+    if not broker.settings.slave_read_enable:
+        return _MASTER_ID
+    slowly = found.suggest_pulling_from_slave
+    return group.which_broker_when_consume_slowly if slowly else group.broker_id
+
+
+def found_fields(
+    group_sys_flag: object,
+    max_offset: object,
+    min_offset: object,
+    next_begin_offset: object,
+    broker_id: object,
+    topic_sys_flag: object,
+) -> dict[str, str]:
+    """Give the fields of a response, in the order of their names, as Java writes them."""
+    return {
+        "groupSysFlag": str(group_sys_flag),
+        "maxOffset": str(max_offset),
+        "minOffset": str(min_offset),
+        "nextBeginOffset": str(next_begin_offset),
         "suggestWhichBrokerId": str(broker_id),
-        "topicSysFlag": str(order.topic.topic_sys_flag),
+        "topicSysFlag": str(topic_sys_flag),
     }
-    return call.respond(code, found.status.name, ext_fields=ext_fields, body=found.body)
 
 
 def _offset_moved(
-    call: Call, order: PullOrder, found: Found, broker_id: int
+    call: Call, pull: Pull, order: PullOrder, found: Found, broker_id: int
 ) -> tuple[ResponseCode, int]:
     """Let the master alone move a client's offset: a slave may only be late."""
     config = call.broker.store.config
@@ -103,8 +163,8 @@ def _offset_moved(
         call.channel.peer,
         order.group.group_name,
         order.topic.name,
-        call.fields.number("queueId"),
-        call.fields.number("queueOffset"),
+        pull.queue_id,
+        pull.queue_offset,
         found.min_offset,
         found.max_offset,
         "" if is_right else "; the master may know better",
@@ -114,21 +174,21 @@ def _offset_moved(
     return ResponseCode.PULL_RETRY_IMMEDIATELY, order.group.broker_id
 
 
-def _hold(call: Call, order: PullOrder, found: Found) -> None:
+def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     """Answer later: when a message comes that passes the filter, or the time is over."""
-    broker, fields = call.broker, call.fields
-    timeout_ms = fields.number("suspendTimeoutMillis")
+    broker = call.broker
+    timeout_ms = pull.suspend_timeout_ms
     if not broker.settings.long_polling_enable:
         timeout_ms = broker.settings.short_polling_time_mills
-    pull = HeldPull(
+    held = HeldPull(
         call.channel,
-        order.topic.name,
-        fields.number("queueId"),
+        pull.topic,
+        pull.queue_id,
         found.max_offset,
         wants=partial(order.pull_filter.wants, broker.store),
         run=partial(_run_again, call),
     )
-    broker.held_pulls.hold(pull, timeout_ms)
+    broker.held_pulls.hold(held, timeout_ms)
 
 
 def _run_again(call: Call) -> None:

@@ -6,15 +6,21 @@ Source: RocketMQ 5.5.0 PullMessageProcessor#processRequest, FilterAPI.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from rmqcore._native.broker.pull_reader import Pull
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.message_filters import PullFilter, SqlPullFilter, TagPullFilter
 from rmqcore.broker.state.consumer_filters import compile_filter, is_tag_type
-from rmqcore.remoting.bodies.heartbeat import SUBSCRIBE_ALL, TAG, SubscriptionData
+from rmqcore.remoting.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, TopicConfig
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from rmqcore.broker.broker import Broker
 
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's ``sysFlag``: its commitOffset counts; it may be held; it brings its own expression."""
@@ -25,7 +31,7 @@ SEE = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further det
 _NO_EXPRESSION = "parse the consumer's subscription failed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would cost a microsecond
 class PullOrder:
     """What a pull that may be is to do."""
 
@@ -57,14 +63,13 @@ class PullRefused(Exception):  # noqa: N818 an answer, not an error
         return call.respond(self.code, self.remark, ext_fields=ext_fields)
 
 
-def check_pull(call: Call) -> PullOrder:
+def check_pull(broker: Broker, pull: Pull, peer: str) -> PullOrder:
     """Look at all that a pull needs.
 
     Raises
     ------
     PullRefused
     """
-    broker, fields = call.broker, call.fields
     settings = broker.settings
     if broker.store.config.broker_role == "SLAVE" and not settings.slave_read_enable:
         remark = "[REJECTREQUEST]system busy, start flow control for a while"
@@ -73,14 +78,14 @@ def check_pull(call: Call) -> PullOrder:
         host = broker.address.rpartition(":")[0]
         remark = f"the broker[{host}] pulling message is forbidden"
         raise PullRefused(ResponseCode.NO_PERMISSION, remark, BROKER_FORBIDDEN)
-    group = _checked_group(call)
-    topic = _checked_topic(call)
-    if fields.number("sysFlag") & SUBSCRIPTION:
-        wanted = _own_subscription(call)
-        pull_filter = _own_filter(call, wanted)
+    group = _checked_group(broker, pull)
+    topic = _checked_topic(broker, pull, peer)
+    if pull.sys_flag & SUBSCRIPTION:
+        wanted = _own_subscription(pull)
+        pull_filter = _own_filter(broker, pull, wanted)
     else:
-        wanted = _known_subscription(call, group)
-        pull_filter = _known_filter(call, wanted)
+        wanted = _known_subscription(broker, pull, group)
+        pull_filter = _known_filter(broker, pull, wanted)
     if not is_tag_type(wanted.expression_type) and not settings.enable_property_filter:
         remark = (
             f"The broker does not support consumer to filter message by {wanted.expression_type}"
@@ -91,9 +96,9 @@ def check_pull(call: Call) -> PullOrder:
     return PullOrder(topic, group, pull_filter)
 
 
-def _checked_group(call: Call) -> SubscriptionGroupConfig:
-    name = call.fields.text("consumerGroup")
-    group = call.broker.groups.find(name)
+def _checked_group(broker: Broker, pull: Pull) -> SubscriptionGroupConfig:
+    name = pull.group
+    group = broker.groups.find(name)
     if group is None:
         remark = f"subscription group [{name}] does not exist, {SEE}"
         raise PullRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
@@ -103,9 +108,9 @@ def _checked_group(call: Call) -> SubscriptionGroupConfig:
     return group
 
 
-def _checked_topic(call: Call) -> TopicConfig:
-    name, queue_id = call.fields.text("topic"), call.fields.number("queueId")
-    topic = call.broker.topics.get(name)
+def _checked_topic(broker: Broker, pull: Pull, peer: str) -> TopicConfig:
+    name, queue_id = pull.topic, pull.queue_id
+    topic = broker.topics.get(name)
     if topic is None:
         remark = f"topic[{name}] not exist, apply first please! {SEE}"
         raise PullRefused(ResponseCode.TOPIC_NOT_EXIST, remark)
@@ -115,72 +120,72 @@ def _checked_topic(call: Call) -> TopicConfig:
     if not 0 <= queue_id < topic.read_queue_nums:
         remark = (
             f"queueId[{queue_id}] is illegal, topic:[{name}] topicConfig.readQueueNums:[{topic.read_queue_nums}] "
-            f"consumer:[/{call.channel.peer}]"
+            f"consumer:[/{peer}]"
         )
         raise PullRefused(ResponseCode.INVALID_PARAMETER, remark)
     return topic
 
 
-def _own_subscription(call: Call) -> SubscriptionData:
+def _own_subscription(pull: Pull) -> SubscriptionData:
     """Give the subscription that a pull brings along."""
-    fields = call.fields
-    expression_type = fields.text("expressionType", TAG)
-    expression = fields.text("subscription")
-    if is_tag_type(expression_type):
+    expression = pull.subscription
+    if is_tag_type(pull.expression_type):
         expression = expression or SUBSCRIBE_ALL
     elif not expression:
         raise PullRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, _NO_EXPRESSION)
     return SubscriptionData(
-        fields.text("topic"),
+        pull.topic,
         expression,
-        sub_version=fields.number("subVersion"),
-        expression_type=expression_type,
+        sub_version=pull.sub_version,
+        expression_type=pull.expression_type,
     )
 
 
-def _own_filter(call: Call, wanted: SubscriptionData) -> PullFilter | None:
+def _own_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFilter | None:
     """Give the filter of a pull's own expression; None where that is none."""
     if is_tag_type(wanted.expression_type):
         return _tag_filter(wanted)
-    known = call.broker.consumer_filters.get(call.fields.text("consumerGroup"), wanted.topic)
+    known = broker.consumer_filters.get(pull.group, wanted.topic)
     if known is not None and known.sql_filter.text == wanted.sub_string:
         return SqlPullFilter(known.sql_filter)
     sql_filter = compile_filter(wanted)
     return None if sql_filter is None else SqlPullFilter(sql_filter)
 
 
-def _known_subscription(call: Call, group: SubscriptionGroupConfig) -> SubscriptionData:
+def _known_subscription(
+    broker: Broker, pull: Pull, group: SubscriptionGroupConfig
+) -> SubscriptionData:
     """Give the subscription that the group's heartbeats have brought."""
-    name, topic = group.group_name, call.fields.text("topic")
-    info = call.broker.consumers.group(name)
+    name, topic = group.group_name, pull.topic
+    info = broker.consumers.group(name)
     if info is None:
         remark = f"the consumer's group info not exist{SEE}"
         raise PullRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     if not group.consume_broadcast_enable and info.is_broadcasting:
         remark = f"the consumer group[{name}] can not consume by broadcast way"
         raise PullRefused(ResponseCode.NO_PERMISSION, remark, BROADCASTING_FORBIDDEN)
-    if call.broker.groups.is_read_forbidden(name, topic):
+    if broker.groups.is_read_forbidden(name, topic):
         remark = f"the consumer group[{name}] is forbidden for topic[{topic}]"
         raise PullRefused(ResponseCode.NO_PERMISSION, remark, SUBSCRIPTION_FORBIDDEN)
     wanted = info.subscriptions.get(topic)
     if wanted is None:
         remark = f"the consumer's subscription not exist{SEE}"
         raise PullRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
-    if wanted.sub_version < call.fields.number("subVersion"):
+    if wanted.sub_version < pull.sub_version:
         remark = "the consumer's subscription not latest"
         raise PullRefused(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
     return wanted
 
 
-def _known_filter(call: Call, wanted: SubscriptionData) -> PullFilter | None:
+def _known_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFilter | None:
     """Give the filter of a known subscription; None where its expression is none."""
     if is_tag_type(wanted.expression_type):
         return _tag_filter(wanted)
-    data = call.broker.consumer_filters.get(call.fields.text("consumerGroup"), wanted.topic)
+    data = broker.consumer_filters.get(pull.group, wanted.topic)
     if data is None:
         remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
         raise PullRefused(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
-    if data.client_version < call.fields.number("subVersion"):
+    if data.client_version < pull.sub_version:
         remark = "the consumer's consumer filter data not latest"
         raise PullRefused(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
     return SqlPullFilter(data.sql_filter)
@@ -188,7 +193,12 @@ def _known_filter(call: Call, wanted: SubscriptionData) -> PullFilter | None:
 
 def _tag_filter(wanted: SubscriptionData) -> TagPullFilter | None:
     all_pass = wanted.class_filter_mode or wanted.sub_string == SUBSCRIBE_ALL
+    return _filter_of(None if all_pass else wanted.sub_string)
+
+
+@lru_cache(maxsize=1024)  # pulls of a group bring the same expression again and again
+def _filter_of(tags: str | None) -> TagPullFilter | None:
     try:
-        return TagPullFilter(None if all_pass else wanted.sub_string)
+        return TagPullFilter(tags)
     except ValueError:
         return None

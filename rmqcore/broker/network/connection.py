@@ -15,6 +15,7 @@ from functools import partial
 from typing import cast
 
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.errors import ProtocolError, StoreError
 from rmqcore.message import pack_host
@@ -52,6 +53,8 @@ class Connections:
     max_connections : int
     quick_sends : QuickSends, optional
         Takes plain sends from the bytes that came, before `answer` sees a command.
+    quick_pulls : QuickPulls, optional
+        The same for pulls that find something.
     max_buffered : int
         Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY. Above twice as
         many a connection that brings more of a frame is closed: what has not come whole cannot be answered.
@@ -62,6 +65,7 @@ class Connections:
     may_connect: Callable[[str], bool]
     max_connections: int
     quick_sends: QuickSends | None = None
+    quick_pulls: QuickPulls | None = None
     max_buffered: int = 256 << 20
     open: set[ClientConnection] = field(default_factory=set)
     # Filled and emptied within one step of the loop, so that all connections can share it.
@@ -104,6 +108,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unsent_full = self._ended = False
         self._reading = True
         self._batch: list[bytes] | None = None
+        self._batch_bytes = 0
         self._last_bytes = self._frame_began = time.monotonic()
         self._unsent = 0
         self.peer = "?"
@@ -168,19 +173,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._last_bytes = now
         if not self._decoder.pending:
             self._frame_began = now
-        with memoryview(self._connections.read_buffer) as came:
-            self._decoder.feed(came[:nbytes])
-        self._batch = []
-        try:
-            self._answer_all()
-        except ProtocolError as error:
-            _LOG.warning("%s: %s; the connection is closed", self.peer, error)
-            self._flush()
-            self.close()
-        finally:
-            self._flush()
-        self.note_buffered()
-        self._read_or_wait()
+        self._answer_what_came(nbytes)
         if (
             self._decoder.pending
             and self._connections.buffered > 2 * self._connections.max_buffered
@@ -193,9 +186,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Go on, with the requests that have come already."""
         self._unsent_full = False
-        self._read_or_wait()
+        if self._decoder.pending and not (self.closed or self._ended):
+            self._answer_what_came(0)
+        else:
+            self._read_or_wait()
 
     # ---- a channel ----------------------------------------------------------------------------------
 
@@ -259,9 +255,38 @@ class ClientConnection(asyncio.BufferedProtocol):
             _LOG.info("%s: silent for %d s; the connection is closed", self.peer, IDLE_S)
             self.close()
 
+    def _answer_what_came(self, nbytes: int) -> None:
+        """Answer the requests that are whole with so many bytes of the read buffer, as long as the peer takes the answers."""
+        self._batch = []
+        try:
+            if not self._all_quick(nbytes):
+                self._answer_all()
+        except ProtocolError as error:
+            _LOG.warning("%s: %s; the connection is closed", self.peer, error)
+            self._flush()
+            self.close()
+        finally:
+            self._flush()
+        self.note_buffered()
+        self._read_or_wait()
+
+    def _all_quick(self, nbytes: int) -> bool:
+        """Whether nothing is left to do with what came: nearly always it is whole frames that need no handler.
+
+        They are taken from where they were read to; the rest goes to the decoder.
+        """
+        connections, taken = self._connections, 0
+        if not self._decoder.pending and not connections.are_full(self._last_bytes):
+            taken = self._take_quick(connections.read_buffer, 0, nbytes)
+            if taken == nbytes:
+                return True
+        with memoryview(connections.read_buffer) as came:
+            self._decoder.feed(came[taken:nbytes])
+        return False
+
     def _answer_all(self) -> None:
         connections = self._connections
-        while (frame := self._next_frame()) is not None:
+        while not self._is_full() and (frame := self._next_frame()) is not None:
             command = decode_command(frame)
             self._frame_began = self._last_bytes
             if not (command.is_oneway or command.is_response):
@@ -273,31 +298,63 @@ class ClientConnection(asyncio.BufferedProtocol):
             if response is not None:
                 self.send(response)
 
+    def _is_full(self) -> bool:
+        """Whether the peer is to take answers first: a single read may ask for far more than is kept for it."""
+        if self._batch_bytes >= MOST_UNSENT:
+            self._flush()
+            self._batch = []
+        return self._unsent_full
+
     def _next_frame(self) -> Frame | None:
         """Give the next frame that a handler is to answer."""
-        connections = self._connections
-        if connections.quick_sends is not None and not connections.are_full(self._last_bytes):
-            self._decoder.take_ahead(self._take_quick_sends)
+        if not self._connections.are_full(self._last_bytes):
+            self._decoder.take_ahead(self._take_quick)
         return self._decoder.next_frame()
 
+    def _take_quick(self, buffer: bytearray, begin: int, end: int) -> int:
+        """Answer what needs no handler, and say how many bytes that was."""
+        at = self._take_quick_sends(buffer, begin, end)
+        while at < end and self._batch_bytes < MOST_UNSENT:
+            behind = self._take_quick_pulls(buffer, at, end)
+            if behind == at:
+                break
+            at = self._take_quick_sends(buffer, behind, end)
+        return at - begin
+
+    def _take_quick_pulls(self, buffer: bytearray, begin: int, end: int) -> int:
+        """Answer the pulls with which some bytes begin that find something, and say where their frames end."""
+        quick_pulls = self._connections.quick_pulls
+        if quick_pulls is None:
+            return begin
+        room = MOST_UNSENT - self._batch_bytes
+        taken, answers = quick_pulls.feed(buffer, begin, end, self.peer, room)
+        if answers:
+            self._frame_began = self._last_bytes
+            for answer in answers:
+                self._write(answer)
+        return taken
+
     def _take_quick_sends(self, buffer: bytearray, begin: int, end: int) -> int:
-        """Store the plain sends with which some bytes begin, and answer how many bytes these are."""
+        """Store the plain sends with which some bytes begin, and say where their frames end."""
         quick_sends = self._connections.quick_sends
-        assert quick_sends is not None
+        if quick_sends is None:
+            return begin
         try:
             fed = quick_sends.feed(buffer, begin, end, self._born_host)
         except (StoreError, OSError, MemoryError) as error:
             # Nobody knows which of them are stored: their producers are to ask again.
             _LOG.error("%s: %s; the connection is closed", self.peer, error)
             self.abort()
-            return end - begin
+            return end
         if fed is None or fed.taken == begin:
-            return 0
+            return begin
         self._frame_began = self._last_bytes
-        if fed.answer_count:
+        if fed.answer_count and quick_sends.is_safe(fed):
+            self._write(fed.answers)
+        elif fed.answer_count:
             self._unanswered += fed.answer_count
             quick_sends.when_safe(fed, partial(self._send_answers, fed.answer_count))
-        return fed.taken - begin
+        return fed.taken
 
     def _send_answers(self, count: int, answers: bytes) -> None:
         """Send the answers to quick sends."""
@@ -323,12 +380,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._last_bytes = time.monotonic()
         if self._batch is not None:
             self._batch.append(data)
+            self._batch_bytes += len(data)
         elif self._transport is not None:
             self._transport.write(data)
 
     def _flush(self) -> None:
         """Write the answers to all requests of one read at once."""
         batch, self._batch = self._batch, None
+        self._batch_bytes = 0
         if batch and self._transport is not None:
             self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
 

@@ -21,6 +21,7 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.registration import Registration
+from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
@@ -208,6 +209,7 @@ async def _start(
         ports.may_connect,
         ports.max_connections,
         QuickSends(broker),
+        QuickPulls(broker),
     )
     broker.start()
     await _listen(listening, connections, broker, stack)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fake_peer import Peer
+from support.fake_peer import FakeTransport, Peer
 
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network import connection as module
@@ -95,6 +95,33 @@ def test_a_peer_that_does_not_take_its_answers_is_not_read() -> None:
     assert not peer.transport.is_read
     peer.connection.resume_writing()
     assert peer.transport.is_read
+
+
+def test_one_read_is_not_answered_further_than_its_peer_takes() -> None:
+    """Hundreds of requests fit a read, and each may be answered with 256 KiB: all of it lay in memory at once."""
+
+    def much(request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        return request.response(body=bytes(module.MOST_UNSENT // 4))
+
+    peer = Peer(much)
+    connection, transport = peer.connection, peer.transport
+
+    def write(data: bytes) -> None:
+        FakeTransport.write(transport, data)
+        if transport.unsent > module.MOST_UNSENT:
+            connection.pause_writing()
+
+    transport.write = write  # type: ignore[method-assign]
+    peer.comes(b"".join(request(number) for number in range(20)))
+    while len(peer.answers()) < 20:
+        assert not transport.is_read
+        assert transport.unsent < 2 * module.MOST_UNSENT
+        transport.unsent = 0
+        connection.resume_writing()
+    transport.unsent = 0
+    connection.resume_writing()
+    assert transport.is_read
+    assert [answer.opaque for answer in peer.answers()] == list(range(20))
 
 
 def test_a_peer_with_too_many_unanswered_requests_is_not_read(

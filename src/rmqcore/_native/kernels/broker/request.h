@@ -1,56 +1,70 @@
-/* The header of a request that brings messages, as far as it is plain. Whatever else a header may be is left to Python, which says
- * what is wrong with it: so a reader here never refuses, it only does not take. What it takes, Python reads in the same way.
+/* Frames of requests and their headers, read where they lie.
+ *
+ * What is unusual is left to Python, which also says what is wrong with it: so a reader here never refuses, it only does not take.
+ * What it takes, Python reads in the same way.
  */
-#ifndef RMQ_SEND_HEADER_H
-#define RMQ_SEND_HEADER_H
+#ifndef RMQ_REQUEST_H
+#define RMQ_REQUEST_H
 
 #include "format/properties.h"
 
 enum {
-    RMQ_SEND_MESSAGE_V2 = 310,
-    RMQ_SEND_BATCH_MESSAGE = 320,
     RMQ_FLAG_ONEWAY = 2,
+    RMQ_REQUEST_MOST_FIELDS = 14,
+    RMQ_REQUEST_MAX_FRAME_SIZE = 16 << 20, /* as rmqcore.remoting.frame */
+    RMQ_REQUEST_MAX_HEADER_SIZE = 64 << 10,
 };
 
-/* The fields by the letters that they have for names. */
+/* What comes next in the bytes of a connection. */
 enum {
-    RMQ_SEND_PRODUCER_GROUP,
-    RMQ_SEND_TOPIC,
-    RMQ_SEND_DEFAULT_TOPIC,
-    RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS,
-    RMQ_SEND_QUEUE_ID,
-    RMQ_SEND_SYS_FLAG,
-    RMQ_SEND_BORN_TIMESTAMP,
-    RMQ_SEND_FLAG,
-    RMQ_SEND_PROPERTIES,
-    RMQ_SEND_RECONSUME_TIMES,
-    RMQ_SEND_UNIT_MODE,
-    RMQ_SEND_MAX_RECONSUME_TIMES,
-    RMQ_SEND_BATCH,
-    RMQ_SEND_BNAME,
-    RMQ_SEND_FIELDS,
-    RMQ_SEND_REQUIRED = (1 << (RMQ_SEND_FLAG + 1)) - 1,
+    RMQ_FRAME_MORE = 0, /* less than a frame is left */
+    RMQ_FRAME_WHOLE = 1,
+    RMQ_FRAME_BROKEN = 2, /* no frame */
 };
 
-typedef struct rmq_send_header {
+/* The requests that a reader takes: two codes with the same fields. */
+typedef struct rmq_request_kind {
+    int32_t codes[2];
+    int field_count;
+    int text_field; /* the one whose text may have escapes of JSON; -1: none */
+    int letters; /* names are the letters from a on, in the order of the fields */
+    int (*field_of)(rmq_slice name); /* else: which field has this name; field_count where none has */
+} rmq_request_kind;
+
+typedef struct rmq_request_header {
     int32_t code, opaque, flag;
     uint32_t present; /* a bit for each field that is there */
-    rmq_slice fields[RMQ_SEND_FIELDS]; /* where it lies in the header */
-    int properties_escaped; /* as a text of JSON */
-} rmq_send_header;
+    rmq_slice fields[RMQ_REQUEST_MOST_FIELDS]; /* where it lies in the header */
+    int escaped; /* the text field, as a text of JSON */
+} rmq_request_header;
 
-static inline int rmq_send_has(const rmq_send_header *header, int field) { return header->present >> field & 1; }
+/* A whole frame. */
+typedef struct rmq_request_frame {
+    const uint8_t *header, *body;
+    size_t header_len, body_len, end; /* `end` from the start of the bytes */
+    int is_binary;
+} rmq_request_frame;
 
-/* Read a header of n bytes. 1: it is one of the two requests, and plain. 0: it is left to Python. */
-int rmq_send_read_json(const uint8_t *bytes, size_t n, rmq_send_header *out);
-int rmq_send_read_binary(const uint8_t *bytes, size_t n, rmq_send_header *out);
+static inline int rmq_request_has(const rmq_request_header *header, int field) { return header->present >> field & 1; }
+
+static inline int rmq_slice_is(rmq_slice text, const char *expected, size_t len) {
+    return text.len == len && memcmp(text.p, expected, len) == 0;
+}
+
+/* Measure the frame at `at`; `out` is set where it came whole. */
+int rmq_request_measure(const uint8_t *bytes, size_t at, size_t n, rmq_request_frame *out);
+
+/* Read the header of a frame. 1: it is of this kind, and plain. 0: it is left to Python. */
+int rmq_request_read(const rmq_request_frame *frame, const rmq_request_kind *kind, rmq_request_header *out);
+int rmq_request_read_json(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out);
+int rmq_request_read_binary(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out);
 
 /* Writes what a text of JSON stands for; out has room for text.len bytes. Answers how many there are, -1 for an escape that is
  * none, or that is half of a surrogate pair. */
-int64_t rmq_send_unescape(rmq_slice text, uint8_t *out);
+int64_t rmq_request_unescape(rmq_slice text, uint8_t *out);
 
 /* A number in decimal digits; 0 when the text is none, or not in the range. */
-int rmq_send_int32(rmq_slice text, int32_t *out);
-int rmq_send_int64(rmq_slice text, int64_t *out);
+int rmq_request_int32(rmq_slice text, int32_t *out);
+int rmq_request_int64(rmq_slice text, int64_t *out);
 
 #endif

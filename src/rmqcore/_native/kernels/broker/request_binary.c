@@ -1,4 +1,4 @@
-#include "broker/send_header.h"
+#include "broker/request.h"
 #include "format/utf8.h"
 
 /* code, language, version, opaque, flag; then the remark's length. */
@@ -16,25 +16,30 @@ static int read_text(const uint8_t **at, const uint8_t *end, int width, rmq_slic
     return rmq_utf8_valid(out->p, out->len);
 }
 
-int rmq_send_read_binary(const uint8_t *bytes, size_t n, rmq_send_header *out) {
+static int field_of(const rmq_request_kind *kind, rmq_slice name) {
+    if (!kind->letters) return kind->field_of(name);
+    return name.len == 1 ? name.p[0] - 'a' : kind->field_count;
+}
+
+int rmq_request_read_binary(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out) {
     const uint8_t *p = bytes + REMARK_POS, *end = bytes + n;
     rmq_slice remark, name, value;
     if (n < LEAST) return 0;
     out->code = rmq_load_i16(bytes);
-    if (out->code != RMQ_SEND_MESSAGE_V2 && out->code != RMQ_SEND_BATCH_MESSAGE) return 0;
+    if (out->code != kind->codes[0] && out->code != kind->codes[1]) return 0;
     out->opaque = rmq_load_i32(bytes + OPAQUE_POS);
     out->flag = rmq_load_i32(bytes + FLAG_POS);
     out->present = 0;
-    out->properties_escaped = 0;
+    out->escaped = 0;
     if (!read_text(&p, end, 4, &remark) || end - p < 4) return 0;
     const int32_t size = rmq_load_i32(p);
     p += 4;
     if (size != end - p) return 0;
     while (p < end) {
         if (!read_text(&p, end, 2, &name) || !read_text(&p, end, 4, &value)) return 0;
-        const int field = name.len == 1 ? name.p[0] - 'a' : RMQ_SEND_FIELDS;
-        if (value.len == 0 || field < 0 || field >= RMQ_SEND_FIELDS) continue; /* no bytes: Java's null */
-        if (rmq_send_has(out, field)) return 0;
+        const int field = field_of(kind, name);
+        if (value.len == 0 || field < 0 || field >= kind->field_count) continue; /* no bytes: Java's null */
+        if (rmq_request_has(out, field)) return 0;
         out->present |= 1U << field;
         out->fields[field] = value;
     }

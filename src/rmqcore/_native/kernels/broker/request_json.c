@@ -1,4 +1,4 @@
-#include "broker/send_header.h"
+#include "broker/request.h"
 #include "format/utf8.h"
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -83,7 +83,7 @@ static int read_number(reader *r, int32_t *out) {
     while (p < r->end && *p >= '0' && *p <= '9') p++;
     if (p - digits > 1 && *digits == '0') return 0; /* no JSON */
     r->p = p;
-    return rmq_send_int32((rmq_slice){begin, (uint32_t)(p - begin)}, out);
+    return rmq_request_int32((rmq_slice){begin, (uint32_t)(p - begin)}, out);
 }
 
 /* A text that is of no interest, or a null. */
@@ -115,31 +115,32 @@ static inline int read_letter(reader *r) {
     return letter;
 }
 
-static inline int read_field_name(reader *r) {
+static inline int read_field_name(reader *r, const rmq_request_kind *kind) {
     rmq_slice name;
-    int letter = read_letter(r);
+    int letter = kind->letters ? read_letter(r) : -1;
     if (letter < 0) {
         if (!read_text(r, &name, NULL) || !skip_mark(r, ':')) return -1;
-        if (name.len != 1) return RMQ_SEND_FIELDS;
+        if (!kind->letters) return kind->field_of(name);
+        if (name.len != 1) return kind->field_count;
         letter = name.p[0];
     }
-    return letter >= 'a' && letter < 'a' + RMQ_SEND_FIELDS ? letter - 'a' : RMQ_SEND_FIELDS;
+    return letter >= 'a' && letter < 'a' + kind->field_count ? letter - 'a' : kind->field_count;
 }
 
-static int read_fields(reader *r, rmq_send_header *out) {
+static int read_fields(reader *r, const rmq_request_kind *kind, rmq_request_header *out) {
     int more = 1;
     if (!skip_mark(r, '{')) return 0;
     while (more > 0) {
         rmq_slice value;
         int escaped = 0;
-        const int field = read_field_name(r);
+        const int field = read_field_name(r, kind);
         if (field < 0 || !read_text(r, &value, &escaped)) return 0;
         if (escaped) {
-            if (field != RMQ_SEND_PROPERTIES) return 0;
-            out->properties_escaped = 1;
+            if (field != kind->text_field) return 0;
+            out->escaped = 1;
         }
-        if (field < RMQ_SEND_FIELDS) {
-            if (rmq_send_has(out, field)) return 0;
+        if (field < kind->field_count) {
+            if (rmq_request_has(out, field)) return 0;
             out->present |= 1U << field;
             out->fields[field] = value;
         }
@@ -148,36 +149,32 @@ static int read_fields(reader *r, rmq_send_header *out) {
     return more == 0;
 }
 
-static inline int is(rmq_slice name, const char *text, size_t len) {
-    return name.len == len && memcmp(name.p, text, len) == 0;
-}
-
 static unsigned member_of(rmq_slice name) {
     switch (name.len) {
         case 4:
-            return is(name, "code", 4) ? CODE : is(name, "flag", 4) ? FLAG : 0;
+            return rmq_slice_is(name, "code", 4) ? CODE : rmq_slice_is(name, "flag", 4) ? FLAG : 0;
         case 6:
-            return is(name, "opaque", 6) ? OPAQUE : is(name, "remark", 6) ? REMARK : 0;
+            return rmq_slice_is(name, "opaque", 6) ? OPAQUE : rmq_slice_is(name, "remark", 6) ? REMARK : 0;
         case 7:
-            return is(name, "version", 7) ? VERSION : 0;
+            return rmq_slice_is(name, "version", 7) ? VERSION : 0;
         case 8:
-            return is(name, "language", 8) ? LANGUAGE : 0;
+            return rmq_slice_is(name, "language", 8) ? LANGUAGE : 0;
         case 9:
-            return is(name, "extFields", 9) ? EXT_FIELDS : 0;
+            return rmq_slice_is(name, "extFields", 9) ? EXT_FIELDS : 0;
         case 23:
-            return is(name, "serializeTypeCurrentRPC", 23) ? SERIALIZE_TYPE : 0;
+            return rmq_slice_is(name, "serializeTypeCurrentRPC", 23) ? SERIALIZE_TYPE : 0;
         default:
             return 0;
     }
 }
 
-static int read_member(reader *r, unsigned member, rmq_send_header *out) {
+static int read_member(reader *r, unsigned member, const rmq_request_kind *kind, rmq_request_header *out) {
     int32_t ignored;
     switch (member) {
         case CODE:
             /* First in the header of a Java client: nearly all other requests end here. */
             if (!read_number(r, &out->code)) return 0;
-            return out->code == RMQ_SEND_MESSAGE_V2 || out->code == RMQ_SEND_BATCH_MESSAGE;
+            return out->code == kind->codes[0] || out->code == kind->codes[1];
         case FLAG:
             return read_number(r, &out->flag);
         case OPAQUE:
@@ -185,7 +182,7 @@ static int read_member(reader *r, unsigned member, rmq_send_header *out) {
         case VERSION:
             return read_number(r, &ignored);
         case EXT_FIELDS:
-            return read_fields(r, out);
+            return read_fields(r, kind, out);
         case REMARK:
         case LANGUAGE:
         case SERIALIZE_TYPE:
@@ -195,19 +192,19 @@ static int read_member(reader *r, unsigned member, rmq_send_header *out) {
     }
 }
 
-int rmq_send_read_json(const uint8_t *bytes, size_t n, rmq_send_header *out) {
+int rmq_request_read_json(const uint8_t *bytes, size_t n, const rmq_request_kind *kind, rmq_request_header *out) {
     reader r = {bytes, bytes + n};
     unsigned seen = 0;
     int more = 1;
     out->flag = 0;
     out->present = 0;
-    out->properties_escaped = 0;
+    out->escaped = 0;
     if (!skip_mark(&r, '{')) return 0;
     while (more > 0) {
         rmq_slice name;
         if (!read_text(&r, &name, NULL) || !skip_mark(&r, ':')) return 0;
         const unsigned member = member_of(name);
-        if (seen & member || !read_member(&r, member, out)) return 0;
+        if (seen & member || !read_member(&r, member, kind, out)) return 0;
         seen |= member;
         more = goes_on(&r);
     }
@@ -278,7 +275,7 @@ static uint8_t *put_escape(const uint8_t **at, const uint8_t *end, uint8_t *out)
     return put_utf8(out, (uint32_t)unit);
 }
 
-int64_t rmq_send_unescape(rmq_slice text, uint8_t *out) {
+int64_t rmq_request_unescape(rmq_slice text, uint8_t *out) {
     const uint8_t *p = text.p, *end = p + text.len;
     const uint8_t *begin = out;
     while (p < end) {

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 
 enum {
-    FRAME_WORDS = 8,
-    HEADER_LENGTH = 0xFFFFFF,
     /* Of a message in the image of a batch: size, magic, CRC, flag, size of the body. */
     IMAGE_FLAG_POS = 12,
     IMAGE_BODY_LEN_POS = 16,
@@ -52,8 +50,15 @@ static int make_room(rmq_send *s, const rmq_send_answer *answer, size_t ids, siz
 
 /* ---- one frame ------------------------------------------------------------------------------------------ */
 
+static const rmq_request_kind send_kind = {
+    .codes = {RMQ_SEND_MESSAGE_V2, RMQ_SEND_BATCH_MESSAGE},
+    .field_count = RMQ_SEND_FIELDS,
+    .text_field = RMQ_SEND_PROPERTIES,
+    .letters = 1,
+};
+
 typedef struct request {
-    rmq_send_header header;
+    rmq_request_header header;
     int32_t queue_id, sys_flag, flag, reconsume_times;
     int64_t born_timestamp;
     int is_batch;
@@ -62,32 +67,28 @@ typedef struct request {
     size_t body_len;
 } request;
 
-static int is_text(const rmq_send_header *header, int field, const char *text, size_t len) {
-    return header->fields[field].len == len && memcmp(header->fields[field].p, text, len) == 0;
-}
-
 /* A number that must be one where it is there. */
-static int is_number_if_any(const rmq_send_header *header, int field, int32_t *out) {
+static int is_number_if_any(const rmq_request_header *header, int field, int32_t *out) {
     *out = 0;
-    return !rmq_send_has(header, field) || rmq_send_int32(header->fields[field], out);
+    return !rmq_request_has(header, field) || rmq_request_int32(header->fields[field], out);
 }
 
 static int read_fields(rmq_send *s, request *r) {
-    const rmq_send_header *h = &r->header;
+    const rmq_request_header *h = &r->header;
     int32_t ignored;
     if ((h->present & RMQ_SEND_REQUIRED) != RMQ_SEND_REQUIRED) return 0;
     if (h->flag != 0 && h->flag != RMQ_FLAG_ONEWAY) return 0;
     r->topic = rmq_send_topics_find(&s->topics, h->fields[RMQ_SEND_TOPIC].p, h->fields[RMQ_SEND_TOPIC].len);
     if (r->topic == NULL) return 0;
-    r->is_batch = rmq_send_has(h, RMQ_SEND_BATCH) && is_text(h, RMQ_SEND_BATCH, "true", 4);
-    if (rmq_send_has(h, RMQ_SEND_BATCH) && !r->is_batch && !is_text(h, RMQ_SEND_BATCH, "false", 5)) return 0;
+    r->is_batch = rmq_request_has(h, RMQ_SEND_BATCH) && rmq_slice_is(h->fields[RMQ_SEND_BATCH], "true", 4);
+    if (rmq_request_has(h, RMQ_SEND_BATCH) && !r->is_batch && !rmq_slice_is(h->fields[RMQ_SEND_BATCH], "false", 5)) return 0;
     if (r->is_batch != (h->code == RMQ_SEND_BATCH_MESSAGE)) return 0;
-    return rmq_send_int32(h->fields[RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS], &ignored) &&
-           rmq_send_int32(h->fields[RMQ_SEND_QUEUE_ID], &r->queue_id) && r->queue_id >= 0 &&
-           r->queue_id < r->topic->queue_nums && rmq_send_int32(h->fields[RMQ_SEND_SYS_FLAG], &r->sys_flag) &&
+    return rmq_request_int32(h->fields[RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS], &ignored) &&
+           rmq_request_int32(h->fields[RMQ_SEND_QUEUE_ID], &r->queue_id) && r->queue_id >= 0 &&
+           r->queue_id < r->topic->queue_nums && rmq_request_int32(h->fields[RMQ_SEND_SYS_FLAG], &r->sys_flag) &&
            !(r->sys_flag & ~PLAIN_SYS_FLAGS) &&
-           rmq_send_int64(h->fields[RMQ_SEND_BORN_TIMESTAMP], &r->born_timestamp) &&
-           rmq_send_int32(h->fields[RMQ_SEND_FLAG], &r->flag) &&
+           rmq_request_int64(h->fields[RMQ_SEND_BORN_TIMESTAMP], &r->born_timestamp) &&
+           rmq_request_int32(h->fields[RMQ_SEND_FLAG], &r->flag) &&
            is_number_if_any(h, RMQ_SEND_RECONSUME_TIMES, &r->reconsume_times) &&
            is_number_if_any(h, RMQ_SEND_MAX_RECONSUME_TIMES, &ignored);
 }
@@ -111,16 +112,16 @@ static void fill(const rmq_send *s, const request *r, rmq_put *put, rmq_slice pr
 }
 
 /* The text of the properties, with `room` bytes to spare behind it in the scratch; p NULL: they have no room, or are no text. */
-static rmq_slice read_properties(rmq_send *s, const rmq_send_header *header, size_t room) {
+static rmq_slice read_properties(rmq_send *s, const rmq_request_header *header, size_t room) {
     rmq_slice text = {s->scratch + s->scratch_used, 0};
-    if (!rmq_send_has(header, RMQ_SEND_PROPERTIES)) return text;
+    if (!rmq_request_has(header, RMQ_SEND_PROPERTIES)) return text;
     const rmq_slice found = header->fields[RMQ_SEND_PROPERTIES];
     uint8_t *out = s->scratch + s->scratch_used;
     int64_t len = found.len;
     text.p = NULL;
     if (found.len + room > RMQ_SEND_SCRATCH - s->scratch_used) return text;
-    if (header->properties_escaped) {
-        len = rmq_send_unescape(found, out);
+    if (header->escaped) {
+        len = rmq_request_unescape(found, out);
         if (len < 0) return text;
     } else {
         memcpy(out, found.p, found.len);
@@ -236,49 +237,29 @@ static void begin_group(rmq_send *s) {
     s->whole = 0;
 }
 
-/* A frame at `at`: RMQ_SEND_AGAIN and its length with its words, or why there is none. */
-static int measure(const uint8_t *bytes, size_t at, size_t n, size_t *length, uint32_t *word) {
-    const size_t left = n - at;
-    if (left < 4) return RMQ_SEND_MORE;
-    const int32_t announced = rmq_load_i32(bytes + at);
-    if (announced < 4 || announced > RMQ_SEND_MAX_FRAME_SIZE - 4) return RMQ_SEND_BROKEN;
-    if (left < FRAME_WORDS) return RMQ_SEND_MORE;
-    *word = (uint32_t)rmq_load_i32(bytes + at + 4);
-    const uint32_t header_len = *word & HEADER_LENGTH;
-    if (*word >> 24 > 1 || header_len > RMQ_SEND_MAX_HEADER_SIZE || header_len > (uint32_t)announced - 4)
-        return RMQ_SEND_BROKEN;
-    *length = 4 + (size_t)announced;
-    return *length > left ? RMQ_SEND_MORE : RMQ_SEND_AGAIN;
-}
-
-static int read_request(rmq_send *s, const uint8_t *frame, size_t length, uint32_t word, request *r) {
-    const uint8_t *header = frame + FRAME_WORDS;
-    const size_t header_len = word & HEADER_LENGTH;
-    const int plain = word >> 24 ? rmq_send_read_binary(header, header_len, &r->header)
-                                 : rmq_send_read_json(header, header_len, &r->header);
-    r->body = header + header_len;
-    r->body_len = length - FRAME_WORDS - header_len;
-    return plain && read_fields(s, r);
+static int read_request(rmq_send *s, const rmq_request_frame *frame, request *r) {
+    r->body = frame->body;
+    r->body_len = frame->body_len;
+    return rmq_request_read(frame, &send_kind, &r->header) && read_fields(s, r);
 }
 
 int rmq_send_take(rmq_send *s, const rmq_log *log, const uint8_t *bytes, size_t at, size_t n) {
     begin_group(s);
     for (;;) {
         request r;
-        size_t length;
-        uint32_t word;
-        const int code = measure(bytes, at, n, &length, &word);
-        if (code != RMQ_SEND_AGAIN) return code;
-        if (!read_request(s, bytes + at, length, word, &r)) return RMQ_SEND_PYTHON;
+        rmq_request_frame frame;
+        const int came = rmq_request_measure(bytes, at, n, &frame);
+        if (came != RMQ_FRAME_WHOLE) return came;
+        if (!read_request(s, &frame, &r)) return RMQ_SEND_PYTHON;
         if (r.is_batch && s->count > 0) return RMQ_SEND_AGAIN;
-        const int added = r.is_batch ? prepare_batch(s, log, &r, at + length) : prepare_single(s, log, &r, at + length);
+        const int added = r.is_batch ? prepare_batch(s, log, &r, frame.end) : prepare_single(s, log, &r, frame.end);
         if (added < 0) return -1;
         if (added == 0) {
             if (r.is_batch) begin_group(s);
             /* With a scratch of its own it may be plain after all. */
             return s->scratch_used > 0 ? RMQ_SEND_AGAIN : RMQ_SEND_PYTHON;
         }
-        at += length;
+        at = frame.end;
         if (r.is_batch || s->count == RMQ_SEND_MOST_PUTS) return RMQ_SEND_AGAIN;
     }
 }

@@ -10,7 +10,7 @@
 #ifndef RMQ_SEND_H
 #define RMQ_SEND_H
 
-#include "broker/send_header.h"
+#include "broker/request.h"
 #include "broker/send_topics.h"
 #include "put/append.h"
 
@@ -18,15 +18,35 @@ enum {
     RMQ_SEND_MOST_PUTS = 4096, /* of a group; a longer batch is not plain */
     RMQ_SEND_SCRATCH = 1 << 20, /* bytes of the properties of a group */
     RMQ_SEND_MOST_PARTS = 16,
-    RMQ_SEND_MAX_FRAME_SIZE = 16 << 20, /* as rmqcore.remoting.frame */
-    RMQ_SEND_MAX_HEADER_SIZE = 64 << 10,
+};
+
+enum { RMQ_SEND_MESSAGE_V2 = 310, RMQ_SEND_BATCH_MESSAGE = 320 };
+
+/* The fields by the letters that they have for names. */
+enum {
+    RMQ_SEND_PRODUCER_GROUP,
+    RMQ_SEND_TOPIC,
+    RMQ_SEND_DEFAULT_TOPIC,
+    RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS,
+    RMQ_SEND_QUEUE_ID,
+    RMQ_SEND_SYS_FLAG,
+    RMQ_SEND_BORN_TIMESTAMP,
+    RMQ_SEND_FLAG,
+    RMQ_SEND_PROPERTIES,
+    RMQ_SEND_RECONSUME_TIMES,
+    RMQ_SEND_UNIT_MODE,
+    RMQ_SEND_MAX_RECONSUME_TIMES,
+    RMQ_SEND_BATCH,
+    RMQ_SEND_BNAME,
+    RMQ_SEND_FIELDS,
+    RMQ_SEND_REQUIRED = (1 << (RMQ_SEND_FLAG + 1)) - 1,
 };
 
 /* Why a group ends, and what comes behind it. */
 enum {
-    RMQ_SEND_MORE = 0, /* less than a frame is left */
-    RMQ_SEND_PYTHON = 1, /* a whole frame that is not plain */
-    RMQ_SEND_BROKEN = 2, /* no frame */
+    RMQ_SEND_MORE = RMQ_FRAME_MORE, /* less than a frame is left */
+    RMQ_SEND_PYTHON = RMQ_FRAME_WHOLE, /* a whole frame that is not plain */
+    RMQ_SEND_BROKEN = RMQ_FRAME_BROKEN, /* no frame */
     RMQ_SEND_AGAIN = 3, /* nothing: the group is full, or one of another kind comes */
 };
 

@@ -1,0 +1,103 @@
+"""Pulls that find something, without the objects of a request and a response.
+
+What is answered is, byte for byte, what `handlers.pull` answers, by the same checks and the same look into the queue; a pull that is
+refused, held or told to move is left to it.
+"""
+
+from __future__ import annotations
+
+from rmqcore._native.broker.pull_reader import Pull, read_pull
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.handlers.message_filters import Found
+from rmqcore.broker.handlers.pull import found_fields, look_up, note_pull, suggested_broker
+from rmqcore.broker.handlers.pull_checks import PullOrder, PullRefused, check_pull
+from rmqcore.remoting.codes import RequestCode, ResponseCode, SerializeType
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.frame import MAX_FRAME_SIZE, MAX_HEADER_SIZE, encode_words
+from rmqcore.remoting.json_header import encode_json_header
+from rmqcore.status import GetMessageStatus
+
+_MOST_BODY = MAX_FRAME_SIZE - MAX_HEADER_SIZE
+
+
+class QuickPulls:
+    """Answers pulls of one broker. Used by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._header = _header_template()
+
+    def feed(
+        self, buffer: bytes | bytearray, begin: int, end: int, peer: str, most_bytes: int
+    ) -> tuple[int, list[bytes]]:
+        """Answer the pulls with which ``buffer[begin:end]`` begins, as far as each finds something.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+        begin, end : int
+        peer : str
+            Who asks.
+        most_bytes : int
+            When the answers have so many bytes, the rest is left.
+
+        Returns
+        -------
+        taken : int
+            Where the frames end that are answered, counted as `begin` is.
+        answers : list of bytes
+            Frames in pieces, to be sent one behind the other.
+        """
+        answers: list[bytes] = []
+        size = 0
+        while size < most_bytes and (pull := read_pull(buffer, begin, end)) is not None:
+            got = self._get(pull, peer)
+            if got is None:
+                break
+            order, found = got
+            note_pull(self._broker, pull, order, found, peer, is_first=True)
+            answers += (self._start(pull, order, found), found.body)
+            size += len(found.body)
+            begin = pull.end
+        return begin, answers
+
+    def _get(self, pull: Pull, peer: str) -> tuple[PullOrder, Found] | None:
+        """Give what a pull finds; None where the handler must look at it, to which nothing is lost by this."""
+        try:
+            order = check_pull(self._broker, pull, peer)
+            found = look_up(self._broker, pull, order)
+        except PullRefused:
+            return None
+        except Exception:  # noqa: BLE001 it comes again where the handler does the same, which answers with it
+            return None
+        is_plain = found.status is GetMessageStatus.FOUND and len(found.body) <= _MOST_BODY
+        return (order, found) if is_plain else None
+
+    def _start(self, pull: Pull, order: PullOrder, found: Found) -> bytes:
+        """Give the answer up to its body."""
+        header = self._header % (
+            order.group.group_sys_flag,
+            found.max_offset,
+            found.min_offset,
+            found.next_begin_offset,
+            suggested_broker(self._broker, order.group, found),
+            order.topic.topic_sys_flag,
+            pull.opaque,
+        )
+        return encode_words(SerializeType.JSON, len(header), len(found.body)) + header
+
+
+def _header_template() -> bytes:
+    """Give the header of an answer, with a mark for each number: those of the fields, then the request's."""
+    number = "%d"
+    fields = found_fields(number, number, number, number, number, number)
+    request = RemotingCommand(RequestCode.PULL_MESSAGE, opaque=0)
+    response = request.response(
+        ResponseCode.SUCCESS, GetMessageStatus.FOUND.name, ext_fields=fields
+    )
+    return encode_json_header(response).replace(b'"opaque":0', b'"opaque":%d')
