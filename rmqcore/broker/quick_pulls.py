@@ -1,7 +1,7 @@
 """Pulls that find something, without the objects of a request and a response.
 
-What is answered is, byte for byte, what `handlers.pull` answers, by the same checks and the same look into the queue; a pull that is
-refused, held or told to move is left to it.
+What is answered is, byte for byte, what `handlers.pull` answers, by the same checks and the same look into the queue; a pull that
+is refused, held or told to move is left to it.
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.mapped_files import create_mapped_file
 
 LEAST_AHEAD = 4 << 20
-# What a put that finds no room makes beyond its own need: as much again a few times, within these bounds. It waits for that; the
-# thread that works ahead makes the rest. With 1 MiB for all, a hundred and more of 2.5 million single puts took above 1 ms (a machine
-# that gave memory back to its host fetches 1 MiB in 2.7 ms), with 256 KiB ten; lists of puts lost a seventh of their rate with that.
+# What a put that finds no room makes beyond its own need: as much again a few times, within these bounds. It waits for
+# that; the thread that works ahead makes the rest. With 1 MiB for all, a hundred and more of 2.5 million single puts took
+# above 1 ms (a machine that gave memory back to its host fetches 1 MiB in 2.7 ms), with 256 KiB ten; lists of puts lost a
+# seventh of their rate with that.
 LEAST_CALLER_AHEAD = 256 << 10
 MOST_CALLER_AHEAD = 1 << 20
 NEEDS_AHEAD = 4
