@@ -15,7 +15,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.second_names import give_own_bytes
 from rmqcore.engine.log.log_folders import LogFolders
-from rmqcore.engine.log.log_space import LogSpace
+from rmqcore.engine.log.log_space import FileStep, LogSpace, Step
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
 
@@ -75,6 +75,8 @@ class CommitLog:
             check_in_place=check_in_place,
             warm=config.warm_maped_file_enable,
         )
+        # Taken before the space lock where both are (`log_space` says why).
+        self._file_lock = Mutex(calls)
         self._space_lock = Mutex(calls)
         # A signal handler may flush on top of a flush: both go through the same files, and neither undoes what the other did.
         self._flush_lock = Mutex(calls, again=True)
@@ -164,7 +166,8 @@ class CommitLog:
 
     def _make_room(self, msg_size: int) -> bool:
         try:
-            self._space_lock.run(self._space.make_room, msg_size)
+            while (step := self._space_lock.run(self._space.make_room, msg_size)) is not None:
+                self._make(step)
         except OSError as error:
             if not is_of_the_system(error):
                 raise
@@ -173,7 +176,7 @@ class CommitLog:
         return True
 
     def prepare_space(self) -> bool:
-        """Allocate and populate one step ahead of the writer; answer whether more is wanted now.
+        """Allocate or populate one step ahead of the writer, or make the next file; answer whether more is wanted now.
 
         Raises
         ------
@@ -182,10 +185,16 @@ class CommitLog:
         """
         step = self._space_lock.run(self._space.next_step)
         if step is not None:
-            # Without the lock: a put that finds no room must not wait for it.
-            step.make(self.appender)
-            self._space_lock.run(self._space.done, step)
+            self._make(step)
         return step is not None
+
+    def _make(self, step: Step | FileStep) -> None:
+        """Make a step, without the space lock: a put that finds no room must not wait for it."""
+        if isinstance(step, FileStep):
+            self._file_lock.run(self._space.make_file, step)
+        else:
+            step.make(self.appender)
+        self._space_lock.run(self._space.done, step)
 
     def on_append(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, after the next append, beside all others that wait for it."""
@@ -246,12 +255,12 @@ class CommitLog:
 
     def close(self) -> None:
         """Delete a file made ahead that holds nothing, and let go of all files. The appender is stopped, the log flushed."""
-        self._space_lock.run(self._space.drop_unused)
+        self._file_lock.run(self._space_lock.run, self._space.drop_unused)
         self.files.replace(())
 
     def release(self) -> None:
         """Let go of all files and their descriptors; the appender is stopped. A view that somebody holds keeps its mapping."""
-        self._space_lock.run(self._flush_lock.run, self._release)
+        self._file_lock.run(self._space_lock.run, self._flush_lock.run, self._release)
 
     def _release(self) -> None:
         self._released = True

@@ -100,11 +100,24 @@ class Step:
             fill(appender, self.part.file, self.end, urgent=False)
 
 
-class LogSpace:
-    """Gives an Appender its files, and room in them. One thread at a time: CommitLog holds a lock around every call.
+@dataclass(frozen=True)
+class FileStep:
+    """The next file has to be made: `LogSpace.make_file`."""
 
-    What takes long of the work ahead is a `Step`: CommitLog makes it between `next_step` and `done`, without the lock, so that a
-    put that finds no room waits for nothing but its own system calls, and a piece of pages that is being made.
+    start: int
+    """Log offset at which it begins."""
+
+
+class LogSpace:
+    """Gives an Appender its files, and room in them.
+
+    One thread at a time: CommitLog holds the space lock around every call but `make_file`, around which it holds the file lock.
+    No thread waits for the file lock while it holds the space lock: a signal handler that puts, on top of the thread that makes
+    the file, takes the space lock.
+
+    What takes long is a `Step` or a `FileStep`: CommitLog makes it between the call that gave it and `done`, without the space
+    lock. So a put that finds no room waits for nothing but its own system calls, and a piece of pages that is being made; where
+    the file is full, also for the next one.
 
     Any call may end between two bytecodes with the exception of a signal handler. So each step here is one that the next call
     can do once more: it asks what is there, on disk, in `files` and in the appender, and does what is missing.
@@ -139,6 +152,7 @@ class LogSpace:
         self._wanted = _Wanted(0, 0)
         self._began = 0
         self._current: _Part | None = None
+        # Both change under the file lock while there is no next file, and under the space lock while there is one.
         self._next: _Part | None = None
         self._making: Path | None = None  # a file that a call began to make, until `_next` has it
         self._closed = False
@@ -162,8 +176,10 @@ class LogSpace:
     def _ahead(self, wrote: int) -> int:
         return min(self._most_ahead, max(self._least_ahead, wrote - self._began))
 
-    def make_room(self, needed: int) -> None:
+    def make_room(self, needed: int) -> FileStep | None:
         """Make room for `needed` bytes of records now; after `drop_unused` do nothing, since the appender refuses them.
+
+        Where they need a file that is not there answer its step: then it has to be made, and this be called again.
 
         Raises
         ------
@@ -171,7 +187,7 @@ class LogSpace:
             The disk has no room, or refuses.
         """
         if self._closed:
-            return
+            return None
         self._roll()
         wrote = self.appender.max_phy_offset
         needed += REC_HEADER_SIZE
@@ -183,17 +199,20 @@ class LogSpace:
             target = wrote + needed + ahead if fits else self._current.end
             self._extend(self._current, target)
             if fits:
-                return
-        part = self._make_next()
+                return None
+        part = self._next_part()
+        if part is None:
+            return FileStep(self._next_start())
         self._extend(part, part.start + needed + ahead)
+        return None
 
-    def next_step(self) -> Step | None:
-        """Give the next step of room ahead of the writer; None when there is enough. The next file is made here.
+    def next_step(self) -> Step | FileStep | None:
+        """Give the next step of room ahead of the writer; None when there is enough.
 
         Raises
         ------
         OSError
-            The disk has no room, or refuses.
+            A file that was made cannot be mapped.
         """
         if self._closed:
             return None
@@ -220,12 +239,13 @@ class LogSpace:
         self.alarm = wrote + max(1, near // 2)
         return True
 
-    def _step_to(self, wanted: _Wanted) -> Step | None:
-        part = self._current if self._current is not None else self._make_next()
-        step = self._step_of(part, wanted)
-        if step is None and part is self._current and wanted.blocks > part.end:
-            step = self._step_of(self._make_next(), wanted)
-        return step
+    def _step_to(self, wanted: _Wanted) -> Step | FileStep | None:
+        if self._current is not None:
+            step = self._step_of(self._current, wanted)
+            if step is not None or wanted.blocks <= self._current.end:
+                return step
+        part = self._next_part()
+        return FileStep(self._next_start()) if part is None else self._step_of(part, wanted)
 
     def _step_of(self, part: _Part, wanted: _Wanted) -> Step | None:
         """Give the step that the part wants most: pages for what is written next, then blocks for what comes later."""
@@ -240,9 +260,11 @@ class LogSpace:
                 return Step(part, False, room, pages)
         return Step(part, True, allocated, blocks) if blocks > allocated else None
 
-    def done(self, step: Step) -> None:
-        """Take note of blocks that a step made."""
-        if step.blocks:
+    def done(self, step: Step | FileStep) -> None:
+        """Take note of the blocks or the file that a step made."""
+        if isinstance(step, FileStep):
+            self._next_part()
+        elif step.blocks:
             step.part.allocated = max(step.part.allocated, step.end)
 
     def _extend(self, part: _Part, offset: int) -> None:
@@ -251,20 +273,35 @@ class LogSpace:
         part.allocate(offset)
         fill(self.appender, part.file, offset, urgent=True)
 
-    def _make_next(self) -> _Part:
-        """Give the next file; make it, list it and tell the appender of it, as far as that is not done."""
-        if self._next is None:
-            self._check_in_place()
-            start = self._current.end if self._current is not None else self.files.end_offset
-            again = self._making is not None
-            making = self._making
-            if making is None:
-                making = self._folders.for_new_file(start, self.file_size) / file_name(start)
-            make_directory(making.parent)
-            self._making = making
-            file = create_mapped_file(making.parent, self.file_size, start, again=again)
-            self._next = _Part(file, start)
+    def _next_start(self) -> int:
+        return self._current.end if self._current is not None else self.files.end_offset
+
+    def make_file(self, step: FileStep) -> None:
+        """Make the next file, unless somebody was faster. `done`, or the next call, lists it and tells the appender of it.
+
+        Raises
+        ------
+        OSError
+            The disk has no room, or refuses.
+        """
+        self.appender.state()  # refuses in a forked child, as in `next_step`
+        if self._closed or self._next is not None or step.start != self._next_start():
+            return
+        self._check_in_place()
+        again = self._making is not None
+        making = self._making
+        if making is None:
+            making = self._folders.for_new_file(step.start, self.file_size) / file_name(step.start)
+        make_directory(making.parent)
+        self._making = making
+        file = create_mapped_file(making.parent, self.file_size, step.start, again=again)
+        self._next = _Part(file, step.start)
+
+    def _next_part(self) -> _Part | None:
+        """Give the next file, if it is made; list it and tell the appender of it, as far as that is not done."""
         part = self._next
+        if part is None:
+            return None
         self._making = None  # before the appender knows the file: from then on it may hold records
         if part.file not in self.files.files:
             self.files.replace([*self.files.files, part.file])
@@ -273,7 +310,7 @@ class LogSpace:
         return part
 
     def drop_unused(self) -> None:
-        """Delete a next file that holds nothing; the appender is stopped, and no file is made any more."""
+        """Delete a next file that holds nothing; the appender is stopped, and no file is made any more. With both locks."""
         self._closed = True
         self._roll()
         unused = self._making if self._next is None else Path(self._next.file.path)
@@ -283,7 +320,7 @@ class LogSpace:
             self._next = self._making = None
 
     def release(self) -> None:
-        """Let go of the files; the appender is stopped, and no file is made any more."""
+        """Let go of the files; the appender is stopped, and no file is made any more. With both locks."""
         self._closed = True
         for part in (self._current, self._next):
             if part is not None:

@@ -181,6 +181,15 @@ def prepare_space(stage: Stage) -> None:
     stage.opened.prepare_space()
 
 
+def prepare_whole_file(stage: Stage) -> None:
+    """Leave to `prepare_space` nothing but the next file, which the puts behind the scene need."""
+    stage.fill_file(400)
+    appender = stage.opened._log.appender
+    while appender.allocated_offset % stage.config["mapped_file_size_commit_log"]:
+        assert stage.opened.prepare_space()
+    assert not appender.has_next_file
+
+
 def wait_dispatched(stage: Stage) -> None:
     stage.put(5)
     assert stage.opened.wait_dispatched(30)
@@ -249,6 +258,7 @@ SCENES: dict[str, Scene] = {
         lambda stage: stage.opened.flush_consume_queues(), put_and_dispatch
     ),
     "prepare_space": Scene(prepare_space, lambda stage: stage.fill_file(3000)),
+    "prepare_space, the next file": Scene(prepare_space, prepare_whole_file),
     "close": Scene(lambda stage: stage.opened.close(), lambda stage: stage.put(70)),
     "work": Scene(work),
     "work beside threads": Scene(work, services=True),

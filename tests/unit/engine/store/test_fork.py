@@ -22,6 +22,7 @@ import rmqcore
 from rmqcore import Message, MessageStore
 from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
+from rmqcore.engine.log.log_space import FileStep
 from rmqcore.errors import StoreClosedError
 
 pytestmark = [
@@ -81,6 +82,7 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "fail": lambda store: store.fail(OSError(5, "the child's")),
     "flush of the log": lambda store: store._log.flush(),
     "steps of the log": lambda store: store._log.prepare_space(),
+    "steps of its next file": lambda store: store._log._make(FileStep(1 << 16)),
 }
 """What raises StoreClosedError with the parent's id."""
 
