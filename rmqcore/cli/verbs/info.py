@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from itertools import islice
 
+from rich.console import Console
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import OK
 from rmqcore.cli.common.output import (
     ReportFormat,
+    Wide,
+    counted,
     human_bytes,
     print_json_lists,
     report_format,
@@ -17,6 +20,7 @@ from rmqcore.cli.common.output import (
 )
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
@@ -33,6 +37,7 @@ def info(
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
+    wide: Wide = False,
 ) -> int:
     """Show sizes, offsets, times, checkpoint, abort file, queues and index files of a store.
 
@@ -42,7 +47,7 @@ def info(
       rmqcore info /data/store
       rmqcore info /data/store --json | jq .max_phy_offset
     """
-    kind = report_format(asked_format, json)
+    kind = report_format(asked_format, json, wide=wide)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     found = reader.info()
     # Not reader.queues(), which looks for the log's end again, and holds all of them.
@@ -51,7 +56,7 @@ def info(
     if kind == ReportFormat.table:
         shown = list(islice(queues, MAX_ROWS))
         more = sum(1 for _ in queue_directories(reader.paths)) - len(shown)
-        _print_tables(found, shown, more, index_files)
+        _print_tables(terminal_console(wide=wide), found, shown, more, index_files)
     else:
         lists = {
             "queues": (queue.as_dict() for queue in queues),
@@ -62,9 +67,12 @@ def info(
 
 
 def _print_tables(
-    found: StoreInfo, queues: list[QueueInfo], more_queues: int, index_files: list[IndexFileInfo]
+    console: Console,
+    found: StoreInfo,
+    queues: list[QueueInfo],
+    more_queues: int,
+    index_files: list[IndexFileInfo],
 ) -> None:
-    console = terminal_console()
     console.print(_summary(found))
     if queues:
         console.print(_queues(queues))
@@ -76,10 +84,7 @@ def _print_tables(
 
 
 def _summary(found: StoreInfo) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    files = f"{found.log_file_count} files of {human_bytes(found.mapped_file_size)}"
+    files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
         "commit log": f"{files}, {human_bytes(found.commitlog_bytes)} on disk",
@@ -87,17 +92,15 @@ def _summary(found: StoreInfo) -> Table:
         "oldest message": format_time(found.first_store_timestamp_ms),
         "newest message": format_time(found.last_store_timestamp_ms),
         "consume queues": (
-            f"{found.queue_count} of {found.topic_count} topics, {human_bytes(found.consumequeue_bytes)} on disk"
+            f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}, {human_bytes(found.consumequeue_bytes)} on disk"
         ),
-        "index": f"{found.index_file_count} files, {human_bytes(found.index_bytes)} on disk",
+        "index": f"{counted(found.index_file_count, 'file')}, {human_bytes(found.index_bytes)} on disk",
         "abort file": "there: in use, or not cleanly closed"
         if found.abort
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return facts(rows)
 
 
 def _checkpoint(found: StoreInfo) -> str:
@@ -113,8 +116,11 @@ def _checkpoint(found: StoreInfo) -> str:
     )
 
 
-def _queues(queues: list[QueueInfo]) -> Table:
-    table = _list("\nQueues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk")
+def _queues(queues: list[QueueInfo]) -> ReportTable:
+    table = ReportTable(
+        "Queues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk",
+        left=("topic",),
+    )  # fmt: skip
     for queue in queues:
         table.add_row(
             printable(queue.topic),
@@ -127,41 +133,24 @@ def _queues(queues: list[QueueInfo]) -> Table:
     return table
 
 
-def _index_files(files: list[IndexFileInfo]) -> Table:
-    table = _list(
-        "\nIndex files",
-        "name",
-        "oldest message",
-        "newest message",
-        "entries",
-        "CommitLog offsets",
-        "size",
-    )
+def _index_files(files: list[IndexFileInfo]) -> ReportTable:
+    table = ReportTable(
+        "Index files", "name", "oldest message", "newest message", "entries", "CommitLog offsets", "size",
+    )  # fmt: skip
     for file in files[:MAX_ROWS]:
         table.add_row(
             printable(file.name if file.link_of is None else f"{file.name} = {file.link_of}"),
-            format_time(file.begin_timestamp_ms),
-            format_time(file.end_timestamp_ms),
+            _time(file.begin_timestamp_ms) if file.entry_count else "-",
+            _time(file.end_timestamp_ms) if file.entry_count else "-",
             str(file.entry_count),
-            _range(file.begin_phy_offset, file.end_phy_offset),
+            _range(file.begin_phy_offset, file.end_phy_offset) if file.entry_count else "-",
             human_bytes(file.size),
         )
     return table
 
 
-def _list(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _time(timestamp_ms: int | None) -> str:
+    return format_time(timestamp_ms, zone=False)
 
 
 def _range(start: int | None, end: int | None) -> str:

@@ -21,10 +21,11 @@ CLEAR = "\x1b[2K"
 
 def test_a_terminal_gets_a_table(golden: Path) -> None:
     code, text, _ = in_terminal("cat", golden / "basic" / "store", "--limit", "3", COLUMNS="100")
-    header, *rows = text.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+    header, below, *rows = text.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
     assert code == 0
     assert header.split()[:2] == ["store_time", "topic"]
-    assert len(rows) == 3
+    assert below == "  tags, keys, body"
+    assert len(rows) == 6
     assert rows[0].startswith("2023-11-15 22:13:20.018  TopicBasicA ")
     code, text, _ = in_terminal("info", golden / "basic" / "store")
     assert "commit log" in text
@@ -49,7 +50,7 @@ def test_rows_fit_the_terminal(golden: Path) -> None:
             check=True,
         )
         lines = terminal.read_to_end().splitlines()
-    assert len(lines) == 21
+    assert len(lines) == 2 + 2 * 20
     assert all(len(line) <= 90 for line in lines)
     assert "\x1b" not in "".join(lines)
 
