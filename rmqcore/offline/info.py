@@ -91,6 +91,25 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
     )
 
 
+class Unreadable(list[dict[str, str]]):
+    """Files that could not be read, each a path within the store and the reason."""
+
+    def note(self, path: str, error: OSError) -> None:
+        """Note a file."""
+        self.append({"path": path, "error": error.strerror or str(error)})
+
+    def look_at(self, files: list[LogFile]) -> None:
+        """Note the CommitLog files that cannot be opened."""
+        for file in files:
+            try:
+                with file.open(lambda start, end, error: None):
+                    pass
+            except FileNotFoundError:  # cleaned since it was listed
+                continue
+            except OSError as error:
+                self.note(file.name, error)
+
+
 def log_end(files: list[LogFile]) -> int:
     """CommitLog offset behind the last sound record."""
     return log_times(files)[2]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 from rich.console import Console
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK
+from rmqcore.cli.common.errors import DAMAGED, OK, note
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -21,10 +22,11 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import ReportTable, facts
+from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
-from rmqcore.offline.index.index_files import IndexFileInfo
-from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.queues.queues import QueueInfo, each_queue_info
+from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
+from rmqcore.offline.info import StoreInfo, Unreadable
+from rmqcore.offline.queues.queues import QueueFiles, QueueInfo, queue_info
 from rmqcore.offline.reader import StoreReader
 
 MAX_ROWS = 200
@@ -49,21 +51,46 @@ def info(
     """
     kind = report_format(asked_format, json, wide=wide)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unreadable = Unreadable()
+    unreadable.look_at(reader.log_files())
     found = reader.info()
-    # Not reader.queues(), which looks for the log's end again, and holds all of them.
-    queues = each_queue_info(reader.paths, found.min_phy_offset, found.max_phy_offset)
-    index_files = reader.index_files()
+    queues = _queues_of(reader.paths, found, unreadable)
+    index_files = [
+        file.info()
+        for file in find_index_files(
+            reader.paths, unreadable=lambda name, error: unreadable.note(f"index/{name}", error)
+        )
+    ]
     if kind == ReportFormat.table:
         shown = list(islice(queues, MAX_ROWS))
-        more = sum(1 for _ in queue_directories(reader.paths)) - len(shown)
+        more = sum(1 for _ in queues)
         _print_tables(terminal_console(wide=wide), found, shown, more, index_files)
     else:
         lists = {
             "queues": (queue.as_dict() for queue in queues),
             "index_files": (file.as_dict() for file in index_files),
+            "unreadable": iter(unreadable),  # behind the queues, which add to it
         }
         print_json_lists(found.as_dict(), lists)
-    return OK
+    return _told(unreadable)
+
+
+def _queues_of(paths: StorePaths, found: StoreInfo, unreadable: Unreadable) -> Iterator[QueueInfo]:
+    """Not reader.queues(), which looks for the log's end again, and holds all of them."""
+    for topic, queue_id, directory in queue_directories(paths):
+        try:
+            queue = QueueFiles(topic, queue_id, directory, leave_out_links=paths.leave_out_links)
+            yield queue_info(queue, found.min_phy_offset, found.max_phy_offset)
+        except OSError as error:
+            unreadable.note(f"consumequeue/{topic}/{queue_id}", error)
+
+
+def _told(unreadable: Unreadable) -> int:
+    for one in unreadable[:MAX_ROWS]:
+        note(f"unreadable: {one['path']}: {one['error']}")
+    if len(unreadable) > MAX_ROWS:
+        note(f"unreadable: {len(unreadable) - MAX_ROWS:,} more")
+    return DAMAGED if unreadable else OK
 
 
 def _print_tables(

@@ -208,7 +208,7 @@ class _Check:
             queue_audit.finish(growing=growing, unclean=unclean)
         if index_audit is not None:
             index_audit.finish(growing=growing)
-        if checkpoint is not None and log.records:
+        if checkpoint is not None and log.records and not log.end_unreadable:
             check_checkpoint(checkpoint, log.newest_ms, log.log_end, findings)
         if unclean:
             findings.add(

@@ -32,6 +32,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         **json.loads(json.dumps(reader.info().as_dict())),
         "queues": [queue.as_dict() for queue in reader.queues()],
         "index_files": [file.as_dict() for file in reader.index_files()],
+        "unreadable": [],
     }
     assert done.object["max_phy_offset"] == 848491
     assert (
