@@ -137,3 +137,14 @@ def test_two_sdists_of_one_tree_have_the_same_bytes(tmp_path: Path) -> None:
         (1700000000, 0, 0, "", "")
     }
     assert "rmqcore-1/other.txt" in {member.name for member in members}
+
+
+def test_the_page_on_threads_says_what_wheels_declare() -> None:
+    """It claimed that extensions need no GIL when no wheel said so."""
+    page = (ROOT / "docs" / "concurrency.md").read_text(encoding="utf-8")
+    declared = "RMQCORE_FREETHREADING" in str(PROJECT["tool"]["cibuildwheel"])
+    assert ("do not yet declare that they need no GIL" in page) is not declared
+    built = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    tested = built.partition('RMQCORE_FREETHREADING: "1"')[2]
+    assert "scripts/core_tests.sh" in tested
+    assert "`scripts/core_tests.sh`" in page
