@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
@@ -13,6 +14,8 @@ from rmqcore.errors import StoreError
 from rmqcore.offline.reader import store_paths
 
 LEAST_LIKENESS = 0.6
+COMPLETES = "_RMQCORE_COMPLETE"
+"""Set in the environment by a shell that asks for completions."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -33,15 +36,32 @@ def topics_with_queues(paths: StorePaths) -> set[str]:
     return {topic for topic, _, _ in queue_directories(paths)}
 
 
-def complete_topic(ctx: Any, incomplete: str) -> list[str]:
+def words_to_complete() -> list[str]:
+    """Give the words behind ``rmqcore`` of the line that a shell asks to complete; none where none asks.
+
+    The verb decides what is loaded: a shell that waits a second for each tab is no help.
+    """
+    if COMPLETES not in os.environ:
+        return []
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    try:
+        return shlex.split(line)[1:]
+    except ValueError:  # a quote that is not closed yet
+        return line.split()[1:]
+
+
+def complete_topic(incomplete: str) -> list[str]:
     """Give the topics of the store named before on the line that begin with some letters, for the shell.
 
-    A shell shows nothing where there is no such store, or none that can be read: an error would land in the line being typed.
+    The store is the first directory on the line: of a line whose last option has no value yet, Click gives no arguments. A shell
+    shows nothing where there is no such store, or none that can be read: an error would land in the line being typed.
     """
-    store = ctx.params.get("store")
     try:
-        paths = store_paths(Path("." if store is None else store), leave_out_links=True)
-        found = topics_with_queues(paths)
-    except (StoreError, OSError, ValueError):
+        for word in words_to_complete()[1:]:
+            if Path(word).expanduser().is_dir():
+                paths = store_paths(Path(word).expanduser(), leave_out_links=True)
+                found = topics_with_queues(paths)
+                return sorted(topic for topic in found if topic.startswith(incomplete))
+    except (StoreError, OSError, ValueError, RuntimeError):
         return []
-    return sorted(topic for topic in found if topic.startswith(incomplete))
+    return []

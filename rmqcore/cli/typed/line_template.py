@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from rmqcore.cli.common.bodies import Bodies
-from rmqcore.cli.common.output import RowFormat
+from rmqcore.cli.common.output import RowFormat, refuse_without_table
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.names import did_you_mean
@@ -38,19 +39,24 @@ FormatOrTemplate = Annotated[
 ]
 
 
-def format_or_template(asked: str | None) -> tuple[RowFormat | None, LineTemplate | None]:
+def format_or_template(
+    asked: str | None, *, of_tables: Mapping[str, bool] = MappingProxyType({})
+) -> tuple[RowFormat | None, LineTemplate | None]:
     """Give what ``--format`` asks for: a format, or a template; two times None when it was not given.
 
     Raises
     ------
     typer.BadParameter
-        It is neither.
+        It is neither, or a template goes with an option of tables that was given.
     """
     if asked is None:
         return None, None
     if asked in [*RowFormat]:
         return RowFormat(asked), None
     if "{" in asked or "}" in asked:
+        for option, given in of_tables.items():
+            if given:
+                refuse_without_table(option, "a line for each message")
         return None, LineTemplate(asked)
     raise _bad(
         f"{asked!r} is none of {', '.join(RowFormat)}{did_you_mean(asked, [*RowFormat])}, and a template has "

@@ -13,6 +13,7 @@ from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
 from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.message_table import Columns, TableShape
 from rmqcore.cli.common.message_writers import (
     JsonObjectWriter,
     LineWriter,
@@ -22,6 +23,7 @@ from rmqcore.cli.common.message_writers import (
 from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
+    Wide,
     open_output,
     refuse_csv_safe,
     refuse_format_with_json,
@@ -83,6 +85,8 @@ def cat(
     csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print records in physical order, oldest first.
 
@@ -97,10 +101,15 @@ def cat(
       rmqcore cat /data/store --since 2026-11-21T08:00 --limit 100 | jq .msg_id
       rmqcore cat /data/store --format parquet -o messages.parquet
     """
-    asked_kind, template = format_or_template(asked_format)
+    asked_kind, template = format_or_template(
+        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
+    )
     refuse_format_with_json(RowFormat.table if template else asked_kind, json)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
-    kind = RowFormat.jsonl if json or template else row_format(asked_kind, out)
+    kind = RowFormat.jsonl
+    if template is None:
+        asked_kind = RowFormat.jsonl if json else asked_kind
+        kind = row_format(asked_kind, out, wide=wide, columns=columns)
     if blank and (template or kind not in (RowFormat.table, RowFormat.jsonl)):
         raise typer.BadParameter(
             f"{'a template' if template else kind} has no BLANK records: use table or jsonl",
@@ -130,11 +139,11 @@ def cat(
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
     ):
         if kind in BINARY:
-            columns = [name for name in FIELDS if bodies.shown or name != "body"]
+            names = [name for name in FIELDS if bodies.shown or name != "body"]
             write_batches(
                 RecordBatches(
                     reader,
-                    columns,
+                    names,
                     wanted,
                     max_body=max_body,
                     on_shortened=bodies.tell_shortened,
@@ -154,7 +163,14 @@ def cat(
             elif template is not None:
                 writer = LineWriter(sink, template.encoder(bodies, terminal=terminal))
             else:
-                writer = text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
+                writer = text_writer(
+                    kind,
+                    sink,
+                    bodies,
+                    terminal=terminal,
+                    csv_safe=csv_safe,
+                    shape=TableShape(columns, wide),
+                )
             most_body = bodies.most_body if pattern is None else None
             more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
             _copy(reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown)

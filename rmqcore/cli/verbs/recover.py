@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, note
 from rmqcore.cli.common.output import (
     ReportFormat,
+    counted,
     human_bytes,
     print_json,
     report_format,
@@ -23,6 +23,7 @@ from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.cli.reports.dropped_messages import DroppedMessages, dropped_messages
+from rmqcore.cli.reports.report_table import facts
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
@@ -153,12 +154,7 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
     if kind != ReportFormat.table:
         print_json(fields, one_line=kind is not None)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in {"store": printable(fields["path"]), **rows}.items():
-        table.add_row(name, value)
-    terminal_console().print(table)
+    terminal_console().print(facts({"store": printable(fields["path"]), **rows}))
 
 
 def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages) -> dict[str, str]:
@@ -169,7 +165,7 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         rows["log"] = "there is no CommitLog file"
     else:
         rows["reads from"] = f"{plan.scan.start_phy_offset} ({plan.start.reason})"
-        rows["reads"] = f"{plan.scan.records:,} records of {human_bytes(plan.scan.record_bytes)}"
+        rows["reads"] = f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
@@ -180,7 +176,7 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
     if plan.cut_bytes:
         rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = f"{len(plan.cut.unused)} files that were made ahead and hold nothing"
+        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} made ahead, which hold nothing"
     rows["compared"] = f"{plan.comparison.compared_records:,} records with their queue entries"
     rows["makes right"] = f"{plan.differing_entries:,} queue entries"
     if plan.truncated_queues:
@@ -201,13 +197,13 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
 
 
 def _index_row(index: IndexReport) -> str:
-    parts = [f"{index.files:,} files stay"]
+    parts = [f"{counted(index.files, 'file')} as before"]
     if index.compared_bytes:
         parts[0] += f", compared with {human_bytes(index.compared_bytes)} of log"
     if index.damage is not None:
         parts.append(index.damage)
     if index.removed_files:
-        parts.append(f"{len(index.removed_files):,} files are made again")
+        parts.append(f"{counted(len(index.removed_files), 'file')} to be made again")
     return "\n".join(parts)
 
 

@@ -10,10 +10,12 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people
 from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.message_table import Columns, TableShape
 from rmqcore.cli.common.message_writers import LineWriter, MessageWriter, text_writer
 from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
+    Wide,
     open_output,
     refuse_csv_safe,
     row_format,
@@ -54,6 +56,8 @@ def tail(
     follow_links: arguments.FollowLinks = False,
     asked_format: FormatOrTemplate = None,
     csv_safe: arguments.CsvSafe = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print the newest messages; with -f go on as a broker stores more, until Ctrl-C (exit code 130, as for tail -f).
 
@@ -68,8 +72,12 @@ def tail(
       rmqcore tail /data/store -f --grep paid --format '{keys} {body}'
     """
     wanted = arguments.conditions(topics, queues, tags, keys, since, until)
-    asked_kind, template = format_or_template(asked_format)
-    kind = RowFormat.jsonl if template else row_format(asked_kind, None)
+    asked_kind, template = format_or_template(
+        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
+    )
+    kind = RowFormat.jsonl
+    if template is None:
+        kind = row_format(asked_kind, None, wide=wide, columns=columns)
     if kind in BINARY:
         raise typer.BadParameter(
             f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
@@ -90,7 +98,14 @@ def tail(
     terminal = stdout_is_terminal()
     with open_output(None, styled=template is not None or kind == RowFormat.table) as sink:
         writer: MessageWriter = (
-            text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
+            text_writer(
+                kind,
+                sink,
+                bodies,
+                terminal=terminal,
+                csv_safe=csv_safe,
+                shape=TableShape(columns, wide),
+            )
             if template is None
             else LineWriter(sink, template.encoder(bodies, terminal=terminal))
         )

@@ -164,3 +164,16 @@ def test_a_table_shows_a_body_that_does_not_unpack_as_it_is(rmqcore: Run, tmp_pa
         assert b"no zlib" in done.out
         assert "shown as it is stored" in done.err
         assert rmqcore(*words, "--format", "table", "--decompress").code == 2
+
+
+@pytest.mark.parametrize("verb", ["cat", "tail"])
+def test_tables_as_asked(rmqcore: Run, store: Path, verb: str) -> None:
+    done = rmqcore(verb, store, "--columns", "queue_offset,topic", "--wide")
+    assert done.code == 0
+    head, *rows = done.out.decode().splitlines()
+    assert head.split() == ["queue_offset", "topic"]
+    assert [row.split() for row in rows] == [["0", "Orders"], ["1", "Other"], ["2", "Orders"]]
+    for words in (["--wide"], ["--columns", "topic"]):
+        done = rmqcore(verb, store, "--format", "{topic}", *words)
+        assert done.code == 64
+        assert words[0] in done.err
