@@ -91,6 +91,26 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
     )
 
 
+LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild makes them"
+
+
+def is_log_only(paths: StorePaths) -> bool:
+    """Whether there is a CommitLog and nothing else that a broker makes: somebody copied ``commitlog/`` alone.
+
+    A broker that ran here left a checkpoint, and a crashed one its abort file.
+    """
+    others = (
+        "consumequeue",
+        "index",
+        "checkpoint",
+        "abort",
+        "lock",
+        "config",
+        "consumequeue_rocksdb",
+    )
+    return not any(os.path.lexists(paths.root / name) for name in others)
+
+
 class Unreadable(list[dict[str, str]]):
     """Files that could not be read, each a path within the store and the reason."""
 

@@ -158,6 +158,10 @@ def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]
         with working.open("wb") as file:
             yield file
         working.replace(out)
+    except OSError as error:
+        if error.filename == str(working):  # a name that nobody has given
+            raise type(error)(error.errno, error.strerror, str(out)) from None
+        raise
     finally:
         working.unlink(missing_ok=True)
 

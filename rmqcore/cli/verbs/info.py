@@ -25,7 +25,7 @@ from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
-from rmqcore.offline.info import StoreInfo, Unreadable
+from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
 from rmqcore.offline.queues.queues import QueueFiles, QueueInfo, queue_info
 from rmqcore.offline.reader import StoreReader
 
@@ -64,7 +64,8 @@ def info(
     if kind == ReportFormat.table:
         shown = list(islice(queues, MAX_ROWS))
         more = sum(1 for _ in queues)
-        _print_tables(terminal_console(wide=wide), found, shown, more, index_files)
+        summary = _summary(found, log_only=is_log_only(reader.paths))
+        _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
     else:
         lists = {
             "queues": (queue.as_dict() for queue in queues),
@@ -95,12 +96,12 @@ def _told(unreadable: Unreadable) -> int:
 
 def _print_tables(
     console: Console,
-    found: StoreInfo,
+    summary: Table,
     queues: list[QueueInfo],
     more_queues: int,
     index_files: list[IndexFileInfo],
 ) -> None:
-    console.print(_summary(found))
+    console.print(summary)
     if queues:
         console.print(_queues(queues))
     if index_files:
@@ -110,7 +111,7 @@ def _print_tables(
             console.print(f"... and {more} more {what}: --json has all of them")
 
 
-def _summary(found: StoreInfo) -> Table:
+def _summary(found: StoreInfo, *, log_only: bool) -> Table:
     files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
@@ -118,6 +119,10 @@ def _summary(found: StoreInfo) -> Table:
         "offsets": f"{found.min_phy_offset} to {found.max_phy_offset}",
         "oldest message": format_time(found.first_store_timestamp_ms),
         "newest message": format_time(found.last_store_timestamp_ms),
+    }
+    if log_only:
+        return facts(rows | {"log only": LOG_ONLY})
+    rows |= {
         "consume queues": (
             f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}, {human_bytes(found.consumequeue_bytes)} on disk"
         ),
