@@ -84,6 +84,9 @@ format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run; BENCHES=scan,engine chooses
 	$(BIN)/python -m bench $(if $(BENCHES),--only $(BENCHES))
 
+bench-compare: $(DONE)/package $(DONE)/bench ## micro benches of this tree beside those of REV=main; PYTEST_ARGS='-k put' chooses
+	PYTHON=$(BIN)/python scripts/bench_compare.sh $(or $(REV),main) $(PYTEST_ARGS)
+
 fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
 

@@ -55,7 +55,7 @@ def compress(store: Path, folder: Path) -> None:
     for flag, body in packed.items():
         message = Message("Orders", body, sys_flag=sysflag.COMPRESSED | flag)
         record = codec.encode(message, phy_offset=0, queue_offset=0, store_timestamp_ms=1)
-        assert codec.decode(record).body == b"body"
+        assert codec.decode(record).decompress() == b"body"
 
 
 def cli(store: Path, folder: Path) -> None:
