@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors import StoreError
@@ -36,6 +37,16 @@ def topics_with_queues(paths: StorePaths) -> set[str]:
     return {topic for topic, _, _ in queue_directories(paths)}
 
 
+def configured_topics(paths: StorePaths) -> set[str]:
+    """Topics that a broker was told of (``config/topics.json``), also without a message; none where that cannot be read."""
+    try:
+        found = read_config_file(paths, "config/topics.json") or {}
+    except (StoreError, OSError, ValueError):  # it is asked only to leave these out
+        return set()
+    table = found.get("topicConfigTable")
+    return {str(topic) for topic in table} if isinstance(table, dict) else set()
+
+
 def words_to_complete() -> list[str]:
     """Give the words behind ``rmqcore`` of the line that a shell asks to complete; none where none asks.
 
@@ -60,7 +71,7 @@ def complete_topic(incomplete: str) -> list[str]:
         for word in words_to_complete()[1:]:
             if Path(word).expanduser().is_dir():
                 paths = store_paths(Path(word).expanduser(), leave_out_links=True)
-                found = topics_with_queues(paths)
+                found = topics_with_queues(paths) | configured_topics(paths)
                 return sorted(topic for topic in found if topic.startswith(incomplete))
     except (StoreError, OSError, ValueError, RuntimeError):
         return []

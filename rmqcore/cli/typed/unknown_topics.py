@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
-from rmqcore.cli.names import did_you_mean, topics_with_queues
+from rmqcore.cli.names import configured_topics, did_you_mean, topics_with_queues
 from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
 
 
 class UnknownTopics:
-    """Topics without a queue of which no message was met either: a log may hold messages whose queues are not made yet.
+    """Topics without a queue, of which no message was met either, and which no broker was told of.
+
+    A log may hold messages whose queues are not made yet, and a broker makes a topic's queues with its first message.
 
     Parameters
     ----------
@@ -27,9 +29,10 @@ class UnknownTopics:
         self, reader: StoreReader, topics: Iterable[str] | None, *, whole_log: bool
     ) -> None:
         self._store = reader.path
-        self._known = topics_with_queues(reader.paths) if topics else set()
-        tells = bool(self._known) or whole_log
-        self._missing = dict.fromkeys(topics or () if tells else ())
+        queued = topics_with_queues(reader.paths) if topics else set()
+        self._known = queued | configured_topics(reader.paths) if topics else set()
+        self._missing = dict.fromkeys(topics or () if queued or whole_log else ())
+        self._listed_by = "info" if queued else "stats"
         for topic in self._known:
             self._missing.pop(topic, None)
 
@@ -55,5 +58,4 @@ class UnknownTopics:
         return f"no topic {topic!r}{did_you_mean(topic, self._known)}"
 
     def _hint(self) -> str:
-        verb = "info" if self._known else "stats"
-        return f"`rmqcore {verb} {self._store}` lists the topics"
+        return f"`rmqcore {self._listed_by} {self._store}` lists the topics"

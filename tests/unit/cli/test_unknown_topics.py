@@ -54,6 +54,23 @@ def test_a_topic_whose_queues_are_not_made_yet(rmqcore: Run, store_copy: StoreCo
     assert done.lines == rows
 
 
+@pytest.mark.parametrize("verb", ["cat", "tail"])
+def test_a_topic_without_messages_that_the_broker_knows(
+    rmqcore: Run, store_copy: StoreCopy, verb: str
+) -> None:
+    """A broker makes a topic's queues with its first message."""
+    store = store_copy("basic", "store")
+    (store / "config").mkdir(exist_ok=True)
+    file = store / "config" / "topics.json"
+    file.write_text('{"topicConfigTable": {"Fresh": {"topicName": "Fresh"}}}')
+    done = rmqcore(verb, store, "--topic", "Fresh")
+    assert (done.code, done.out, done.err) == (0, b"", "")
+    assert "did you mean 'Fresh'?" in rmqcore(verb, store, "--topic", "fresh").err
+    for text in ("", "[]", "{", '{"topicConfigTable": 1}'):
+        file.write_text(text)
+        assert rmqcore(verb, store, "--topic", "Fresh").code == 1
+
+
 def test_without_queues_only_the_whole_log_tells(rmqcore: Run, tmp_path: Path) -> None:
     log = LiveLog(tmp_path / "store")
     log.append()
