@@ -90,8 +90,8 @@ def cat(
 ) -> int:
     """Print records in physical order, oldest first.
 
-    All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then. It is
-    1 for a topic that the store does not have.
+    All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then.
+    For a topic that the store does not have it is 1.
 
     Tables and templates show compressed bodies unpacked, the other formats as they are stored.
 
