@@ -34,7 +34,9 @@ from pathlib import Path
 
 bill = json.loads(Path("build/rmqcore.cdx.json").read_text(encoding="utf-8"))
 names = {component["name"].lower() for component in bill["components"]}
-assert bill["metadata"]["component"]["name"] == "rmqcore", bill["metadata"]["component"]
+release = bill["metadata"]["component"]
+assert release["name"] == "rmqcore", release
+assert Path(f"dist/rmqcore-{release['version']}.tar.gz").exists(), release
 assert {"numpy", "pyarrow", "pyspark"} <= names, names
 print(f"build/rmqcore.cdx.json: {len(names)} packages")
 PYTHON
