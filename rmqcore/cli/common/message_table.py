@@ -52,7 +52,8 @@ LEAST_BODY = 24
 CARD_WIDTH = 80
 """With fewer columns than these each message is a card."""
 CARD_BODY_LINES = 4
-FIRST_ROWS = 100
+FIRST_ROWS, MOST_WAITING = 100, 1 << 20
+"""Rows that wait for each other, and letters: bodies may be of megabytes."""
 
 
 class ColumnNames(tuple[str, ...]):
@@ -123,17 +124,23 @@ class MessageTable:
         self._natural = [0] * len(self._columns)
         self._least = [0] * len(self._columns)
         self._written = False
+        self._waiting = 0
+        shown = max(BODY_WIDTH, CARD_BODY_LINES * self._line_width)
+        self._most_body = (
+            None if shape.wide else shown + 1
+        )  # so that the rest is not made printable
 
     def write(self, item: MessageView | Blank) -> None:
         """Add a row."""
         value = self._of_blank if isinstance(item, Blank) else self._of_message
         self._rows.append([value(item, name) for name in self._columns])  # type: ignore[arg-type]
-        if len(self._rows) >= FIRST_ROWS:
+        self._waiting += sum(map(len, self._rows[-1]))
+        if len(self._rows) >= FIRST_ROWS or self._waiting >= MOST_WAITING:
             self._drain()
 
     def _of_message(self, view: MessageView, name: str) -> str:
         if name == "body":
-            return printable(self._bodies.text(view) or "")
+            return printable((self._bodies.text(view) or "")[: self._most_body])
         value = getattr(view, TIMES.get(name) or SHORT_NAMES.get(name, name))
         if name in TIMES:
             return format_time(value, zone=False)
@@ -157,6 +164,7 @@ class MessageTable:
         self._measure()
         lines = self._lines()
         self._rows.clear()
+        self._waiting = 0
         self._written = True
         self._out.write(("\n".join(lines) + "\n").encode("utf-8", "replace"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from rmqcore.cli.common.output import human_bytes
+from rmqcore.cli.common.output import counted, human_bytes
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.bars import bars, duration, merged
@@ -158,7 +158,7 @@ def _consumers(consumers: Sequence[ConsumerLag], *, wide: bool) -> ReportTable:
                 "-" if one.first_unread_ms is None else _short(one.first_unread_ms),
             ]
         if strange:
-            cells.append(f"{one.beyond} of {one.queues} queues" if one.beyond else "")
+            cells.append(f"{one.beyond} of {counted(one.queues, 'queue')}" if one.beyond else "")
         table.add_row(*cells)
     return table
 

@@ -118,7 +118,8 @@ def _queue_words(report: DiffReport) -> str:
     compared = f"{report.compared_entries:,} entries of {counted(report.compared_queues, 'queue')} compared"
     if not report.queues:
         return f"no difference, {compared}"
-    return f"{report.only_a:,} messages are in no queue of B, {report.only_b:,} in none of A; {compared}"
+    are = f"{counted(report.only_a, 'message')} {'is' if report.only_a == 1 else 'are'}"
+    return f"{are} in no queue of B, {report.only_b:,} in none of A; {compared}"
 
 
 def _range_table(differences: list[LogDifference]) -> ReportTable:

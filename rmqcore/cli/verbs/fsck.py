@@ -139,12 +139,14 @@ def _print_loss(console: Console, report: FsckReport) -> None:
     cut = report.would_be_lost["broker_start"]
     if unreachable["records"]:
         size = human_bytes(unreachable["bytes"])
-        console.print(f"\nNo consumer can fetch {unreachable['records']:,} records of {size}.")
+        console.print(
+            f"\nNo consumer can fetch {counted(unreachable['records'], 'record')} of {size}."
+        )
     if cut["cut_bytes"]:
         size = human_bytes(cut["cut_bytes"])
         console.print(
             f"\nA broker start would cut the log at {cut['cut_phy_offset']} and drop the {size} behind it, "
-            f"with {cut['cut_records']:,} sound records."
+            f"with {counted(cut['cut_records'], 'sound record')}."
         )
 
 

@@ -163,7 +163,7 @@ def test_for_people(store_copy: StoreCopy) -> None:
     store = store_copy("basic")
     code, text, _ = in_terminal("rebuild", store, "--apply")
     assert code == 0
-    for word in ("2000 records", "24 files", "4 files", "in place in the store"):
+    for word in ("2,000 records", "24 files", "4 files", "in place in the store"):
         assert word in text
 
 
