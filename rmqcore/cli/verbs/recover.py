@@ -165,7 +165,9 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         rows["log"] = "there is no CommitLog file"
     else:
         rows["reads from"] = f"{plan.scan.start_phy_offset} ({plan.start.reason})"
-        rows["reads"] = f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
+        rows["reads"] = (
+            f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
+        )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
@@ -176,7 +178,9 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
     if plan.cut_bytes:
         rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} made ahead, which hold nothing"
+        rows["will delete"] = (
+            f"{counted(len(plan.cut.unused), 'file')} made ahead, which hold nothing"
+        )
     rows["compared"] = f"{plan.comparison.compared_records:,} records with their queue entries"
     rows["makes right"] = f"{plan.differing_entries:,} queue entries"
     if plan.truncated_queues:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ BODY = '{"order": "ORDER-2026-%05d", "amount": 12.50, "note": "please ring twice
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with names as long as people have, large offsets and several index files."""
     root = tmp_path_factory.mktemp("folding") / "orders"
-    sizes = {
+    sizes: dict[str, Any] = {
         "mapped_file_size_commit_log": 1 << 20,
         "mapped_file_size_consume_queue": 20 * 1000,
         "max_hash_slot_num": 1000,

@@ -158,7 +158,12 @@ def test_a_terminal_shows_compressed_bodies_unpacked(store: Path) -> None:
 def test_a_table_shows_a_body_that_does_not_unpack_as_it_is(rmqcore: Run, tmp_path: Path) -> None:
     log = LiveLog(tmp_path / "store")
     log.append(body=b"no zlib", sys_flag=ZLIB)
-    for words in (["cat", log.root], ["tail", log.root], ["lookup", log.root, "0"]):
+    asked: list[list[str | Path]] = [
+        ["cat", log.root],
+        ["tail", log.root],
+        ["lookup", log.root, "0"],
+    ]
+    for words in asked:
         done = rmqcore(*words, "--format", "table")
         assert done.code == 0
         assert b"no zlib" in done.out

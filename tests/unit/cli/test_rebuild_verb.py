@@ -175,7 +175,8 @@ def test_a_full_folder_gets_a_hint_that_can_be_followed(
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine").touch()
-    for words in (["rebuild", store, "--out", full], ["salvage", store, full]):
+    asked: list[list[str | Path]] = [["rebuild", store, "--out", full], ["salvage", store, full]]
+    for words in asked:
         done = rmqcore(*words)
         assert done.code == 1
         assert f"Error: {full} is not empty" in done.err
