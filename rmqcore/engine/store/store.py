@@ -22,7 +22,7 @@ from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_get import StoreGet
-from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_parts import Settle, StoreParts, as_given
 from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
@@ -43,10 +43,13 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     clock : callable, optional
         Answers milliseconds since the epoch; called once a put inside the append lock.
     mode : RecoverMode
+    settle : callable
+        Gives the configuration for the files that are there.
 
     Attributes
     ----------
     config : MessageStoreConfig
+        With the file sizes that the store has.
     recovery : RecoveryReport
         What this open scanned, cut and dispatched again.
 
@@ -70,13 +73,14 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         create: bool = True,
         clock: Callable[[], int] | None = None,
         mode: RecoverMode = NORMAL,
+        settle: Settle = as_given,
     ) -> None:
         self.paths = paths
-        self.config = config
         self._state = state = StoreState(paths.root)
-        self._parts = parts = StoreParts(paths, config, state, create, clock, mode)
+        self._parts = parts = StoreParts(paths, config, state, create, clock, mode, settle)
+        self.config = parts.config
         try:
-            self._put_together(parts, config)
+            self._put_together(parts, parts.config)
         except BaseException:
             parts.release()
             raise
