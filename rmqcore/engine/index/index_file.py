@@ -301,7 +301,8 @@ def find_geometry(
         return None
     raise StoreFormatError(
         f"{path}: file size is {file_size}, expected {expected} for max_hash_slot_num {slot_count} and "
-        f"max_index_num {capacity}; set these to what they were (rmqcore.find_config gives them), or remove the file and rebuild the index"
+        f"max_index_num {capacity}; set these to what they were (rmqcore.find_config gives them), or remove the file and "
+        "rebuild the index"
     )
 
 
