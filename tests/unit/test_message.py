@@ -126,9 +126,7 @@ def test_what_no_message_can_be_made_of(
         Message("t", b"", **options)
 
 
-@pytest.mark.parametrize(
-    "options", [{"tags": "\ud800"}, {"keys": "\ud800"}, {"tags": "a\x02"}, {"tags": "\udfff"}]
-)
+@pytest.mark.parametrize("options", [{"keys": "\ud800"}, {"tags": "a\x02"}, {"tags": "\udfff"}])
 def test_texts_that_no_record_can_hold_are_refused_by_the_put(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:

@@ -20,8 +20,9 @@ from rmqcore.cli.common.times import format_time
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.queues.queues import QueueInfo, each_queue_info
+from rmqcore.offline.queues.queues import each_queue_info
 from rmqcore.offline.reader import StoreReader
+from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
 """How many queues or index files a terminal shows; the JSON has all."""

@@ -27,7 +27,9 @@ from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
 from rmqcore.engine.store.store_stats import StoreStats
+from rmqcore.errors.arguments import check_ms
 from rmqcore.queries.index_query import INDEX_TYPES
+from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
 
 
@@ -309,6 +311,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
+        if type(begin_ms) is not int or (end_ms is not None and type(end_ms) is not int):
+            check_ms(begin_ms=begin_ms, end_ms=end_ms)
         if max_messages < 0:
             raise ValueError(f"max_messages is {max_messages}, expected at least 0")
         if index_type is not None and index_type not in INDEX_TYPES:
@@ -372,8 +376,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """Give the names of all topics with a queue."""
         return self._gets.topics()
 
-    def queues(self) -> list[tuple[str, int]]:
-        """Give topic and queue id of every queue."""
+    def queues(self) -> list[QueueInfo]:
+        """Give every queue with its offsets, by topic and queue id; each is the pair of these too."""
         return self._gets.queues()
 
     # ---- waiting, and what it does
