@@ -17,7 +17,7 @@ import rmqcore
 def main(path: str, topic: str, key: str) -> int:
     """Print the messages that are found; answer 1 when there are none."""
     reader = rmqcore.read(path)
-    found = reader.query(topic, key)
+    found = list(reader.query(topic, key))
     how = "index"
     if not found:
         found = list(reader.messages(topics=[topic], keys=[key]))

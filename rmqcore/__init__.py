@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rmqcore.maintenance.salvage.salvage import salvage
     from rmqcore.offline.diff.diff import diff
     from rmqcore.offline.export.export import export
+    from rmqcore.offline.found_config import find_config
     from rmqcore.offline.fsck.fsck import fsck
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.offline.stats.count import stats
@@ -58,6 +59,7 @@ __all__ = [
     "diff",
     "doctor",
     "export",
+    "find_config",
     "fsck",
     "open",
     "read",
@@ -78,6 +80,7 @@ _LATER = {
     "diff": "rmqcore.offline.diff.diff",
     "doctor": "rmqcore.maintenance.doctor.doctor",
     "export": "rmqcore.offline.export.export",
+    "find_config": "rmqcore.offline.found_config",
     "fsck": "rmqcore.offline.fsck.fsck",
     "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",

@@ -172,7 +172,9 @@ class MessageStoreConfig:
     def __new__(cls, **values: Any) -> Self:
         """Refuse a name that is no field: the `__init__` of a dataclass would not say which one was meant."""
         check_names(values)
-        return super().__new__(cls)
+        made = super().__new__(cls)
+        object.__setattr__(made, "_given", frozenset(values))
+        return made
 
     def __post_init__(self) -> None:
         self._settle(("extra", *_NAMES))
@@ -196,6 +198,7 @@ class MessageStoreConfig:
         changed = copy.copy(self)
         for name, value in values.items():
             object.__setattr__(changed, name, value)
+        object.__setattr__(changed, "_given", self.given.union(values))
         changed._settle(values)  # noqa: SLF001
         return changed
 
@@ -228,6 +231,15 @@ class MessageStoreConfig:
                 f"max_message_size: {most} is more than a CommitLog file of {room} bytes takes; a message that does not fit "
                 "is MESSAGE_ILLEGAL"
             )
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the fields that somebody gave a value, the default or another; the others are left to Java's defaults.
+
+        `rmqcore.open` takes the sizes of an existing store's files from the files, unless they are given.
+        """
+        names: frozenset[str] = vars(self)["_given"]
+        return names
 
     @property
     def delay_levels_ms(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreLockedError
+from rmqcore.offline.found_config import adopt_sizes
 from rmqcore.services import Services
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.service import any_step_runs
@@ -41,7 +42,8 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     path : path-like
         The store's root: the directory of commitlog/, consumequeue/ and index/.
     config : MessageStoreConfig or path-like, optional
-        Or the path of a ``broker.conf``. Without it Java's defaults hold.
+        Or the path of a ``broker.conf``. Without it Java's defaults hold, but for the sizes of an existing store's files:
+        where neither `config` nor `overrides` give one, it is the one that the files have (`rmqcore.find_config`).
     create : bool
         Make the directory when it is not there.
     clock : callable, optional
@@ -72,7 +74,7 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     NotAStoreError
         Nothing is there and `create` is false.
     StoreFormatError
-        Files of another size than configured.
+        Files of another size than given, or of several sizes; the error names the file, its size and the expected one.
     LinkError
         A file or directory of the store is a link.
     ValueError
@@ -103,7 +105,15 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
     store = None
     try:
         store = _opened(
-            partial(MessageStore, paths, settings, create=create, clock=clock, mode=mode)
+            partial(
+                MessageStore,
+                paths,
+                settings,
+                create=create,
+                clock=clock,
+                mode=mode,
+                settle=adopt_sizes,
+            )
         )
         close_at_exit(weakref.ref(store))
         if services:

@@ -59,3 +59,20 @@ class PutMessageStatus(Enum):
 
     def __str__(self) -> str:
         return self.name
+
+
+_MEANINGS = {
+    "FLUSH_DISK_TIMEOUT": "stored, but not known to be on disk within syncFlushTimeout (sync_flush_timeout)",
+    "FLUSH_SLAVE_TIMEOUT": "stored, but too few followers answered within slaveTimeout (slave_timeout)",
+    "SLAVE_NOT_AVAILABLE": "stored, but there is no follower to copy it to",
+    "SERVICE_NOT_AVAILABLE": "the store takes no messages: it is a slave (broker_role), its disk is full, or it was closed",
+    "CREATE_MAPPED_FILE_FAILED": "no room for the message could be made on the disk; `failed` of the store's stats() says why",
+    "MESSAGE_ILLEGAL": "a limit or a rule forbids the message",
+    "PROPERTIES_SIZE_EXCEEDED": "the properties have more than 32,767 bytes",
+    "IN_SYNC_REPLICAS_NOT_ENOUGH": "fewer followers are there than minInSyncReplicas (min_in_sync_replicas) asks for",
+}
+
+
+def meaning(status: PutMessageStatus) -> str:
+    """Say what a status other than PUT_OK means, where nothing more is known."""
+    return _MEANINGS.get(status.name, f"RocketMQ's status {status.name}")

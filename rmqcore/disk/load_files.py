@@ -74,12 +74,22 @@ def load_files(
                 f"{entry.path}: the file begins at {start}, expected room for it and the next one below {MAX_OFFSET}"
             )
         elif size != file_size and entry.path not in odd:
-            raise StoreFormatError(
-                f"{entry.path}: file size is {size}, expected {file_size} as configured"
-            )
+            raise _another_size(entry.path, size, file_size, [e.path for _, e in numbered])
         else:
             found.append((start, entry.path))
     return found, empty
+
+
+def _another_size(path: str, size: int, file_size: int, every: list[str]) -> StoreFormatError:
+    """The error of a file that has another size than all should have."""
+    twin = next((name for name in every if os.stat(name).st_size == file_size), None)
+    error = StoreFormatError(
+        f"{path}: file size is {size}, expected {file_size} as configured"
+        + ("" if twin is None else f", the size of {twin}")
+    )
+    if twin is None:  # the files are sound, and the setting is wrong
+        error.hint = "leave the sizes out, and rmqcore.open takes those that the files have; rmqcore.find_config(path) gives them"
+    return error
 
 
 def _entries(directory: str | Path) -> list[os.DirEntry[str]]:

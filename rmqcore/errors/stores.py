@@ -324,14 +324,19 @@ class PutFailedError(StoreError):
         Name of the PutMessageStatus.
     stored : bool
         Whether the message is in the log all the same (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT).
+    reason : str, optional
+        Which limit it is, what was found, and the setting.
     """
 
     code = "PUT_FAILED"
 
-    def __init__(self, status: str, stored: bool) -> None:
-        super().__init__(status, stored)
+    def __init__(self, status: str, stored: bool, reason: str | None = None) -> None:
+        super().__init__(status, stored, reason)
         self.status = status
         self.stored = stored
+        self.reason = reason
 
     def __str__(self) -> str:
-        return f"put ended with {self.status}, {'stored all the same' if self.stored else 'nothing was stored'}"
+        stored = "stored all the same" if self.stored else "nothing was stored"
+        why = "" if self.reason is None else f": {self.reason}"
+        return f"put ended with {self.status}, {stored}{why}"

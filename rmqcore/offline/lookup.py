@@ -7,6 +7,7 @@ from typing import Protocol
 from rmqcore._native.format.codec import MessageView
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
+from rmqcore.errors.arguments import check_ms
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile
@@ -15,6 +16,7 @@ from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 from rmqcore.queries.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
+from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
 from rmqcore.queries.time_search import Boundary
 from rmqcore.queries.time_search import offset_by_time as search_time
@@ -145,6 +147,7 @@ class StoreLookup:
         ValueError
             Another `boundary`.
         """
+        check_ms(timestamp_ms=timestamp_ms)
         names = [name.value for name in Boundary]
         if boundary not in names:
             raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
@@ -169,6 +172,7 @@ class StoreLookup:
         index_type: str | None = None,
     ) -> IndexAnswer:
         """Give what the index files say about a key, hash collisions and repeats included; see `query`."""
+        check_ms(begin_ms=begin_ms, end_ms=end_ms)
         if max_messages < 0:
             raise ValueError(f"max_messages is {max_messages}, expected at least 0")
         if index_type not in INDEX_TYPES:
@@ -192,7 +196,7 @@ class StoreLookup:
         end_ms: int | None = None,
         *,
         index_type: str | None = None,
-    ) -> list[MessageView]:
+    ) -> QueryAnswer:
         """Give messages with a key by the index files, in physical order, each once.
 
         When there are more messages, the newest are chosen. Messages that only share the key's hash are left out after the
@@ -219,11 +223,15 @@ class StoreLookup:
         found = (
             self._store.message_at(phy_offset) for phy_offset in dict.fromkeys(answer.phy_offsets)
         )
-        return [
-            message
-            for message in found
-            if message is not None and has_key(message, topic, key, index_type)
-        ]
+        return QueryAnswer(
+            (
+                message
+                for message in found
+                if message is not None and has_key(message, topic, key, index_type)
+            ),
+            answer.last_update_timestamp_ms,
+            answer.last_update_phy_offset,
+        )
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).

@@ -14,6 +14,7 @@ from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, absolute_path
+from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
@@ -27,7 +28,9 @@ from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
-from rmqcore.offline.queues.queues import QueueInfo, list_queues
+from rmqcore.offline.queues.queues import list_queues
+from rmqcore.queries.query_answer import QueryAnswer
+from rmqcore.queries.queue_info import QueueInfo
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
@@ -99,7 +102,10 @@ class StoreReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: a reader holds no file or lock between calls."""
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: a reader holds no file or lock between calls, and may be used on. A store has this method too."""
 
     def __repr__(self) -> str:
         return f"StoreReader({str(self.path)!r})"
@@ -325,6 +331,10 @@ class StoreReader:
         info = self.info()
         return list_queues(self.paths, info.min_phy_offset, info.max_phy_offset)
 
+    def topics(self) -> list[str]:
+        """Names of all topics with a queue, sorted, as `MessageStore.topics` gives them."""
+        return sorted({topic for topic, _, _ in queue_directories(self.paths)})
+
     def index_files(self) -> list[IndexFileInfo]:
         """Every IndexFile, oldest first."""
         return list_index_files(self.paths)
@@ -381,8 +391,11 @@ class StoreReader:
         end_ms: int | None = None,
         *,
         index_type: str | None = None,
-    ) -> list[MessageView]:
-        """Messages with a key by the IndexFiles, hash collisions left out; ``index_type="T"`` asks by tag."""
+    ) -> QueryAnswer:
+        """Messages with a key by the IndexFiles, hash collisions left out; ``index_type="T"`` asks by tag.
+
+        The answer is a list, and has the attributes of what `MessageStore.query` answers.
+        """
         return self._lookup.query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
 
     def offset_by_time(

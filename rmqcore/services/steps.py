@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rmqcore._native.threads.bell import Bell
@@ -68,7 +68,7 @@ class StoreSteps(Protocol):
     def reput_from_offset(self) -> int:
         """CommitLog offset up to which messages are in queues and index."""
 
-    def queues(self) -> list[tuple[str, int]]:
+    def queues(self) -> Sequence[tuple[str, int]]:
         """Give topic and queue id of every queue."""
 
     def max_offset(self, topic: str, queue_id: int) -> int:

@@ -24,7 +24,8 @@ from rmqcore.offline.info import StoreInfo
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.lookup import OfflineGetResult
-from rmqcore.offline.queues.queues import QueueInfo
+from rmqcore.queries.query_answer import QueryAnswer
+from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.status import GetMessageStatus
 
 
@@ -89,7 +90,7 @@ def test_reader(golden: Path) -> None:
         assert_type(reader.checkpoint(), StoreCheckpoint | None)
         assert_type(reader.info(), StoreInfo)
         assert_type(reader.info().max_phy_offset, int)
-        assert_type(reader.query("TopicBasicA", "key"), list[MessageView])
+        assert_type(reader.query("TopicBasicA", "key"), QueryAnswer)
         assert_type(reader.lookup(0), MessageView | None)
         result = reader.get("TopicBasicA", 0, 0)
         assert_type(result, OfflineGetResult)

@@ -49,11 +49,11 @@ ALLOWED_UP = {
     ("put.mapped_file", "rmqcore.errors"): "likewise",
     ("threads.mutex", "rmqcore.errors"): "likewise",
     ("put.put_result", "rmqcore.errors"): "likewise",
+    ("put.message", "rmqcore.errors.arguments"): "likewise",
     (
         "put.put_result",
         "rmqcore.status",
     ): "status imports nothing, so that native code may answer it",
-    ("put.appender", "rmqcore.status"): "likewise",
     ("queues.get", "rmqcore.status"): "likewise",
     (
         "format.codec",

@@ -80,7 +80,7 @@ def test_properties_may_be_a_dict_or_nothing_and_nothing_cannot_be_put(
     assert message.properties is None
     with (
         rmqcore.open(tmp_path, services=False, mapped_file_size_commit_log=1 << 16) as store,
-        pytest.raises(TypeError, match="properties is None, expected a dict"),
+        pytest.raises(TypeError, match="properties: expected dict, got NoneType"),
     ):
         store.put(message)
 
@@ -116,7 +116,7 @@ def test_a_message_that_is_made_anew_has_only_what_it_was_made_of() -> None:
             ValueError,
             "TAGS is given twice: 'A' and 'B'",
         ),
-        ({"keys": [b"a"]}, TypeError, "bytes-like"),
+        ({"keys": [b"a"]}, TypeError, "keys: expected str or an iterable of str, got bytes"),
     ],
 )
 def test_what_no_message_can_be_made_of(
@@ -126,9 +126,7 @@ def test_what_no_message_can_be_made_of(
         Message("t", b"", **options)
 
 
-@pytest.mark.parametrize(
-    "options", [{"tags": 5}, {"keys": "\ud800"}, {"tags": "a\x02"}, {"tags": "\udfff"}]
-)
+@pytest.mark.parametrize("options", [{"keys": "\ud800"}, {"tags": "a\x02"}, {"tags": "\udfff"}])
 def test_texts_that_no_record_can_hold_are_refused_by_the_put(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:

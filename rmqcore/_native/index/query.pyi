@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from typing import final
+from typing import ClassVar, final, overload
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.index.mapped_index import IndexFiles
@@ -16,6 +16,12 @@ class QueryResult:
     def index_last_update_phy_offset(self) -> int: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[MessageView]: ...
+    @overload
+    def __getitem__(self, at: int, /) -> MessageView: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> list[MessageView]: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
 def query_messages(
     index: IndexFiles,

@@ -11,7 +11,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import NotAStoreError
-from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
 from rmqcore.unused_settings import UnusedSettingWarning
 

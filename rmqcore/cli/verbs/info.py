@@ -26,8 +26,9 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
 from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
-from rmqcore.offline.queues.queues import QueueFiles, QueueInfo, queue_info
+from rmqcore.offline.queues.queues import QueueFiles, queue_info
 from rmqcore.offline.reader import StoreReader
+from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
 """How many queues or index files a terminal shows; the JSON has all."""

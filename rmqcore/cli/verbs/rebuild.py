@@ -22,9 +22,9 @@ from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
 from rmqcore.errors import StoreError, TargetNotEmptyError
-from rmqcore.maintenance.rebuild.found_config import found_sizes
 from rmqcore.maintenance.rebuild.rebuild import rebuild as rebuild_store
 from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
+from rmqcore.offline.found_config import found_sizes
 from rmqcore.opening import open as open_store
 
 

@@ -14,7 +14,7 @@ from rmqcore._native.format.layout import (
     INDEX_SLOT_SIZE,
     index_file_size,
 )
-from rmqcore._native.index.index_reader import IndexHeader, decode_header
+from rmqcore._native.index.index_reader import IndexHeader
 from rmqcore._native.index.mapped_index import MappedIndexFile
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.threads.mutex import Mutex
@@ -269,18 +269,6 @@ class IndexFile:
         return f"<IndexFile {self.path} with {self.native.index_count - 1} entries>"
 
 
-def read_header(path: Path) -> IndexHeader:
-    """Read a file's header. A file that ends inside it is read as if zeros followed, which is how Java maps it.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
-    with opened(path, os.O_RDONLY) as fd:
-        return decode_header(os.pread(fd, INDEX_HEADER_SIZE, 0).ljust(INDEX_HEADER_SIZE, b"\0"))
-
-
 def find_geometry(
     path: Path, file_size: int, header: IndexHeader, slot_count: int, capacity: int
 ) -> tuple[int, int] | None:
@@ -313,7 +301,8 @@ def find_geometry(
         return None
     raise StoreFormatError(
         f"{path}: file size is {file_size}, expected {expected} for max_hash_slot_num {slot_count} and "
-        f"max_index_num {capacity}; set these to what they were, or remove the file and rebuild the index"
+        f"max_index_num {capacity}; set these to what they were (rmqcore.find_config gives them), or remove the file and "
+        "rebuild the index"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.durable import make_directory, sync_directory
+from rmqcore.disk.index.header import read_header
 from rmqcore.disk.inside.files import remove_empty, unlink
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import is_index_file_name
@@ -16,7 +17,6 @@ from rmqcore.engine.index.index_file import (
     IndexFile,
     find_geometry,
     next_name,
-    read_header,
 )
 
 

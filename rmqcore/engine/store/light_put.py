@@ -87,7 +87,11 @@ class LightPut:
         changed.properties = in_map_order(properties)
         size = encoded_size(changed, self._config.enabled_append_prop_crc)
         if size > self._config.max_message_size:
-            return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
+            most = self._config.max_message_size
+            return refused_result(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"record of {size:,} bytes with the offsets of its light queues, maxMessageSize is {most:,} (max_message_size)",
+            )
         # A name that the list has twice counts twice, as in Java. The message's own queue counts it already.
         counted = has_queue_entry(message.sys_flag) and message.queue_id == 0
         return self._commitlog.appender.put_light(

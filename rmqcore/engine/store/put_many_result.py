@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rmqcore._native.put.put_result import STATUSES, PutResult
 from rmqcore.errors import PutFailedError
-from rmqcore.status import PutMessageStatus
+from rmqcore.status import PutMessageStatus, meaning
 
 _STATUS_OF_CODE = np.array(STATUSES, dtype=object)
 
@@ -37,7 +37,8 @@ class PutManyResult:
     end_offset: int = 0
     """CommitLog offset at or behind the end of the last record stored; 0: nothing was stored."""
     refusal: str | None = None
-    """What is wrong with the first Arrow row that makes no message."""
+    """What is wrong with the first message, or Arrow row, that makes none or breaks a limit: the place, the limit, what was
+    found, and the setting."""
 
     @classmethod
     def of_results(cls, results: list[PutResult]) -> PutManyResult:
@@ -48,6 +49,9 @@ class PutManyResult:
             np.array([result.queue_offset for result in results], dtype=np.int64),
             np.array([result.store_timestamp_ms for result in results], dtype=np.int64),
             max((r.phy_offset + r.msg_size for r in results if r.stored), default=0),
+            next(
+                (f"message {at}: {r.reason}" for at, r in enumerate(results) if not r.stored), None
+            ),
         )
 
     @classmethod
@@ -81,8 +85,12 @@ class PutManyResult:
     def raise_for_status(self) -> None:
         """Raise PutFailedError for the first message whose status is not PUT_OK."""
         for place in np.flatnonzero(self.statuses != PutMessageStatus.PUT_OK)[:1]:
-            error = PutFailedError(self.statuses[place].name, bool(self.phy_offsets[place] >= 0))
-            error.add_note(f"message {place}" if self.refusal is None else self.refusal)
+            status = self.statuses[place]
+            told = self.refusal is not None and self.refusal.startswith(
+                (f"message {place}:", f"row {place}:", f"row {place},")
+            )
+            reason = self.refusal if told else f"message {place}: {meaning(status)}"
+            error = PutFailedError(status.name, bool(self.phy_offsets[place] >= 0), reason)
             raise error
 
     def __repr__(self) -> str:

@@ -22,12 +22,14 @@ from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_get import StoreGet
-from rmqcore.engine.store.store_parts import StoreParts
+from rmqcore.engine.store.store_parts import Settle, StoreParts, as_given
 from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
 from rmqcore.engine.store.store_stats import StoreStats
+from rmqcore.errors.arguments import check_ms
 from rmqcore.queries.index_query import INDEX_TYPES
+from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
 
 
@@ -43,10 +45,13 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     clock : callable, optional
         Answers milliseconds since the epoch; called once a put inside the append lock.
     mode : RecoverMode
+    settle : callable
+        Gives the configuration for the files that are there.
 
     Attributes
     ----------
     config : MessageStoreConfig
+        With the file sizes that the store has.
     recovery : RecoveryReport
         What this open scanned, cut and dispatched again.
 
@@ -70,13 +75,14 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         create: bool = True,
         clock: Callable[[], int] | None = None,
         mode: RecoverMode = NORMAL,
+        settle: Settle = as_given,
     ) -> None:
         self.paths = paths
-        self.config = config
         self._state = state = StoreState(paths.root)
-        self._parts = parts = StoreParts(paths, config, state, create, clock, mode)
+        self._parts = parts = StoreParts(paths, config, state, create, clock, mode, settle)
+        self.config = parts.config
         try:
-            self._put_together(parts, config)
+            self._put_together(parts, parts.config)
         except BaseException:
             parts.release()
             raise
@@ -305,6 +311,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
+        if type(begin_ms) is not int or (end_ms is not None and type(end_ms) is not int):
+            check_ms(begin_ms=begin_ms, end_ms=end_ms)
         if max_messages < 0:
             raise ValueError(f"max_messages is {max_messages}, expected at least 0")
         if index_type is not None and index_type not in INDEX_TYPES:
@@ -368,8 +376,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """Give the names of all topics with a queue."""
         return self._gets.topics()
 
-    def queues(self) -> list[tuple[str, int]]:
-        """Give topic and queue id of every queue."""
+    def queues(self) -> list[QueueInfo]:
+        """Give every queue with its offsets, by topic and queue id; each is the pair of these too."""
         return self._gets.queues()
 
     # ---- waiting, and what it does

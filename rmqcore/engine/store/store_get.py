@@ -5,11 +5,18 @@ MessageStore has these two itself, because one more Python call (30 ns) is an ei
 
 from __future__ import annotations
 
+from functools import partial
+
 from rmqcore._native.format.codec import MessageView
-from rmqcore.disk.paths import MAX_OFFSET
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.disk.inside.links import is_file
+from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
+from rmqcore.disk.read_range import entries_of
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_ms
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
+from rmqcore.queries.queue_info import QueueInfo, Rest
 from rmqcore.queries.time_search import Boundary, offset_by_time
 
 
@@ -20,6 +27,7 @@ class StoreGet:
         self._state = state
         self._log = parts.log
         self._queues = parts.queues
+        self._root = parts.paths.consumequeue
 
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Give the message whose record starts at a CommitLog offset."""
@@ -34,6 +42,7 @@ class StoreGet:
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
         """Give the queue offset next to a store time."""
         self._state.raise_if_closed()
+        check_ms(timestamp_ms=timestamp_ms)
         names = [side.value for side in Boundary]
         if boundary not in names:
             raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
@@ -76,7 +85,32 @@ class StoreGet:
         self._state.raise_if_closed()
         return self._queues.topics()
 
-    def queues(self) -> list[tuple[str, int]]:
-        """Give topic and queue id of every queue."""
+    def queues(self) -> list[QueueInfo]:
+        """Give every queue with its offsets."""
         self._state.raise_if_closed()
-        return self._queues.queues()
+        found = ((place, self._queues.find(*place)) for place in self._queues.queues())
+        return [
+            QueueInfo(
+                *place, queue.min_offset, queue.max_offset, partial(self._rest, *place, queue)
+            )
+            for place, queue in found
+            if queue is not None
+        ]
+
+    def _rest(self, topic: str, queue_id: int, queue: ConsumeQueue) -> Rest:
+        """Look up what a queue's first and last entry say, and its files."""
+        self._state.raise_if_closed()
+        begin, end = queue.min_offset, queue.max_offset
+        oldest = queue.get_entry(begin) if begin < end else None
+        newest = queue.get_entry(end - 1) if begin < end else None
+        blocks = [
+            entry.stat().st_blocks
+            for entry in entries_of(self._root / topic / str(queue_id))
+            if parse_file_name(entry.name) is not None and is_file(entry)
+        ]
+        return (
+            None if oldest is None else oldest[0],
+            None if newest is None else newest[0] + newest[1],
+            len(blocks),
+            512 * sum(blocks),
+        )

@@ -26,6 +26,13 @@ from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors import NotAStoreError, is_no_room
 
+Settle = Callable[[StorePaths, MessageStoreConfig], MessageStoreConfig]
+
+
+def as_given(_paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
+    """Take a configuration as it is, whatever the files are."""
+    return config
+
 
 class StoreParts:
     """The parts of one open store. The locks are taken before any file is touched, and let go of last.
@@ -42,9 +49,12 @@ class StoreParts:
         Answers milliseconds since the epoch; called once a put inside the append lock.
     mode : RecoverMode
         How much of the store is compared with the log.
+    settle : callable
+        Gives the configuration for the files that are there, once nobody else can change them.
 
     Attributes
     ----------
+    config : MessageStoreConfig
     locks : StoreLocks
     abort : AbortFile
     checkpoint : CheckpointFile
@@ -70,8 +80,10 @@ class StoreParts:
         create: bool,
         clock: Callable[[], int] | None,
         mode: RecoverMode,
+        settle: Settle = as_given,
     ) -> None:
         self.paths = paths
+        self._settle = settle
         self.config = config
         if not create and not (paths.root.is_dir() and any(map(Path.is_dir, paths.commitlogs))):
             raise NotAStoreError(f"{paths.root}: there is no {paths.commitlog}")
@@ -116,6 +128,8 @@ class StoreParts:
     ) -> None:
         self.abort = AbortFile(self.paths.abort)
         self.checkpoint = CheckpointFile(self.paths.checkpoint)
+        finish_swaps(self.paths)
+        self.config = self._settle(self.paths, self.config)
         self.log = CommitLog(
             self.paths,
             self.config,
@@ -129,7 +143,6 @@ class StoreParts:
             self.paths, self.config, on_full=partial(_save_index_end, self.checkpoint)
         )
         clean_exit = not self.abort.exists
-        finish_swaps(self.paths)
         self.log.load()
         check_no_disk_is_missing(
             self.locks.made_commitlogs,

@@ -131,8 +131,8 @@ class StorePut:
         for message in messages:
             try:
                 results.append(self._append(message))
-            except (BufferError, OverflowError, TypeError, ValueError):
-                results.append(refused_result(PutMessageStatus.MESSAGE_ILLEGAL))
+            except (BufferError, OverflowError, TypeError, ValueError) as error:
+                results.append(refused_result(PutMessageStatus.MESSAGE_ILLEGAL, str(error)))
             except StoreError:
                 if not any(result.stored for result in results):
                     raise

@@ -22,7 +22,7 @@ from rmqcore.maintenance.backup.report import CLEAN, CRASHED, BackupReport
 from rmqcore.maintenance.backup.room import explain_full_disk
 from rmqcore.maintenance.backup.settle import settle
 from rmqcore.maintenance.backup.store_copy import OWN, Copied, StoreCopy
-from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress

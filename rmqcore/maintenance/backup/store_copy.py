@@ -18,12 +18,12 @@ from rmqcore._native.format.layout import CHECKPOINT_USED_SIZE
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.index.header import read_header
 from rmqcore.disk.inside.clones import shares_blocks
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.swap import OLD, PARTS, TRASH
-from rmqcore.engine.index.index_file import read_header
 from rmqcore.errors import OtherStoreError
 from rmqcore.maintenance.backup import log as log_part
 from rmqcore.maintenance.backup.copier import STAGING, WORKING, Copier

@@ -9,7 +9,7 @@ from rmqcore.disk.config_files import what_is_wrong
 from rmqcore.disk.read_range import entries_of
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
-from rmqcore.maintenance.rebuild.found_config import found_sizes
+from rmqcore.offline.found_config import found_sizes
 
 MOST_FILES = 200
 """Files of config/ that are looked at; a broker has a dozen."""

@@ -11,7 +11,7 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.start_file import choose_start
 from rmqcore.maintenance.doctor.patient import Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
-from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck.file_names import check_checkpoint
 from rmqcore.offline.fsck.findings import Findings
 from rmqcore.offline.log.damage import DamageList

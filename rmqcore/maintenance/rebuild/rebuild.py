@@ -26,10 +26,10 @@ from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
-from rmqcore.maintenance.rebuild.found_config import found_config
 from rmqcore.maintenance.rebuild.index_pages import IndexPages
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
 from rmqcore.maintenance.rebuild.report import RebuildReport
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import LongRecords

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
+from rmqcore.disk.index.header import read_header
 from rmqcore.disk.inside.apart import check_apart
 from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
-from rmqcore.engine.index.index_file import read_header
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
-from rmqcore.maintenance.rebuild.found_config import found_config
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
 from rmqcore.maintenance.salvage.idle_queues import keep_idle_queues
@@ -38,6 +37,7 @@ from rmqcore.maintenance.salvage.queue_loss import (
 from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.maintenance.salvage.set_aside import set_aside
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.reader import holds_store, store_paths

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
 
 from rmqcore._native.scan.filter import Filter
+from rmqcore.errors.arguments import check_ms, wrong_type
 from rmqcore.offline.log.damage import DamageRange
 
 Item = TypeVar("Item")
@@ -45,13 +46,14 @@ class Conditions:
         Raises
         ------
         TypeError
-            A str where texts are expected: its letters would be taken for names.
+            A str where texts are expected: its letters would be taken for names. Or a time that is no whole number.
         """
+        check_ms(since_ms=since_ms, until_ms=until_ms)
         return cls(
-            _texts(topics),
+            _texts("topics", topics),
             frozenset([queue_ids]) if isinstance(queue_ids, int) else _set(queue_ids),
-            _texts(tags),
-            _texts(keys),
+            _texts("tags", tags),
+            _texts("keys", keys),
             since_ms,
             until_ms,
             start_phy_offset,
@@ -89,10 +91,16 @@ class Conditions:
         )
 
 
-def _texts(given: Iterable[str] | None) -> frozenset[str] | None:
+def _texts(name: str, given: Iterable[str] | None) -> frozenset[str] | None:
     if isinstance(given, str):
-        raise TypeError(f"expected an iterable of str, got the str {given!r}")
-    return _set(given)
+        raise TypeError(f"{name}: expected an iterable of str, got the str {given!r}")
+    if given is not None and not isinstance(given, Iterable):
+        raise wrong_type(name, "an iterable of str or None", given)
+    texts = _set(given)
+    for text in texts or ():
+        if not isinstance(text, str):
+            raise wrong_type(name, "an iterable of str or None", text)
+    return texts
 
 
 def _set(given: Iterable[Item] | None) -> frozenset[Item] | None:

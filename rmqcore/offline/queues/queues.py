@@ -7,8 +7,6 @@ would answer after a restart.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_ends import (
@@ -19,6 +17,7 @@ from rmqcore.disk.queue_ends import (
 )
 from rmqcore.disk.queue_files import Entries, QueueFile, queue_directories
 from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.queries.queue_info import QueueInfo
 
 __all__ = [
     "Entries",
@@ -33,37 +32,6 @@ __all__ = [
     "min_offset",
     "queue_info",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueInfo:
-    """What is in one queue.
-
-    Attributes
-    ----------
-    topic : str
-    queue_id : int
-    min_offset, max_offset : int
-        Queue offsets of the first entry and after the last one.
-    min_phy_offset, max_phy_offset : int or None
-        CommitLog bytes: start of the first entry's message, end of the last one's; None in an empty queue.
-    file_count : int
-    disk_bytes : int
-        Bytes that the files occupy (their unwritten ends are holes).
-    """
-
-    topic: str
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    min_phy_offset: int | None
-    max_phy_offset: int | None
-    file_count: int
-    disk_bytes: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the fields by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
@@ -112,10 +80,12 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
         queue.queue_id,
         start,
         end,
-        int(oldest["phy_offset"][0]) if len(oldest) else None,
-        int(newest["phy_offset"][0]) + int(newest["msg_size"][0]) if len(newest) else None,
-        len(queue.files),
-        queue.disk_bytes,
+        (
+            int(oldest["phy_offset"][0]) if len(oldest) else None,
+            int(newest["phy_offset"][0]) + int(newest["msg_size"][0]) if len(newest) else None,
+            len(queue.files),
+            queue.disk_bytes,
+        ),
     )
 
 

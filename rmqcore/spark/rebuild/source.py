@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
-from rmqcore.maintenance.rebuild.found_config import found_config
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.job_source import JobSource
 from rmqcore.spark.splits.planning import plan_store

@@ -261,6 +261,8 @@ cdef extern from "put/append.h" nogil:
     enum:
         RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
         RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE
+        RMQ_LIMIT_NONE, RMQ_LIMIT_TOPIC_LENGTH, RMQ_LIMIT_TOPIC_NAME, RMQ_LIMIT_QUEUE_ID, RMQ_LIMIT_INNER_BATCH
+        RMQ_LIMIT_PROPERTIES, RMQ_LIMIT_BODY, RMQ_LIMIT_RECORD, RMQ_LIMIT_FILE
         RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED, RMQ_A_ELSEWHERE
         RMQ_NO_CLOCK
     ctypedef struct rmq_put:
@@ -290,6 +292,7 @@ cdef extern from "put/append.h" nogil:
     int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id) noexcept
     void rmq_log_forget_queues(rmq_log *log) noexcept
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
+    int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) noexcept
     int rmq_log_append_any(rmq_log *log, rmq_put *puts, size_t count, int whole, int64_t now_ms, size_t *done) noexcept
     int rmq_log_append_raw(
         rmq_log *log, const uint8_t *bytes, int64_t size, int64_t at, int64_t store_timestamp

@@ -34,7 +34,7 @@ class AppendLog:
         self.refusal: str | None = None
 
     def put_many(self, messages: list[Message]) -> Appended:
-        codes, *columns, _ = self.log.appender.put_many(messages)
+        codes, *columns, _, _ = self.log.appender.put_many(messages)
         return Appended([STATUSES[code].name for code in codes], *(c.tolist() for c in columns))
 
     def put_arrow(self, data: object) -> Appended:

@@ -93,7 +93,7 @@ def test_a_message_without_its_fields_is_refused(tmp_path: Path) -> None:
     with rmqcore.open(tmp_path, services=False) as store:
         assert store.put(half).status == illegal
         half.body = b"body"
-        with pytest.raises(TypeError, match="topic is None"):
+        with pytest.raises(TypeError, match="topic: expected str, got NoneType"):
             store.put(half)
         result = store.put_many([Message("T", b"1"), half, Message("T", b"2")])
         assert list(result.statuses) == [

@@ -8,12 +8,14 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.string cimport memcmp
 
 from rmqcore._native.kernels cimport *
 from rmqcore._native.format.sealed cimport seal
 
 import os
 
+from rmqcore._native.format.view_text import line_of, values_of
 from rmqcore.errors import CorruptMessageError
 
 
@@ -41,20 +43,10 @@ select_crc32(os.environ.get("RMQCORE_CRC32", ""))
 
 
 FIELDS = {
-    RMQ_R_BLANK: "MAGIC",
-    RMQ_E_SHORT: "TOTALSIZE",
-    RMQ_E_ZERO: "MAGIC",
-    RMQ_E_MAGIC: "MAGIC",
-    RMQ_E_TOTALSIZE: "TOTALSIZE",
-    RMQ_E_BODYLENGTH: "BODYLENGTH",
-    RMQ_E_TOPICLENGTH: "TOPICLENGTH",
-    RMQ_E_PROPERTIESLENGTH: "PROPERTIESLENGTH",
-    RMQ_E_LENGTHS: "TOTALSIZE",
-    RMQ_E_PHYSICALOFFSET: "PHYSICALOFFSET",
-    RMQ_E_BODYCRC: "BODYCRC",
-    RMQ_E_PROPCRC: "__CRC32#",
-    RMQ_E_PAST_FILE: "TOTALSIZE",
-    RMQ_E_SHORT_FILE: "TOTALSIZE",
+    RMQ_R_BLANK: "MAGIC", RMQ_E_SHORT: "TOTALSIZE", RMQ_E_ZERO: "MAGIC", RMQ_E_MAGIC: "MAGIC",
+    RMQ_E_TOTALSIZE: "TOTALSIZE", RMQ_E_BODYLENGTH: "BODYLENGTH", RMQ_E_TOPICLENGTH: "TOPICLENGTH",
+    RMQ_E_PROPERTIESLENGTH: "PROPERTIESLENGTH", RMQ_E_LENGTHS: "TOTALSIZE", RMQ_E_PHYSICALOFFSET: "PHYSICALOFFSET",
+    RMQ_E_BODYCRC: "BODYCRC", RMQ_E_PROPCRC: "__CRC32#", RMQ_E_PAST_FILE: "TOTALSIZE", RMQ_E_SHORT_FILE: "TOTALSIZE",
     RMQ_E_BLANKSIZE: "TOTALSIZE",
 }
 
@@ -162,6 +154,10 @@ cdef class MessageView:
 
     Units: ``*_ms`` are milliseconds since the epoch, ``phy_offset`` CommitLog bytes, ``queue_offset`` messages,
     ``msg_size`` bytes of the whole record.
+
+    Views are equal, and hash alike, when their records are, byte for byte: the same message at the same place of the log,
+    whatever buffer or store it was read from. A pickle or a copy (`copy.copy`, `copy.deepcopy`) owns the record's bytes: it
+    keeps no file mapped and no buffer alive, and stays as it is when those change.
 
     Thread safety: reading from several threads is safe.
 
@@ -339,11 +335,33 @@ cdef class MessageView:
             return None
         return rmq_record_check_prop_crc(&rec) == 0
 
+    def as_dict(self):
+        """All values by their names, a new dict: what `rmqcore cat` prints of a message.
+
+        JSON takes all of them but `body`, which is bytes; `keys` is a list, `properties` a dict. `raw` is not among them.
+        """
+        return values_of(self)
+
+    def __eq__(self, other):
+        cdef MessageView view
+        if not isinstance(other, MessageView):
+            return NotImplemented
+        view = <MessageView> other
+        same = self.rec.msg_size == view.rec.msg_size and memcmp(self.rec.at, view.rec.at, self.rec.msg_size) == 0
+        return unless_lost(view, unless_lost(self, same))
+
+    def __hash__(self):
+        # Place, time and the body's CRC tell records apart; all bytes of it would be read for nothing.
+        return unless_lost(self, hash((
+            rmq_rec_phy_offset(&self.rec), self.rec.msg_size, rmq_rec_store_timestamp(&self.rec), rmq_rec_body_crc(&self.rec),
+        )))
+
+    def __reduce__(self):
+        levels = self.delay_levels
+        return restored_view, (self.raw, None if levels is DEFAULT_DELAY_LEVELS else levels.delays_ms)
+
     def __repr__(self):
-        return (
-            f"<MessageView {self.topic!r} queue_id={self.queue_id} queue_offset={self.queue_offset} "
-            f"phy_offset={self.phy_offset} msg_size={self.msg_size}>"
-        )
+        return line_of(self)
 
     cdef void find_known(self, rmq_known_props *known) noexcept:
         """Find the properties that are asked for most, without the others: a dict of all costs ten times as much."""
@@ -353,6 +371,11 @@ cdef class MessageView:
         if self._properties is None:
             self._properties = unless_lost(self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len))
         return self._properties
+
+
+def restored_view(raw, delays_ms):
+    """The view of a pickle: it owns the bytes."""
+    return decode(raw, 0, None if delays_ms is None else DelayLevels(delays_ms))
 
 
 cdef object text_or_none(const rmq_slice *value):

@@ -14,7 +14,7 @@ from rmqcore._native.format.sealed cimport seal
 @cython.final
 @cython.freelist(16)
 cdef class QueryResult:
-    """The answer of a query.
+    """The answer of a query, a sequence of its messages; that of a reader has the same attributes.
 
     Attributes
     ----------
@@ -34,6 +34,16 @@ cdef class QueryResult:
 
     def __iter__(self):
         return iter(self.messages)
+
+    def __getitem__(self, at):
+        return self.messages[at]
+
+    def __eq__(self, other):
+        if isinstance(other, (list, QueryResult)):
+            return self.messages == list(other)
+        return NotImplemented
+
+    __hash__ = None  # it has a list
 
     def __repr__(self):
         return f"<QueryResult of {len(self.messages)} messages>"

@@ -14,13 +14,11 @@ from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.light_counters cimport count_light, expect_light
 from rmqcore._native.put.mapped_file cimport MappedFile
-from rmqcore._native.put.message cimport Message
-from rmqcore._native.put.message_fill cimport HAS_DELAY, PROPS_ROOM, check, fill
+from rmqcore._native.put.message cimport Message, check_body
+from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill
 from rmqcore._native.put.put_chunk cimport CHUNK, CHUNK_PROPS, PutChunk, batch_chunk, check_batch, check_types, new_chunk
-from rmqcore._native.put.put_result cimport PutResult, refused_code, refused_result, stored_result, unstored_rows
+from rmqcore._native.put.put_result cimport PutResult, no_body, refused_code, refused_put, stored_result, unstored_rows
 from rmqcore._native.threads.mutex cimport Calls, PyThread_get_thread_ident
-
-from rmqcore.status import PutMessageStatus
 
 cdef enum:
     ANY = -1  # whatever the counter is; and a value that it never has
@@ -335,7 +333,7 @@ cdef class Appender:
         if self.refused is not None:
             return self.refusal()
         if body is None:
-            return refused_result(PutMessageStatus.MESSAGE_ILLEGAL)
+            return refused_code(RMQ_PUT_MESSAGE_ILLEGAL, no_body())
         fill(message, topic, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
         if type(body) is bytes:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
@@ -344,6 +342,7 @@ cdef class Appender:
             if put.status == RMQ_PUT_WAITING:
                 self.append_at_once(&put, 1, False, True)
         else:
+            check_body(body)
             PyObject_GetBuffer(body, &buffer, PyBUF_SIMPLE)
             try:
                 put.msg.body = <const uint8_t *> buffer.buf
@@ -355,7 +354,7 @@ cdef class Appender:
                 PyBuffer_Release(&buffer)
         if put.status == RMQ_PUT_OK:
             return stored_result(&put, put.msg_size, 1, None)
-        return refused_code(put.status)
+        return refused_put(self.log, &put)
 
     def put_light(self, Message message not None, list light not None):
         """Append one message whose record says the offsets that it has in light queues, and move their counters with it.
@@ -387,7 +386,7 @@ cdef class Appender:
                 self.refuse()
             if code != RMQ_A_DONE:
                 put.status = RMQ_PUT_CREATE_MAPPED_FILE_FAILED
-        return stored_result(put, put.msg_size, 1, None) if put.status == RMQ_PUT_OK else refused_code(put.status)
+        return stored_result(put, put.msg_size, 1, None) if put.status == RMQ_PUT_OK else chunk.refused(0)
 
     def put_batch(self, list messages not None):
         """Append messages of one topic and queue, all or nothing; see MessageStore.put_batch."""
@@ -415,17 +414,15 @@ cdef class Appender:
         cdef Py_ssize_t i
         for i in range(chunk.count):
             if puts[i].status != RMQ_PUT_WAITING:
-                return refused_code(puts[i].status)
+                return chunk.refused(i)
             # 20 + body + 2 + properties: the image that a client sends, which maxMessageSize bounds as a body.
             image += 22 + puts[i].msg.body_len + puts[i].msg.props_len
-        if (
-            chunk.seen & HAS_DELAY or puts[0].msg.sys_flag & RMQ_SYS_TRANSACTION_MASK
-            or image > rmq_log_max_message_size(self.log)
-        ):
-            return refused_code(RMQ_PUT_MESSAGE_ILLEGAL)
+        reason = chunk.broken_rule(image)
+        if reason is not None:
+            return refused_code(RMQ_PUT_MESSAGE_ILLEGAL, reason)
         self.append_at_once(puts, chunk.count, True, chunk.total <= BRIEF)
         if puts[0].status != RMQ_PUT_OK:
-            return refused_code(puts[0].status)
+            return chunk.refused(0)
         offsets = tuple([puts[i].msg.phy_offset for i in range(chunk.count)])
         return stored_result(puts, chunk.total, chunk.count, offsets)
 
@@ -436,15 +433,16 @@ cdef class Appender:
         -------
         tuple
             Arrays of int8 status codes (indexes of `STATUSES`), int64 phy offsets and queue offsets (-1: not stored), int64 store
-            timestamps; and where the last record ends, 0 when nothing was stored.
+            timestamps; where the last record ends, 0 when nothing was stored; and why the first message that breaks a limit does.
         """
         cdef Py_ssize_t count = len(messages), at = 0, i, place = 0
         cdef size_t settled = 0
         cdef int64_t end_offset = 0
         cdef int code
+        cdef str refusal = None
         if self.refused is not None:
             self.refusal()
-            return *unstored_rows(count, RMQ_PUT_SERVICE_NOT_AVAILABLE), end_offset
+            return *unstored_rows(count, RMQ_PUT_SERVICE_NOT_AVAILABLE), end_offset, None
         codes, phy_offsets, queue_offsets, timestamps = unstored_rows(count, RMQ_PUT_CREATE_MAPPED_FILE_FAILED)
         cdef int8_t[::1] code_of = codes
         cdef int64_t[::1] phy_offset_of = phy_offsets
@@ -466,6 +464,9 @@ cdef class Appender:
                     queue_offset_of[place + i] = chunk.puts[i].msg.queue_offset
                     timestamp_of[place + i] = chunk.puts[i].msg.store_timestamp
                     end_offset = chunk.puts[i].msg.phy_offset + chunk.puts[i].msg_size
+                elif refusal is None:
+                    reason = chunk.reason(i)
+                    refusal = None if reason is None else f"message {place + i}: {reason}"
             if settled < <size_t> chunk.count:
                 if code == RMQ_A_STOPPED:
                     codes[place + <Py_ssize_t> settled:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
@@ -474,7 +475,7 @@ cdef class Appender:
         else:
             codes[at:] = RMQ_PUT_MESSAGE_ILLEGAL  # somebody has taken them out of the list
         self.give_chunk(chunk)
-        return codes, phy_offsets, queue_offsets, timestamps, end_offset
+        return codes, phy_offsets, queue_offsets, timestamps, end_offset, refusal
 
     cdef PutChunk take_chunk(self):
         """The chunk of an earlier call, or a new one: a MiB from the system costs more than a small call."""

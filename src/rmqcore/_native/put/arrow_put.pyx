@@ -16,7 +16,7 @@ from rmqcore._native.kernels cimport (
     RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE, rmq_log, rmq_put,
 )
 from rmqcore._native.format.sealed cimport seal
-from rmqcore._native.put.put_result cimport unstored_rows
+from rmqcore._native.put.put_result cimport put_reason, unstored_rows
 
 import numpy as np
 
@@ -274,7 +274,7 @@ cdef str describe_fault(const rmq_import_fault *fault, int64_t row):
     return f"put_arrow: {where}, row {row}: an offset that leaves the data: the producer is broken"
 
 
-cdef str describe_refusal(const rmq_import_fault *fault, int64_t row):
+cdef str describe_refusal(const rmq_import_fault *fault, int64_t row, str limit):
     sample = (<bytes> fault.sample[:fault.sample_len]).decode("utf-8", "replace")
     reason = {
         RMQ_IMP_R_NULL: "null",
@@ -284,7 +284,7 @@ cdef str describe_refusal(const rmq_import_fault *fault, int64_t row):
         RMQ_IMP_R_KEY: f"key {sample!r}: a key is a word without spaces",
         RMQ_IMP_R_TWICE: f"property {sample!r} is given twice",
         RMQ_IMP_R_HOST: f"host {sample!r}: expected 'ip:port' or '[v6]:port'",
-        RMQ_IMP_R_LIMIT: f"a message of topic {sample!r} that the store does not take",
+        RMQ_IMP_R_LIMIT: f"a message of topic {sample!r} that the store does not take: {limit}",
     }[fault.code]
     return f"row {row}: {reason}" if fault.column < 0 else f"row {row}, column {NAMES[fault.column]!r}: {reason}"
 
@@ -364,11 +364,15 @@ cdef class _Run:
                     phy_offset_of[at + i] = puts[i].msg.phy_offset
                     queue_offset_of[at + i] = puts[i].msg.queue_offset
                     timestamp_of[at + i] = puts[i].msg.store_timestamp
+            i = state.refusal.row - at
+            if state.refusal.code != 0 and self.refusal is None and 0 <= i < n:
+                self.refusal = describe_refusal(
+                    &state.refusal, self.rows + state.refusal.row, put_reason(log, &puts[i])
+                )
             at += settled
         if at < batch.rows and code == RMQ_A_STOPPED:
             codes[at:] = RMQ_PUT_SERVICE_NOT_AVAILABLE
-        if state.refusal.code != 0 and self.refusal is None:
-            self.refusal = describe_refusal(&state.refusal, self.rows + state.refusal.row)
+        if state.refusal.code != 0:
             state.refusal.row = -1  # no row of a later batch comes before it
         self.rows += batch.rows
         return <int64_t> settled == n

@@ -23,3 +23,7 @@ cdef class Message:
     cdef int set_rest(
         self, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, prepared_transaction_offset
     ) except -1
+
+
+# Raises the TypeError of a body that is no buffer; the body that no message has, None, is told by the put.
+cdef int check_body(body) except -1

@@ -1,6 +1,7 @@
 """Message: what goes into a store, in the form that the append takes without looking anything up."""
 
 cimport cython
+from cpython.buffer cimport PyObject_CheckBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport PyObject
@@ -8,6 +9,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
+
+from rmqcore.errors.arguments import wrong_type
 
 cdef extern from "format/text.h" nogil:
     size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) noexcept
@@ -27,6 +30,20 @@ cdef enum:
     ALL_ARGS = 13
 
 DEFAULT_HOST = "127.0.0.1:0"
+
+
+cdef int check_body(body) except -1:
+    if body is not None and not PyObject_CheckBuffer(body):
+        error = wrong_type("body", "bytes or another buffer", body)
+        raise TypeError(f"{error}; a text is put as text.encode()") if isinstance(body, str) else error
+    return 0
+
+
+cdef inline int64_t integer(value, str name) except? -1:
+    """A whole number, by its `__index__` where it is no int."""
+    if type(value) is not int and not hasattr(value, "__index__"):
+        raise wrong_type(name, "int or None" if name.endswith("_ms") else "int", value)
+    return value
 
 
 cdef size_t parse_host(str text, uint8_t *out) except 0:
@@ -98,12 +115,16 @@ cdef class Message:
         """Set these, and everything else to its default."""
         if type(topic) is not str:
             if not isinstance(topic, str):
-                raise TypeError(f"topic is a {type(topic).__name__}, expected a str")
+                raise wrong_type("topic", "str", topic)
             topic = str.__str__(topic)  # a member of a StrEnum is its text
+        if type(body) is not bytes:
+            check_body(body)
         self.topic = topic
         self.body = body
-        self.queue_id = queue_id
+        self.queue_id = integer(queue_id, "queue_id")
         keys = joined(keys)
+        if tags is not None and type(tags) is not str and not isinstance(tags, str):
+            raise wrong_type("tags", "str or None", tags)
         self.plain = (tags is None or type(tags) is str or not tags) and (keys is None or type(keys) is str)
         if self.plain and (properties is None or not properties):
             self.tags_text = tags or None
@@ -124,17 +145,17 @@ cdef class Message:
         self, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, prepared_transaction_offset
     ) except -1:
         """Set what is given by name alone, on top of the defaults."""
-        self.flag = flag
-        self.sys_flag = sys_flag
+        self.flag = integer(flag, "flag")
+        self.sys_flag = integer(sys_flag, "sys_flag")
         if born_timestamp_ms is not None:
-            self.born_timestamp = born_timestamp_ms
+            self.born_timestamp = integer(born_timestamp_ms, "born_timestamp_ms")
             self.born_now = False
         if born_host is not None and born_host:
             self.born_host = born_host
         if store_host is not None and store_host:
             self.store_host = store_host
-        self.reconsume_times = reconsume_times
-        self.prepared_transaction_offset = prepared_transaction_offset
+        self.reconsume_times = integer(reconsume_times, "reconsume_times")
+        self.prepared_transaction_offset = integer(prepared_transaction_offset, "prepared_transaction_offset")
         return 0
 
     @property
@@ -174,7 +195,7 @@ cdef class Message:
     @born_timestamp_ms.setter
     def born_timestamp_ms(self, value):
         if value is not None:
-            self.born_timestamp = value
+            self.born_timestamp = integer(value, "born_timestamp_ms")
         self.born_now = value is None
 
     @property
@@ -183,7 +204,9 @@ cdef class Message:
         return self.born_host_text
 
     @born_host.setter
-    def born_host(self, str text):
+    def born_host(self, text):
+        if not isinstance(text, str):
+            raise wrong_type("born_host", "str", text)
         self.born_v6 = parse_host(text, self.born_packed) == HOST_V6_SIZE
         self.born_host_text = text
 
@@ -193,7 +216,9 @@ cdef class Message:
         return self.store_host_text
 
     @store_host.setter
-    def store_host(self, str text):
+    def store_host(self, text):
+        if not isinstance(text, str):
+            raise wrong_type("store_host", "str", text)
         self.store_v6 = parse_host(text, self.store_packed) == HOST_V6_SIZE
         self.store_host_text = text
 
@@ -317,10 +342,17 @@ cdef object joined(keys):
     """KEYS of the argument `keys`; None without keys."""
     if type(keys) is str and " " not in <str> keys:
         return keys or None
-    if not keys:
+    if keys is None or (not keys and isinstance(keys, (str, tuple, list, set, frozenset, dict))):
         return None
-    words = (keys,) if isinstance(keys, str) else tuple(keys)
+    if isinstance(keys, str):
+        words = (keys,)
+    elif isinstance(keys, (bytes, bytearray, memoryview)) or not hasattr(keys, "__iter__"):
+        raise wrong_type("keys", "str or an iterable of str", keys)
+    else:
+        words = tuple(keys)
     for word in words:
+        if not isinstance(word, str):
+            raise wrong_type("keys", "str or an iterable of str", word)
         if not word or " " in word:
             raise ValueError(f"key {word!r}: a key is a word without spaces, KEYS is split on them")
     return words[0] if len(words) == 1 else " ".join(words)
@@ -332,10 +364,16 @@ cdef dict merged_properties(tags, keys, properties):
         merged["TAGS"] = tags
     if keys is not None:
         merged["KEYS"] = keys
+    if properties is not None and not hasattr(properties, "items"):
+        raise wrong_type("properties", "a mapping of str to str", properties)
     if properties:
         for name, value in properties.items():
             if value is None:
                 continue
+            if type(name) is not str and not isinstance(name, str):
+                raise wrong_type("properties", "names that are str", name)
+            if type(value) is not str and not isinstance(value, str):
+                raise wrong_type(f"properties[{name!r}]", "str or None", value)
             if merged.get(name, value) != value:
                 raise ValueError(f"{name} is given twice: {merged[name]!r} and {value!r} in properties")
             merged[name] = value

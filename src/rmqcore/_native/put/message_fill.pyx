@@ -16,6 +16,11 @@ cdef extern from *:
             *length = PyUnicode_GET_LENGTH(text);
             return (const char *)PyUnicode_1BYTE_DATA(text);
         }
+        if (!PyUnicode_Check(text)) {
+            PyErr_Format(PyExc_TypeError, "topic, or name or value of a property: expected str, got %.100s",
+                         Py_TYPE(text)->tp_name);
+            return NULL;
+        }
         return PyUnicode_AsUTF8AndSize(text, length);
     }
     """
@@ -102,9 +107,9 @@ cdef Py_ssize_t fill(
     cdef Py_ssize_t length
     cdef const char *utf8
     if topic is None:
-        raise TypeError("topic is None, expected a str")
+        raise TypeError("topic: expected str, got NoneType")
     if not m.plain and m.own_properties is None:
-        raise TypeError("properties is None, expected a dict")
+        raise TypeError("properties: expected dict, got NoneType")
     utf8 = rmq_utf8_of(topic, &length)
     put.msg.topic = <const uint8_t *> utf8
     put.msg.topic_len = length

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from rmqcore._native.kernels cimport rmq_log, rmq_put
 from rmqcore._native.put.message cimport Message
+from rmqcore._native.put.put_result cimport PutResult
 
 cdef enum:
     CHUNK = 512  # messages prepared before the lock is taken
@@ -20,11 +21,15 @@ cdef class PutChunk:
     cdef Py_buffer *buffers
     cdef Py_ssize_t buffer_count
     cdef int seen
+    cdef str fault  # what is wrong with the first message that cannot be encoded
 
     cdef void clear(self) noexcept
     cdef bint has_room(self) noexcept
     cdef int add(self, Message m) except -1
-    cdef int add_refused(self) except -1
+    cdef int add_refused(self, error) except -1
+    cdef str reason(self, Py_ssize_t at)
+    cdef PutResult refused(self, Py_ssize_t at)
+    cdef str broken_rule(self, int64_t image)
     cdef Py_ssize_t add_from(self, list messages, Py_ssize_t at, Py_ssize_t count) except -1
 
 

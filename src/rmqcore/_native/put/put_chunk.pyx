@@ -5,12 +5,16 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp
 
-from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, RMQ_PUT_MESSAGE_ILLEGAL, rmq_log, rmq_put
-from rmqcore._native.put.message cimport Message
-from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill, write_properties
+from rmqcore._native.kernels cimport (
+    RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_SYS_TRANSACTION_MASK, rmq_log,
+    rmq_log_max_message_size, rmq_put,
+)
+from rmqcore._native.put.message cimport Message, check_body
+from rmqcore._native.put.message_fill cimport HAS_DELAY, PROPS_ROOM, check, fill, write_properties
+from rmqcore._native.put.put_result cimport PutResult, no_body, put_reason, refused_code
 from rmqcore._native.format.sealed cimport seal
 
 cdef enum:
@@ -81,6 +85,7 @@ cdef class PutChunk:
         self.count = self.buffer_count = self.props_used = 0
         self.total = 0
         self.seen = 0
+        self.fault = None
 
     cdef bint has_room(self) noexcept:
         return self.count < self.capacity and self.props_room - self.props_used >= PROPS_ROOM
@@ -96,6 +101,7 @@ cdef class PutChunk:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
             put.msg.body_len = PyBytes_GET_SIZE(body)
         elif body is not None:
+            check_body(body)
             buffer = &self.buffers[self.buffer_count]
             PyObject_GetBuffer(body, buffer, PyBUF_SIMPLE)
             self.buffer_count += 1
@@ -117,11 +123,39 @@ cdef class PutChunk:
         self.count += 1
         return 0
 
-    cdef int add_refused(self) except -1:
+    cdef str reason(self, Py_ssize_t at):
+        """Why the message of this place, whose status is one of a refusal, is refused; None where only the status says it."""
+        if <object> self.held[2 * at] is None:
+            return self.fault
+        if <object> self.held[2 * at + 1] is None:
+            return no_body()
+        return put_reason(self.log, &self.puts[at])
+
+    cdef PutResult refused(self, Py_ssize_t at):
+        """The answer for the message of a place, or for the batch that it refuses."""
+        reason = self.reason(at)
+        if reason is not None and self.count > 1:
+            reason = f"message {at}: {reason}"
+        return refused_code(self.puts[at].status, reason)
+
+    cdef str broken_rule(self, int64_t image):
+        """Why the messages cannot be a batch, which is `image` bytes as a client sends it; None when they can."""
+        cdef int64_t most = rmq_log_max_message_size(self.log)
+        if self.seen & HAS_DELAY:
+            return "a message of the batch has the property DELAY, which a batch cannot have"
+        if self.puts[0].msg.sys_flag & RMQ_SYS_TRANSACTION_MASK:
+            return "sys_flag has a transaction type, which a batch cannot have"
+        if image > most:
+            return f"batch of {image:,} bytes as a client sends it, maxMessageSize is {most:,} (max_message_size)"
+        return None
+
+    cdef int add_refused(self, error) except -1:
         """Keep the place of a message that cannot be encoded, with its status."""
         cdef rmq_put *put = &self.puts[self.count]
         put.status = RMQ_PUT_MESSAGE_ILLEGAL
         put.msg_size = 0
+        if self.fault is None:
+            self.fault = str(error)
         Py_INCREF(None)
         Py_INCREF(None)
         self.held[2 * self.count] = <PyObject *> None
@@ -149,8 +183,8 @@ cdef class PutChunk:
                     self.add(<Message?> messages[at])
                     at += 1
                 return at
-            except (BufferError, OverflowError, TypeError, ValueError):
-                self.add_refused()
+            except (BufferError, OverflowError, TypeError, ValueError) as error:
+                self.add_refused(error)
                 at += 1
 
 

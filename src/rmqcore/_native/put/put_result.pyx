@@ -4,13 +4,13 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from rmqcore._native.kernels cimport RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, rmq_put
+from rmqcore._native.kernels cimport *
 from rmqcore._native.format.sealed cimport seal
 
 import numpy as np
 
 from rmqcore.errors import PutFailedError
-from rmqcore.status import PutMessageStatus
+from rmqcore.status import PutMessageStatus, meaning
 
 cdef extern from "format/text.h" nogil:
     void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) noexcept
@@ -52,11 +52,20 @@ cdef class PutResult:
     """
 
     @property
+    def reason(self):
+        """Why the status is not PUT_OK, in words: the limit, what was found, the setting. None when it is PUT_OK."""
+        if self.status is PUT_OK:
+            return None
+        if self.count == 0 and self.rest is not None:
+            return self.rest[0]
+        return meaning(self.status)
+
+    @property
     def msg_id(self):
         """The offset message id, upper-case hex; those of a batch joined by commas. None when nothing was stored."""
         if self.count == 0:
             return None
-        offsets = (self.phy_offset,) if self.offsets is None else self.offsets
+        offsets = (self.phy_offset,) if self.rest is None else self.rest
         return ",".join([self._id(offset) for offset in offsets])
 
     cdef str _id(self, int64_t phy_offset):
@@ -77,17 +86,19 @@ cdef class PutResult:
         cdef PutResult other = PutResult.__new__(PutResult)
         other.status = status
         other.phy_offset, other.msg_size, other.queue_offset = self.phy_offset, self.msg_size, self.queue_offset
-        other.store_timestamp_ms, other.count, other.offsets = self.store_timestamp_ms, self.count, self.offsets
+        other.store_timestamp_ms, other.count, other.rest = self.store_timestamp_ms, self.count, self.rest
         other.store_host_size = self.store_host_size
         memcpy(other.store_host, self.store_host, RMQ_HOST_V6_SIZE)
         return other
 
     def raise_for_status(self):
-        """Raise PutFailedError unless the status is PUT_OK."""
+        """Raise PutFailedError unless the status is PUT_OK; it says `reason`."""
         if self.status is not PUT_OK:
-            raise PutFailedError(self.status.name, self.count > 0)
+            raise PutFailedError(self.status.name, self.count > 0, self.reason)
 
     def __repr__(self):
+        if self.count == 0:
+            return f"PutResult(status={self.status.name}, reason={self.reason!r})"
         return (
             f"PutResult(status={self.status.name}, phy_offset={self.phy_offset}, msg_size={self.msg_size}, "
             f"queue_offset={self.queue_offset}, count={self.count}, store_timestamp_ms={self.store_timestamp_ms})"
@@ -102,25 +113,62 @@ cdef PutResult stored_result(const rmq_put *put, int64_t msg_size, Py_ssize_t co
     result.store_timestamp_ms = put.msg.store_timestamp
     result.msg_size = msg_size
     result.count = count
-    result.offsets = offsets
+    result.rest = offsets
     result.store_host_size = RMQ_HOST_V6_SIZE if put.msg.store_host_v6 else RMQ_HOST_V4_SIZE
     memcpy(result.store_host, put.msg.store_host, RMQ_HOST_V6_SIZE)
     return result
 
 
-cpdef PutResult refused_result(status):
-    """A PutResult of a message that was not stored."""
+cpdef PutResult refused_result(status, str reason=None):
+    """A PutResult of a message that was not stored; without a `reason` it says what the status means."""
     cdef PutResult result = PutResult.__new__(PutResult)
     result.status = status
     result.phy_offset = result.queue_offset = -1
     result.msg_size = result.store_timestamp_ms = 0
     result.count = 0
     result.store_host_size = 0
+    result.rest = None if reason is None else (reason,)
     return result
 
 
-cdef PutResult refused_code(int32_t code):
-    return refused_result(STATUSES[code])
+cdef str put_reason(const rmq_log *log, const rmq_put *put):
+    cdef int64_t found = 0, most = 0
+    cdef int limit
+    if put.status != RMQ_PUT_MESSAGE_ILLEGAL and put.status != RMQ_PUT_PROPERTIES_SIZE_EXCEEDED:
+        return None
+    limit = rmq_put_limit(log, put, &found, &most)
+    if limit == RMQ_LIMIT_TOPIC_LENGTH:
+        return f"topic of {found:,} bytes, a topic has 1 to {most:,}"
+    if limit == RMQ_LIMIT_TOPIC_NAME:
+        topic = (<bytes> put.msg.topic[:put.msg.topic_len]).decode("utf-8", "replace")
+        return f"topic {topic!r} cannot name a directory: expected no '/', no NUL, and neither '.' nor '..'"
+    if limit == RMQ_LIMIT_QUEUE_ID:
+        return f"queue_id is below 0 or above {most:,}, the largest that a record has room for"
+    if limit == RMQ_LIMIT_INNER_BATCH:
+        return "sys_flag has the bit of a batch in one record (INNER_BATCH_FLAG), which only batch queues take"
+    if limit == RMQ_LIMIT_PROPERTIES:
+        return f"properties of {found:,} bytes, a record has room for {most:,}"
+    if limit == RMQ_LIMIT_BODY:
+        return f"body of {found:,} bytes, maxMessageSize is {most:,} (max_message_size)"
+    if limit == RMQ_LIMIT_RECORD:
+        return (
+            f"record of {found:,} bytes, maxMessageSize is {rmq_log_max_message_size(log):,} (max_message_size), "
+            f"which allows records of {most:,}"
+        )
+    if limit == RMQ_LIMIT_FILE:
+        return (
+            f"record of {found:,} bytes, the largest that fits into a CommitLog file has {most:,}: "
+            f"mappedFileSizeCommitLog is {most + RMQ_BLANK_MIN_SIZE:,} (mapped_file_size_commit_log)"
+        )
+    return "property INNER_NUM is that of a batch in one record, which only batch queues take"
+
+
+cdef PutResult refused_put(const rmq_log *log, const rmq_put *put):
+    return refused_code(put.status, put_reason(log, put))
+
+
+cdef PutResult refused_code(int32_t code, str reason=None):
+    return refused_result(STATUSES[code], reason)
 
 
 cdef tuple unstored_rows(Py_ssize_t count, int32_t code):

@@ -107,7 +107,7 @@ def test_the_log_is_what_the_description_of_the_format_makes(
     messages = [sample.message for sample in sampled]
     want = expected_log([sample.record for sample in sampled], append_prop_crc=prop_crc)
     if many:
-        codes, phy_offsets, _, timestamps, end = log.appender.put_many(messages)
+        codes, phy_offsets, _, timestamps, end, _ = log.appender.put_many(messages)
         assert not codes.any() and set(timestamps.tolist()) == {NOW} and end == len(want)
         offsets = phy_offsets.tolist()
     else:
@@ -153,7 +153,7 @@ def test_every_limit_has_its_status(tmp_path: Path, message: Message, status: St
     log = Log(tmp_path, 1 << 17)
     result = log.appender.put(message)
     assert result.status is status
-    code, phy_offset, queue_offset, _, _ = log.appender.put_many([message])
+    code, phy_offset, queue_offset, *_ = log.appender.put_many([message])
     assert STATUSES[code[0]] is status
     if status is Status.PUT_OK:
         assert (result.phy_offset, result.queue_offset, result.count) == (0, 0, 1)

@@ -30,14 +30,14 @@ from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.maintenance.rebuild import index_pages
 from rmqcore.maintenance.rebuild import queue_builder as rebuild_queues
 from rmqcore.maintenance.rebuild import rebuild as rebuild_module
-from rmqcore.maintenance.rebuild.found_config import (
+from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
+from rmqcore.maintenance.rebuild.rebuild import rebuild
+from rmqcore.offline.found_config import (
     MOST_SLOTS,
     SLOTS_AN_ENTRY,
     found_config,
     found_sizes,
 )
-from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
-from rmqcore.maintenance.rebuild.rebuild import rebuild
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -150,19 +150,48 @@ int rmq_topic_is_legal(const uint8_t *topic, size_t length) {
     }
 }
 
+/* The first limit that a message breaks, and what is found and allowed there; *size becomes its bytes in the log. */
+static inline int broken_limit(const rmq_log *log, const rmq_message *msg, int64_t *size, int64_t *found,
+                               int64_t *most) {
+    *found = (int64_t)msg->topic_len;
+    *most = MAX_TOPIC_LENGTH;
+    if (!rmq_topic_is_legal(msg->topic, msg->topic_len)) {
+        return *found == 0 || *found > *most ? RMQ_LIMIT_TOPIC_LENGTH : RMQ_LIMIT_TOPIC_NAME;
+    }
+    *found = msg->queue_id;
+    *most = INT32_MAX;
+    if (msg->queue_id < 0) return RMQ_LIMIT_QUEUE_ID;
+    if (msg->sys_flag & RMQ_SYS_INNER_BATCH) return RMQ_LIMIT_INNER_BATCH;
+    *size = rmq_record_encoded_size(msg);
+    *found = (int64_t)msg->props_len;
+    *most = RMQ_MAX_PROPERTIES_LEN;
+    if (*size == RMQ_E_PROPERTIESLENGTH) return RMQ_LIMIT_PROPERTIES;
+    *found = (int64_t)msg->body_len;
+    *most = log->limits.max_message_size;
+    if (*size < 0 || *found > *most) return RMQ_LIMIT_BODY;
+    *found = *size;
+    *most = log->limits.max_message_size + RECORD_OVER_BODY;
+    if (*size > *most) return RMQ_LIMIT_RECORD;
+    *most = log->limits.file_size - RMQ_BLANK_MIN_SIZE;
+    return *size > *most ? RMQ_LIMIT_FILE : RMQ_LIMIT_NONE;
+}
+
 void rmq_put_check(const rmq_log *log, rmq_put *put) {
+    int64_t size, found, most;
     put->msg.append_prop_crc = log->limits.append_prop_crc;
-    put->status = RMQ_PUT_MESSAGE_ILLEGAL;
     put->msg_size = 0;
-    if (!rmq_topic_is_legal(put->msg.topic, put->msg.topic_len) || put->msg.queue_id < 0) return;
-    if (put->msg.sys_flag & RMQ_SYS_INNER_BATCH) return; /* only for topics of batch queues, which are not written */
-    const int64_t size = rmq_record_encoded_size(&put->msg);
-    if (size == RMQ_E_PROPERTIESLENGTH) put->status = RMQ_PUT_PROPERTIES_SIZE_EXCEEDED;
-    if (size < 0 || (int64_t)put->msg.body_len > log->limits.max_message_size) return;
-    if (size > log->limits.max_message_size + RECORD_OVER_BODY || size + RMQ_BLANK_MIN_SIZE > log->limits.file_size)
+    const int limit = broken_limit(log, &put->msg, &size, &found, &most);
+    if (limit != RMQ_LIMIT_NONE) {
+        put->status = limit == RMQ_LIMIT_PROPERTIES ? RMQ_PUT_PROPERTIES_SIZE_EXCEEDED : RMQ_PUT_MESSAGE_ILLEGAL;
         return;
+    }
     put->msg_size = (int32_t)size;
     put->status = RMQ_PUT_WAITING;
+}
+
+int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) {
+    int64_t size;
+    return broken_limit(log, &put->msg, &size, found, most);
 }
 
 /* Makes sure that `size` bytes and a BLANK fit at `wrote`, rolling to the next file if they do not. */

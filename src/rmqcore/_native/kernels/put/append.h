@@ -119,6 +119,22 @@ int rmq_topic_is_legal(const uint8_t *topic, size_t length);
 /* Checks a message against all limits and sets put->msg_size and put->status. Needs no lock. */
 void rmq_put_check(const rmq_log *log, rmq_put *put);
 
+/* What a message that rmq_put_check refused has too much of. */
+enum {
+    RMQ_LIMIT_NONE,
+    RMQ_LIMIT_TOPIC_LENGTH,
+    RMQ_LIMIT_TOPIC_NAME,  /* no name for a directory */
+    RMQ_LIMIT_QUEUE_ID,    /* negative */
+    RMQ_LIMIT_INNER_BATCH, /* only for topics of batch queues, which are not written */
+    RMQ_LIMIT_PROPERTIES,
+    RMQ_LIMIT_BODY,   /* maxMessageSize */
+    RMQ_LIMIT_RECORD, /* maxMessageSize and 64 KiB */
+    RMQ_LIMIT_FILE,   /* mappedFileSizeCommitLog */
+};
+
+/* Which of these it is, the number found and the most that is allowed. RMQ_LIMIT_NONE: the message breaks no limit. */
+int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most);
+
 /* Appends puts[*done], ... that are RMQ_PUT_WAITING, in order, and moves *done behind the last one settled. */
 int rmq_log_append(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms, size_t *done);
 

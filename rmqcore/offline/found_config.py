@@ -1,4 +1,4 @@
-"""The configuration of a store whose ``broker.conf`` is not at hand: sizes found from its files."""
+"""`rmqcore.find_config`: the configuration of a store whose ``broker.conf`` is not at hand, its sizes found from its files."""
 
 from __future__ import annotations
 
@@ -6,25 +6,91 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, INDEX_ENTRY_SIZE, index_file_size
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.abort import AbortFile
+from rmqcore.disk.index.header import read_header
 from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file, is_folder
-from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
+from rmqcore.disk.load_files import load_files
+from rmqcore.disk.paths import StorePaths, absolute_path, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import entries_of
-from rmqcore.engine.index.index_file import read_header
 from rmqcore.errors import StoreFormatError
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
+from rmqcore.offline.reader import store_paths
 
+SIZE_FIELDS = frozenset(
+    {
+        "mapped_file_size_commit_log",
+        "mapped_file_size_consume_queue",
+        "max_hash_slot_num",
+        "max_index_num",
+    }
+)
 SAMPLED_QUEUES = 100
 MOST_SLOTS = 1 << 25
 """Slots that a file may tell: 128 MiB, which are in memory while an index is made. Java makes 5 million."""
 SLOTS_AN_ENTRY = 16
 """As many slots for each entry may a file tell; Java makes a quarter. A file of many slots and few entries would ask for many
 mebibytes of disk for each few keys of the log."""
+
+
+def find_config(
+    path: str | os.PathLike[str],
+    config: MessageStoreConfig | None = None,
+    *,
+    follow_links: bool = False,
+) -> MessageStoreConfig:
+    """Give the configuration with which a store's files were made, as far as they tell; nothing is changed.
+
+    `rmqcore.open` does the same for the sizes that it is not given. Files tell ``mapped_file_size_commit_log``,
+    ``mapped_file_size_consume_queue``, ``max_hash_slot_num`` and ``max_index_num``.
+
+    Parameters
+    ----------
+    path : path-like
+        The store's root, or its ``commitlog`` directory.
+    config : MessageStoreConfig, optional
+        All other settings, where the CommitLog is, and the sizes of those kinds of files that the store does not have.
+    follow_links : bool
+        As `rmqcore.open`.
+
+    Raises
+    ------
+    NotAStoreError
+        The directory holds none of the parts of a store.
+    StoreFormatError
+        Files of the log have two sizes, the error names one of each; or no configuration has these sizes.
+    OSError
+        A directory cannot be read.
+    """
+    paths = store_paths(absolute_path(path, "path"), config, follow_links=follow_links)
+    found = found_config(paths, config)
+    load_files(paths.commitlogs, found.mapped_file_size_commit_log)
+    return found
+
+
+def adopt_sizes(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
+    """Give the configuration for an open: the files tell the sizes that nobody gave.
+
+    After an unclean exit the only queue file may have lost its end, and tells nothing then: see `odd_files`.
+    """
+    wanted = SIZE_FIELDS - config.given
+    if not wanted:
+        return config
+    found = found_sizes(paths, config)
+    if AbortFile(paths.abort).exists and _few_queue_files(paths):
+        wanted -= {"mapped_file_size_consume_queue"}
+    return _with_sizes(paths, config, {name: found[name] for name in wanted & found.keys()})
+
+
+def _few_queue_files(paths: StorePaths) -> bool:
+    """Whether the files of the queues are one at most, so that no other says whether it has its length."""
+    return len(list(islice(_queue_file_sizes(paths.consumequeue), 2))) < 2
 
 
 def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
@@ -44,7 +110,12 @@ def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) ->
         No configuration has these sizes.
     """
     settings = MessageStoreConfig() if config is None else config
-    sizes = found_sizes(paths, settings)
+    return _with_sizes(paths, settings, found_sizes(paths, settings))
+
+
+def _with_sizes(
+    paths: StorePaths, settings: MessageStoreConfig, sizes: dict[str, Any]
+) -> MessageStoreConfig:
     try:
         return settings.changed(**sizes)
     except ValueError as error:

@@ -1,0 +1,34 @@
+"""QueryAnswer: what a reader answers to a query, with the attributes of an open store's `QueryResult`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rmqcore._native.format.codec import MessageView
+
+
+class QueryAnswer(list[MessageView]):
+    """The messages of a query, a list.
+
+    Attributes
+    ----------
+    messages : list of MessageView
+        The same messages.
+    index_last_update_timestamp_ms, index_last_update_phy_offset : int
+        The end of the newest index file; both 0 when the index has no entry.
+    """
+
+    def __init__(
+        self,
+        messages: Iterable[MessageView] = (),
+        index_last_update_timestamp_ms: int = 0,
+        index_last_update_phy_offset: int = 0,
+    ) -> None:
+        super().__init__(messages)
+        self.index_last_update_timestamp_ms = index_last_update_timestamp_ms
+        self.index_last_update_phy_offset = index_last_update_phy_offset
+
+    @property
+    def messages(self) -> list[MessageView]:
+        """The messages, by phy offset."""
+        return self

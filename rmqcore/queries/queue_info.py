@@ -1,0 +1,98 @@
+"""QueueInfo: a queue and what is in it, as an open store and a reader answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+Rest = tuple[int | None, int | None, int, int]
+"""Minimum and maximum CommitLog offset, number of files, bytes on disk."""
+
+
+class QueuePlace(NamedTuple):
+    """Which queue it is."""
+
+    topic: str
+    queue_id: int
+
+
+class QueueInfo(QueuePlace):
+    """What is in one queue. It is the pair (topic, queue_id), so ``for topic, queue_id in store.queues()`` takes it apart.
+
+    Two are equal when they are the same queue, whatever is in it.
+
+    Attributes
+    ----------
+    topic : str
+    queue_id : int
+    min_offset, max_offset : int
+        Queue offsets of the first entry and after the last one.
+    min_phy_offset, max_phy_offset : int or None
+        CommitLog bytes: start of the first entry's message, end of the last one's; None in an empty queue. Of an open store
+        these and the next two are looked up when one of them is first asked for.
+    file_count : int
+    disk_bytes : int
+        Bytes that the files occupy (their unwritten ends are holes).
+    """
+
+    min_offset: int
+    max_offset: int
+    _rest: Rest | Callable[[], Rest]
+
+    def __new__(
+        cls,
+        topic: str,
+        queue_id: int,
+        min_offset: int = 0,
+        max_offset: int = 0,
+        rest: Rest | Callable[[], Rest] = (None, None, 0, 0),
+    ) -> Self:
+        """Make one; `rest` are the other four values, or what gives them."""
+        made = super().__new__(cls, topic, queue_id)
+        made.min_offset, made.max_offset, made._rest = min_offset, max_offset, rest
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give the values alone, not the store that they come from."""
+        return {**vars(self), "_rest": self._found()}
+
+    def _found(self) -> Rest:
+        rest = self._rest
+        if not isinstance(rest, tuple):
+            self._rest = rest = rest()
+        return rest
+
+    @property
+    def min_phy_offset(self) -> int | None:
+        """CommitLog offset at which the first entry's message starts."""
+        return self._found()[0]
+
+    @property
+    def max_phy_offset(self) -> int | None:
+        """CommitLog offset at which the last entry's message ends."""
+        return self._found()[1]
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return self._found()[2]
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes that the files occupy."""
+        return self._found()[3]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the values by name."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+    def __repr__(self) -> str:
+        return (
+            f"QueueInfo({self.topic!r}, {self.queue_id}, min_offset={self.min_offset}, "
+            f"max_offset={self.max_offset})"
+        )
+
+
+_NAMES = (
+    "topic", "queue_id", "min_offset", "max_offset", "min_phy_offset", "max_phy_offset", "file_count", "disk_bytes",
+)  # fmt: skip
