@@ -10,7 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, INDEX_ENTRY_SIZE, index_file_size
+from rmqcore._native.format.layout import (
+    CQ_STORE_UNIT_SIZE,
+    INDEX_ENTRY_SIZE,
+    MAGIC_BLANK,
+    REC_HEADER_SIZE,
+    index_file_size,
+)
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.index.header import read_header
@@ -18,8 +24,9 @@ from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, absolute_path, is_index_file_name, parse_file_name
-from rmqcore.disk.read_range import entries_of
+from rmqcore.disk.read_range import entries_of, opened
 from rmqcore.errors import StoreFormatError
+from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
 from rmqcore.offline.reader import store_paths
 
@@ -78,14 +85,47 @@ def adopt_sizes(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreCo
     """Give the configuration for an open: the files tell the sizes that nobody gave.
 
     After an unclean exit the only queue file may have lost its end, and tells nothing then: see `odd_files`.
+
+    Raises
+    ------
+    StoreFormatError
+        The only file of the log ends within a record: it may have lost its end, and all later files would get its length.
     """
     wanted = SIZE_FIELDS - config.given
     if not wanted:
         return config
     found = found_sizes(paths, config)
+    if "mapped_file_size_commit_log" in wanted:
+        _check_only_log_file(paths, config)
     if AbortFile(paths.abort).exists and _few_queue_files(paths):
         wanted -= {"mapped_file_size_consume_queue"}
     return _with_sizes(paths, config, {name: found[name] for name in wanted & found.keys()})
+
+
+def _check_only_log_file(paths: StorePaths, config: MessageStoreConfig) -> None:
+    """Refuse to go by a log file that no other one confirms, and that ends with a record.
+
+    A BLANK belongs there, or bytes that nobody has written.
+    """
+    files = list_log_files(paths)
+    if len(files) != 1 or files[0].size in (0, config.mapped_file_size_commit_log):
+        return
+    (file,) = files
+    pos = log_end(files) - file.file_from_offset
+    with opened(Path(file.path), os.O_RDONLY) as fd:
+        rest = os.pread(fd, REC_HEADER_SIZE, pos)
+    size, magic = (int.from_bytes(rest[at : at + 4], "big", signed=True) for at in (0, 4))
+    is_cut = len(rest) < REC_HEADER_SIZE or (size > file.size - pos and magic != MAGIC_BLANK)
+    if is_cut:
+        error = StoreFormatError(
+            f"{file.path}: file size is {file.size}, expected {config.mapped_file_size_commit_log}; its last bytes are no end of "
+            "a CommitLog file: it may have lost its end"
+        )
+        error.hint = (
+            "give mapped_file_size_commit_log if the file is whole; `rmqcore fsck` tells what is in it, "
+            "`rmqcore salvage` saves it"
+        )
+        raise error
 
 
 def _few_queue_files(paths: StorePaths) -> bool:

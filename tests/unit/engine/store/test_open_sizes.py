@@ -125,6 +125,38 @@ def test_files_of_two_sizes(tmp_path: Path) -> None:
     assert sound.stat().st_size == 1 << 16
 
 
+def test_the_only_log_file_lost_its_end(tmp_path: Path) -> None:
+    """A copy that was broken off would give its length to every later file, and no Java broker would open the store again."""
+    made(tmp_path, 10)
+    (file,) = (tmp_path / "commitlog").iterdir()
+    whole = file.read_bytes()
+    with file.open("r+b") as opened:
+        opened.truncate(10_000)  # within the third record
+    with pytest.raises(StoreFormatError, match=r"size is 10000, expected 1073741824.*lost its end"):
+        rmqcore.open(tmp_path, services=False)
+    assert file.stat().st_size == 10_000
+    file.write_bytes(whole)
+    with rmqcore.open(tmp_path, services=False) as store:
+        assert store.config.mapped_file_size_commit_log == 1 << 16
+        assert store.max_offset("T", 0) == 10
+
+
+def test_the_only_log_file_is_full(tmp_path: Path) -> None:
+    """It ends with a BLANK, here of no more than its eight bytes."""
+    record = 91 + len("T") + 4000
+    size = record + 8
+    with rmqcore.open(
+        tmp_path, services=False, **{**SMALL, "mapped_file_size_commit_log": size}
+    ) as store:
+        store.put(Message("T", bytes(4000))).raise_for_status()
+        store.put(Message("T", bytes(4000))).raise_for_status()
+        first, second = (tmp_path / "commitlog").iterdir()
+    max(first, second).unlink()
+    assert min(first, second).read_bytes()[-8:].strip(b"\0")
+    with rmqcore.open(tmp_path, services=False) as store:
+        assert store.config.mapped_file_size_commit_log == size
+
+
 def test_an_empty_directory(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         rmqcore.find_config(tmp_path)
