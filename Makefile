@@ -28,11 +28,11 @@ C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick check test lint format bench fuzz sanitize torture dist clean
+.PHONY: help demo quick check test lint format bench bench-compare fuzz sanitize torture dist release-dry-run clean
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, some sent to a broker, and Spark over them
 	@$(BIN)/python examples/demo.py
@@ -84,6 +84,9 @@ format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 bench: $(DONE)/package $(DONE)/bench ## the ratios of docs, each measured in one run; BENCHES=scan,engine chooses
 	$(BIN)/python -m bench $(if $(BENCHES),--only $(BENCHES))
 
+bench-compare: $(DONE)/package $(DONE)/bench ## micro benches of this tree beside those of REV=main; PYTEST_ARGS='-k put' chooses
+	PYTHON=$(BIN)/python scripts/bench_compare.sh $(or $(REV),main) $(PYTEST_ARGS)
+
 fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
 
@@ -93,8 +96,11 @@ sanitize: $(DONE)/package $(DONE)/test ## native, codec and reader tests under A
 torture: $(DONE)/package $(DONE)/test $(DONE)/java ## the doses of docs/reliability.md: kills, power cuts, failing calls, damage; hours
 	PYTHON=$(BIN)/python scripts/torture.sh
 
-dist: $(DONE)/dev ## sdist, a wheel built from it, and a check of that wheel
-	PYTHON=$(BIN)/python scripts/check_wheel.sh
+dist: $(DONE)/release ## sdist, a wheel built from it, twice with the same bytes, and checks of it in empty environments
+	PYTHON=$(BIN)/python scripts/check_wheel.sh $(EXTRAS)
+
+release-dry-run: dist ## all of a release but the tag and the upload; TAG=v1.2.3 asks for that version
+	PYTHON=$(BIN)/python scripts/release_dry_run.sh $(TAG)
 
 clean: ## everything that was made
 	rm -rf build dist demo-out $(VENV) *.egg-info
@@ -108,7 +114,7 @@ $(DONE)/venv:
 	$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 
-$(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/dev: $(DONE)/%: $(DONE)/venv pyproject.toml
+$(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/dev $(DONE)/release: $(DONE)/%: $(DONE)/venv pyproject.toml
 	$(PIP) install --group $*
 	@touch $@
 

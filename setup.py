@@ -2,11 +2,13 @@
 
 Switches (environment): RMQCORE_SANITIZE=1 builds with ASan and UBSan, RMQCORE_DEBUG=1 without optimisation, with assertions
 and debug information, RMQCORE_COVERAGE=1 with line tracing, RMQCORE_FREETHREADING=1 declares that the extensions need no GIL
-(set where a free-threaded Python runs the tests).
+(set where a free-threaded Python runs the tests). With SOURCE_DATE_EPOCH, two builds of one commit have the same bytes.
 """
 
+import gzip
 import os
 import sys
+import tarfile
 from glob import glob
 from typing import Any
 
@@ -14,6 +16,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 NATIVE = "src/rmqcore/_native"
 KERNELS = f"{NATIVE}/kernels"
@@ -83,8 +86,35 @@ class BuildExtensions(build_ext):  # type: ignore[misc]  # setuptools has no typ
         super().build_extensions()
 
 
+class SameSdist(sdist):  # type: ignore[misc]  # setuptools has no types
+    """Writes an archive that does not tell when, by whom and in which order it was made: wheels do not, of themselves."""
+
+    def make_archive(self, base_name: str, format: str, *rest: Any, **more: Any) -> str:  # noqa: A002 - the name of setuptools
+        """Make it."""
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is None or format != "gztar":
+            return str(super().make_archive(base_name, format, *rest, **more))
+
+        def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mtime = int(epoch)
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            return member
+
+        path = f"{base_name}.tar.gz"
+        with (
+            open(path, "wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=int(epoch)) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            # `add` takes the names of a folder in their order.
+            archive.add(os.path.basename(base_name), filter=plain)
+        return path
+
+
 setup(
-    cmdclass={"build_clib": BuildKernels, "build_ext": BuildExtensions},
+    cmdclass={"build_clib": BuildKernels, "build_ext": BuildExtensions, "sdist": SameSdist},
     libraries=[
         (
             "rmqkernels",

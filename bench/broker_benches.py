@@ -7,6 +7,7 @@ same cores, which checks every answer; a CPU second is one of the broker's proce
 from __future__ import annotations
 
 import pathlib
+import statistics
 import subprocess
 import tempfile
 import time
@@ -21,6 +22,7 @@ from bench.broker_loads import (
     LOADS,
     SYNC_FLUSH,
     TOPIC,
+    WOKEN_TOPIC,
     Load,
     Taken,
     first_send_seconds,
@@ -28,6 +30,7 @@ from bench.broker_loads import (
     idle_share,
     middle,
     run_load,
+    wakes,
 )
 from bench.broker_servers import Server, java, ours, quiet_logs
 from bench.java_steps import JavaSteps
@@ -41,7 +44,9 @@ IDLE_S = 8.0
 HELD_PULLS, HELD_CONNECTIONS = 10_000, 20
 CLIENT_THREADS = (8, 64)
 CLIENT_REQUIRED = 2.0
+START_S = 0.5
 FIRST_SEND_S = 0.5
+WAKE_MS = 1.0
 ANONYMOUS_MIB = 100.0
 IDLE_PERCENT = 1.0
 BEHIND_S = 1.0
@@ -66,8 +71,10 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
     with ExitStack() as stack:
         server = stack.enter_context(ours(folder / "ours"))
         first = first_send_seconds(server, time.monotonic())
+        start = server.start_s
         rows = [
-            limit("ready line to first SEND_OK", f"{first * 1e3:.0f} ms", first, FIRST_SEND_S, "s")
+            limit("start to ready line", f"{start * 1e3:.0f} ms", start, START_S, "s"),
+            limit("ready line to first SEND_OK", f"{first * 1e3:.0f} ms", first, FIRST_SEND_S, "s"),
         ]
         real = stack.enter_context(java(folder / "java"))
         servers = [server] if real is None else [server, real]
@@ -76,6 +83,7 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         waiting = f"{HELD_PULLS:,} held pulls"
         rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
+        rows.append(woken(servers))
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -89,6 +97,18 @@ def idle_shares(server: Server) -> tuple[float, float]:
     """What it takes of a core when nobody asks, and when many wait."""
     idle = idle_share(server, IDLE_S)
     return idle, held_share(server, HELD_PULLS, HELD_CONNECTIONS, IDLE_S)
+
+
+def woken(servers: list[Server]) -> Row:
+    """How soon a held pull is answered once a message is sent."""
+    took: dict[str, list[float]] = {}
+    in_turns(servers, lambda one: took.update({one.name: wakes(one)}))
+    text = "; ".join(
+        f"{name} p50 {statistics.median(found) * 1e3:.2f} ms, p99 {found[-len(found) // 100 - 1] * 1e3:.2f}"
+        for name, found in took.items()
+    )
+    median_ms = statistics.median(took["rmqcore"]) * 1e3
+    return limit("send to the answer of a held pull", text, median_ms, WAKE_MS, "ms")
 
 
 def synchronous(folder: pathlib.Path) -> list[Row]:
@@ -125,6 +145,7 @@ def prepare(server: Server) -> None:
     """Make the topics and what is pulled, and warm it up: the real one compiles what it does often."""
     prepare_topic(server)
     server.create_topic(BACKLOG_TOPIC)
+    server.create_topic(WOKEN_TOPIC)
     run_load(server, FILLING, WARM_S, BACKLOG_TOPIC)
     for load in LOADS:
         run_load(server, load, WARM_S if server.name == "Java" else WARM_S / 5)

@@ -20,6 +20,7 @@ from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import Value, encode_fields
 
 TOPIC, BACKLOG_TOPIC, FIRST_TOPIC = "BenchTopic", "BenchBacklog", "BenchFirst"
+WOKEN_TOPIC, WAKES, HELD_S = "BenchWoken", 300, 0.005
 DISPATCH_S = 60.0
 ANSWER_S = 30.0
 PULL: dict[str, Value] = {
@@ -132,22 +133,7 @@ def wait_dispatched(server: Server) -> None:
 
 def first_send_seconds(server: Server, ready: float) -> float:
     """From its ready line to the answer to a first send, whose topic is made for it."""
-    code = RequestCode.SEND_MESSAGE_V2
-    fields = encode_fields(
-        code,
-        {
-            "producerGroup": "bench_p",
-            "topic": FIRST_TOPIC,
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": 4,
-            "queueId": 0,
-            "sysFlag": 0,
-            "bornTimestamp": int(time.time() * 1000),
-            "flag": 0,
-            "properties": "",
-        },
-    )
-    ask_on(server, RemotingCommand(code, ext_fields=fields, body=b"first"))
+    ask_on(server, plain_send(FIRST_TOPIC, 0))
     return time.monotonic() - ready
 
 
@@ -189,6 +175,49 @@ def held_share(server: Server, pulls: int, connections: int, seconds: float) -> 
         for connection in asking:
             connection.close()
     return share
+
+
+def wakes(server: Server) -> list[float]:
+    """Seconds from a send to the answer of a pull that was held for it, in order."""
+    begin = server.max_queue_offsets(WOKEN_TOPIC)[0]
+    took = []
+    with Asking(server) as pulls, Asking(server) as sends:
+        for number in range(1, WAKES + 1):
+            place: dict[str, Value] = {
+                "topic": WOKEN_TOPIC,
+                "queueId": 0,
+                "queueOffset": begin + number - 1,
+            }
+            code = RequestCode.PULL_MESSAGE
+            fields = encode_fields(code, {**PULL, **place})
+            pulls.send([RemotingCommand(code, opaque=number, ext_fields=fields)])
+            time.sleep(HELD_S)
+            request = plain_send(WOKEN_TOPIC, number)
+            start = time.perf_counter()
+            sends.send([request])
+            pulls.answer(number)
+            took.append(time.perf_counter() - start)
+            sends.answer(number)
+    return sorted(took)
+
+
+def plain_send(topic: str, opaque: int) -> RemotingCommand:
+    code = RequestCode.SEND_MESSAGE_V2
+    fields = encode_fields(
+        code,
+        {
+            "producerGroup": "bench_p",
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": 4,
+            "queueId": 0,
+            "sysFlag": 0,
+            "bornTimestamp": int(time.time() * 1000),
+            "flag": 0,
+            "properties": "",
+        },
+    )
+    return RemotingCommand(code, opaque=opaque, ext_fields=fields, body=bytes(128))
 
 
 class Asking:

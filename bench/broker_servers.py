@@ -44,15 +44,23 @@ class Server:
         ``host:port`` each.
     process : Popen
         The broker's.
+    start_s : float
+        What it took from its start until it said that it is ready; 0 where nothing says so.
     """
 
     def __init__(
-        self, name: str, address: str, namesrv: str, process: subprocess.Popen[bytes]
+        self,
+        name: str,
+        address: str,
+        namesrv: str,
+        process: subprocess.Popen[bytes],
+        start_s: float = 0.0,
     ) -> None:
         self.name = name
         self.address = address
         self.namesrv = namesrv
         self.process = process
+        self.start_s = start_s
 
     @property
     def port(self) -> int:
@@ -118,12 +126,14 @@ def ours(folder: pathlib.Path, **settings: object) -> Iterator[Server]:
     folder.mkdir(parents=True)
     config = write_properties(folder / "broker.conf", {**COMMON, **settings})
     command = [sys.executable, "-m", "rmqcore", "serve", str(folder / "store"), "--port", "0"]
+    begin = time.monotonic()
     with ended(
         subprocess.Popen([*command, "--json", "--config", config], stdout=subprocess.PIPE)
     ) as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
-        yield Server("rmqcore", ready["broker"], ready["namesrv"], process)
+        start_s = time.monotonic() - begin
+        yield Server("rmqcore", ready["broker"], ready["namesrv"], process, start_s)
 
 
 @contextlib.contextmanager

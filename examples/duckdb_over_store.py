@@ -36,4 +36,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python duckdb_over_store.py STORE")
     main(sys.argv[1])

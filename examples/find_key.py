@@ -33,4 +33,6 @@ def main(path: str, topic: str, key: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    if len(sys.argv) != 4:
+        sys.exit("Usage: python find_key.py STORE TOPIC KEY")
+    sys.exit(main(*sys.argv[1:]))

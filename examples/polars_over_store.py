@@ -44,4 +44,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python polars_over_store.py STORE")
     main(sys.argv[1])

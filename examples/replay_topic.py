@@ -29,4 +29,6 @@ def main(path: str, topic: str, out: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    if len(sys.argv) != 4:
+        sys.exit("Usage: python replay_topic.py STORE TOPIC FOLDER")
+    sys.exit(main(*sys.argv[1:]))

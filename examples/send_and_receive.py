@@ -4,6 +4,8 @@ import sys
 
 from rmqcore.client import Producer, PullConsumer
 
+if len(sys.argv) != 2:
+    sys.exit("Usage: python send_and_receive.py NAMESRV, for instance 127.0.0.1:9876")
 namesrv = sys.argv[1]
 
 with Producer(namesrv) as producer, PullConsumer(namesrv, "example") as consumer:

@@ -8,8 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqcore import codec
-from rmqcore.message import Message, MessageView
+
+def _is_the_command() -> bool:
+    """Whether this process is the ``rmqcore`` command, and no program that uses the package."""
+    import sys
+    from pathlib import Path
+
+    script, words = sys.argv[0], sys.orig_argv
+    if script == "-m" and "-m" in words[:-1]:  # ``python -m rmqcore``, or of what is in it
+        return words[words.index("-m") + 1].partition(".")[0] == "rmqcore"
+    return Path(script).stem == "rmqcore"
+
+
+try:
+    from rmqcore import codec
+    from rmqcore.message import Message, MessageView
+except (
+    KeyboardInterrupt
+):  # NumPy takes a while, and the command cannot say before that what Ctrl-C means
+    if not _is_the_command():
+        raise
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig

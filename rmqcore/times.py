@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 ACCEPTED = "epoch milliseconds, ISO 8601 (2026-11-21T08:00:00+08:00) or yyyy-MM-dd#HH:mm:ss:SSS"
+ACCEPTED_BY_A_CLOCK = f"now, today, yesterday, a time ago (30s 5m 1h 2d 1w 1h30m), a time of today (09:30), {ACCEPTED}"
+"""What `parse_time` takes when it is told what time it is."""
 MAX_MS = 2**63 - 1
 
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d(?:[.,](?P<part>\d{1,9})|:(?P<ms>\d{3}))?)?)"
 _TIME = re.compile(
     rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[T #]{_CLOCK}(?P<zone>Z|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
+_AGO = re.compile(r"((?:\d{1,12}[smhdw])+)(?: ago)?", re.ASCII)
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DAYS_BACK = {"today": 0, "yesterday": 1}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_time(text: str, zone: tzinfo | None = None) -> int:
+def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = None) -> int:
     """Give milliseconds since 1970 of a time in one of the `ACCEPTED` spellings, a part of a millisecond rounded up.
 
     Store times are whole milliseconds: those at or after a time, and those before it, are the same after rounding up.
@@ -25,24 +31,54 @@ def parse_time(text: str, zone: tzinfo | None = None) -> int:
     text : str
     zone : tzinfo, optional
         Where the text names no zone; None is the zone of this process.
+    now : datetime, optional
+        What time it is. Then the text may also be one of `ACCEPTED_BY_A_CLOCK`; without it such words are refused, because who
+        reads an option twice would get two times.
 
     Raises
     ------
     ValueError
-        The text is in none of these spellings.
+        The text is in none of these spellings; the message names them.
     """
     words = text.strip()
+    accepted = ACCEPTED if now is None else ACCEPTED_BY_A_CLOCK
     if re.fullmatch(r"\d+", words, re.ASCII):
         if int(words) > MAX_MS:
-            raise ValueError(f"{text!r} has no room in 64 bits; times are {ACCEPTED}")
+            raise ValueError(f"{text!r} has no room in 64 bits; times are {accepted}")
         return int(words)
-    found = _TIME.fullmatch(words)
     try:
+        if now is not None:
+            by_clock = _by_the_clock(words, zone, now)
+            if by_clock is not None:
+                return by_clock
+        found = _TIME.fullmatch(words)
         if found is not None:
             return _milliseconds(found, zone)
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{text!r} is no time ({error}); times are {ACCEPTED}") from error
-    raise ValueError(f"{text!r} is no time; times are {ACCEPTED}")
+        raise ValueError(f"{text!r} is no time ({error}); times are {accepted}") from error
+    near = (
+        [] if now is None else difflib.get_close_matches(words.lower(), ["now", *_DAYS_BACK], n=1)
+    )
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise ValueError(f"{text!r} is no time{meant}; times are {accepted}")
+
+
+def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:
+    """Give the time of words that count from `now`; None where these are others. A day begins at midnight in `zone`."""
+    here = now.astimezone(zone).replace(tzinfo=None)
+    if words == "now":
+        return milliseconds(now)
+    if words in _DAYS_BACK:
+        day = here.date() - timedelta(days=_DAYS_BACK[words])
+        return parse_time(day.isoformat(), zone)
+    ago = _AGO.fullmatch(words)
+    if ago is not None:
+        parts = re.findall(r"(\d+)([smhdw])", ago[1])
+        back_ms = sum(int(count) * _UNIT_MS[unit] for count, unit in parts)
+        return max(0, milliseconds(now) - back_ms)
+    if re.fullmatch(_CLOCK, words, re.ASCII):
+        return parse_time(f"{here.date().isoformat()}T{words}", zone)
+    return None
 
 
 def milliseconds(moment: datetime) -> int:

@@ -1,32 +1,63 @@
 #!/usr/bin/env bash
-# Builds dist/*.tar.gz and from it dist/*.whl, installs the wheel alone and tests it away from the checkout.
-# Usage: [PYTHON=python] scripts/check_wheel.sh [TEST...]. PYTHON has the package `build` (dependency group dev).
-# Without TEST: the tests that start the programs of the wheel. What the modules do, `make test` asks in the checkout.
+# Builds dist/*.tar.gz and from it dist/*.whl, both a second time elsewhere with the same bytes; installs the wheel alone, with each
+# extra alone and with everything, and tests it away from the checkout. The bill of materials goes to build/rmqcore.cdx.json.
+# Usage: [PYTHON=python] scripts/check_wheel.sh [EXTRA...]. PYTHON has the dependency group `release`.
+# EXTRA: these extras only, of those that scripts/wheel_extra.py knows; `none` for the core alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
 root=$PWD
-tests=("$@")
-((${#tests[@]})) || tests=(tests/unit/cli tests/unit/testing tests/unit/test_imports.py tests/conformance)
-tests=("${tests[@]/#/$root/}")
+extras=("$@")
+# A plot and a broker are made by the command.
+((${#extras[@]})) || extras=(arrow compress cli cli,plot cli,broker spark delta iceberg)
 away=$(mktemp -d)
 trap 'rm -rf "$away"' EXIT
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+# The time of the commit stands for that of the build.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
 
+say() { echo "== $*"; }
+fail() { echo "check_wheel: $*" >&2; exit 1; }
+
+build() { # FROM TO
+    "$python" -m build --outdir "$2" "$1" >"$root/build/dist.log" 2>&1 || { cat "$root/build/dist.log"; exit 1; }
+}
+
+environment() { # NAME REQUIREMENT...: with no pip of its own, which would bring packages that nobody asked for
+    local name=$1
+    shift
+    "$python" -m venv --without-pip "$away/$name"
+    "$python" -m pip --quiet --python "$away/$name/bin/python" install "$@"
+    "$python" -m pip --quiet --python "$away/$name/bin/python" check
+}
+
+say "the sdist, and the wheel from it"
 rm -rf dist
 mkdir -p build
-"$python" -m build --outdir dist . >build/dist.log 2>&1 || { cat build/dist.log; exit 1; } # the wheel comes from the sdist
+build . dist
 ls -l dist
-most=4000000 # bytes, a quarter above what it has; debug information would make it several times as large
-size=$(wc -c <"$(echo dist/*.whl)")
-[ "$size" -le "$most" ] || { echo "check_wheel: the wheel has $size bytes, more than $most" >&2; exit 1; }
+wheel=$(echo "$root"/dist/*.whl)
+most=4000000 # bytes, a tenth above what it has; debug information would make it several times as large
+size=$(wc -c <"$wheel")
+[ "$size" -le "$most" ] || fail "the wheel has $size bytes, more than $most"
 listing=$(tar -tzf dist/*.tar.gz)
-for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/kernels/format/layout.h src/rmqcore/_native/kernels/crc32/crc32.c LICENSE NOTICE; do
-    grep -q "^[^/]*/$name\$" <<<"$listing" || { echo "check_wheel: the sdist lacks $name" >&2; exit 1; }
+for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/kernels/format/layout.h src/rmqcore/_native/kernels/crc32/crc32.c LICENSE NOTICE SECURITY.md; do
+    grep -q "^[^/]*/$name\$" <<<"$listing" || fail "the sdist lacks $name"
+done
+"$python" -m twine check --strict dist/*
+
+say "both again, from the sdist: the same bytes"
+mkdir "$away/unpacked"
+tar -xzf dist/*.tar.gz -C "$away/unpacked" --strip-components 1
+(cd "$away/unpacked" && rm -rf PKG-INFO setup.cfg ./*.egg-info) # which setuptools adds to an sdist
+build "$away/unpacked" "$away/again"
+for file in dist/*; do
+    cmp "$file" "$away/again/${file##*/}" || fail "a second build of ${file##*/} has other bytes"
 done
 
-# The core alone: NumPy is all it brings.
-"$python" -m venv "$away/core"
-"$away/core/bin/pip" --quiet --disable-pip-version-check install dist/*.whl
+say "the core alone: NumPy is all it brings"
+environment core "$wheel"
 cd "$away"
 core/bin/python - "$root" <<'PYTHON'
 import sys
@@ -54,14 +85,31 @@ assert beside == {path.name for path in (checkout / "pyspark_rmqstore").glob("*.
 wanted = compiled | plain
 present = {path.relative_to(package).parent / path.name.partition(".")[0] for end in ("py", "so") for path in package.rglob(f"*.{end}")}
 assert wanted == present, f"the wheel lacks {wanted - present} and has {present - wanted} too much"
-names = {d.metadata["Name"].lower() for d in distributions()} - {"pip", "setuptools", "wheel"}
+debug = [path.name for path in package.rglob("*.so") if any(mark in path.read_bytes() for mark in (b".debug_info", b"__DWARF"))]
+assert not debug, f"debug information in {debug}"
+names = {d.metadata["Name"].lower() for d in distributions()}
 assert names == {"rmqcore", "numpy"}, names
 PYTHON
+"$python" -m pip --quiet --python core/bin/python install --group "$root/pyproject.toml:wheel"
+PYTHON=core/bin/python "$root/scripts/core_tests.sh" "$root"
 
-# With everything: the command line and the tests, which must not find the checkout.
-core/bin/pip --quiet --disable-pip-version-check install --upgrade 'pip>=25.1'
-core/bin/pip --quiet --disable-pip-version-check install "$(echo "$root"/dist/*.whl)[all]" \
-    --group "$root/pyproject.toml:test" --group "$root/pyproject.toml:demo"
-core/bin/rmqcore --version
-core/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
-    -n logical --maxprocesses 4 --dist loadfile "${tests[@]}"
+for extra in "${extras[@]}"; do
+    [ "$extra" != none ] || exit 0
+    say "the extra $extra alone"
+    environment "$extra" "$wheel[$extra]"
+    mkdir "$away/try-$extra"
+    "$extra/bin/python" -P "$root/scripts/wheel_extra.py" "${extra#cli,}" "$away/try-$extra" 2>"$away/said" || { cat "$away/said"; fail "extra $extra"; }
+    rm -rf "${away:?}/$extra"
+done
+
+say "everything: the command line and its tests, which must not find the checkout"
+environment all "$wheel[all]"
+version=$(all/bin/python -c 'from importlib.metadata import version; print(version("rmqcore"))')
+sed "s/^dynamic = \[\"version\"\]$/version = \"$version\"/" "$root/pyproject.toml" >pyproject.toml # the bill reads no code
+"$python" -m cyclonedx_py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+    --output-file "$root/build/rmqcore.cdx.json" all/bin/python
+"$python" -m pip --quiet --python all/bin/python install --group "$root/pyproject.toml:test" --group "$root/pyproject.toml:demo"
+all/bin/rmqcore --version
+all/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
+    -n logical --maxprocesses 4 --dist loadfile \
+    "$root"/tests/{unit/cli,unit/testing,unit/test_imports.py,conformance}

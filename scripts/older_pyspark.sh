@@ -3,6 +3,8 @@
 # Usage: [PYTHON=python3.11] scripts/older_pyspark.sh LINE...
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# What is tested is installed: the sources beside it, which no native code was built for, must not come first anywhere.
+export PYTHONSAFEPATH=1
 for line; do
     venv=build/pyspark-$line
     "${PYTHON:-python3}" -m venv --clear "$venv"

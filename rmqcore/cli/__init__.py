@@ -12,6 +12,9 @@ from rmqcore.cli.common.version import print_version
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+"""As `rmqcore.cli.common.errors` has it, which loads Rich."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and answer its exit code.
@@ -21,7 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         Without the program's name; ``sys.argv[1:]`` when None.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # before the verb began: modules are being loaded
+        return INTERRUPTED
+
+
+def _main(words: list[str]) -> int:
     if words == ["--version"]:
         print_version()
         return 0

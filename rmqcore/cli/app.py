@@ -5,9 +5,11 @@ Only the verb that was typed is imported: all of them take half a second, which 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,11 +22,13 @@ from rmqcore.cli.common.errors import (
     OK,
     USAGE,
     explain,
+    guarded,
     say,
     silence_stdout,
 )
 from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
+from rmqcore.cli.names import COMPLETES, words_to_complete
 
 VERBS = (
     "info", "stats", "cat", "get", "query", "lookup", "fsck", "export", "tail", "top", "recover", "rebuild",
@@ -94,8 +98,13 @@ def application(words: Sequence[str]) -> typer.Typer:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command line with these words and answer its exit code."""
-    code = _run(words)
+    """Run the command line with these words and answer its exit code.
+
+    Without words, in a store's directory, it tells what is there; elsewhere the help.
+    """
+    code = None if words or COMPLETES in os.environ else _tell_what_is_here()
+    if code is None:
+        code = _run(words)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -109,8 +118,15 @@ def run(words: Sequence[str]) -> int:
     return code
 
 
+def _tell_what_is_here() -> int | None:
+    """Tell of the store that the working directory is, and answer the exit code; None where there is none."""
+    here = import_module("rmqcore.cli.typed.here")
+    reader = here.store_here(Path.cwd())
+    return None if reader is None else guarded(here.tell)(reader)
+
+
 def _run(words: Sequence[str]) -> int:
-    command = typer.main.get_command(application(words))
+    command = typer.main.get_command(application(words or words_to_complete()))
     try:
         answer = command.main(args=list(words), prog_name="rmqcore", standalone_mode=False)
     except UsageError as error:

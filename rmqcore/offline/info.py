@@ -91,6 +91,45 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
     )
 
 
+LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild makes them"
+
+
+def is_log_only(paths: StorePaths) -> bool:
+    """Whether there is a CommitLog and nothing else that a broker makes: somebody copied ``commitlog/`` alone.
+
+    A broker that ran here left a checkpoint, and a crashed one its abort file.
+    """
+    others = (
+        "consumequeue",
+        "index",
+        "checkpoint",
+        "abort",
+        "lock",
+        "config",
+        "consumequeue_rocksdb",
+    )
+    return not any(os.path.lexists(paths.root / name) for name in others)
+
+
+class Unreadable(list[dict[str, str]]):
+    """Files that could not be read, each a path within the store and the reason."""
+
+    def note(self, path: str, error: OSError) -> None:
+        """Note a file."""
+        self.append({"path": path, "error": error.strerror or str(error)})
+
+    def look_at(self, files: list[LogFile]) -> None:
+        """Note the CommitLog files that cannot be opened."""
+        for file in files:
+            try:
+                with file.open(lambda start, end, error: None):
+                    pass
+            except FileNotFoundError:  # cleaned since it was listed
+                continue
+            except OSError as error:
+                self.note(file.name, error)
+
+
 def log_end(files: list[LogFile]) -> int:
     """CommitLog offset behind the last sound record."""
     return log_times(files)[2]

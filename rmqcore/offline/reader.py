@@ -316,6 +316,7 @@ class StoreReader:
             self.damage,
             start=wanted.start_phy_offset,
             stop=wanted.end_phy_offset,
+            unreadable_files=True,
             **options,
         )
 

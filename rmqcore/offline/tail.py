@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rmqcore._native.format.codec import MessageView
@@ -112,6 +112,8 @@ class LogTail(_Follower):
     reader : StoreReader
     topics, queue_ids, tags, keys, since_ms, until_ms
         As for `StoreReader.messages`.
+    matches : callable, optional
+        Asked for each message under these conditions: whether it is given, and counted by `newest`.
 
     Attributes
     ----------
@@ -138,8 +140,10 @@ class LogTail(_Follower):
         keys: Iterable[str] | None = None,
         since_ms: int | None = None,
         until_ms: int | None = None,
+        matches: Callable[[MessageView], bool] | None = None,
     ) -> None:
         super().__init__(reader)
+        self._matches = matches
         self._filter = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms).native()
 
     def newest(self, count: int) -> list[MessageView]:
@@ -162,19 +166,34 @@ class LogTail(_Follower):
             if missing <= 0:
                 break
             found: deque[int] = deque(maxlen=missing)
-            sink = ColumnScan(("phy_offset",), filter=self._filter, batch_rows=65536)
-            walk: LogWalk[Batch] = LogWalk(
-                files, sink, [], start=file.file_from_offset, stop=file.end_offset
-            )
-            for batch in walk.run():
-                if not isinstance(batch, Blank):
-                    found.extend(memoryview(batch.buffer("phy_offset")).cast("B").cast("q"))
+            for places in self._places(files, file):
+                found.extend(places)
             if found:
                 start = found[0]
                 missing -= len(found)
         return log_end(files) if start is None else start
 
+    def _places(self, files: list[LogFile], file: LogFile) -> Iterator[Iterable[int]]:
+        """Where the messages of a file lie that match."""
+        start, stop = file.file_from_offset, file.end_offset
+        if self._matches is not None:
+            sink = ViewScan(filter=self._filter)
+            views: LogWalk[list[MessageView]] = LogWalk(files, sink, [], start=start, stop=stop)
+            for some in views.run():
+                if not isinstance(some, Blank):
+                    yield [view.phy_offset for view in some if self._matches(view)]
+            return
+        columns = ColumnScan(("phy_offset",), filter=self._filter, batch_rows=65536)
+        batches: LogWalk[Batch] = LogWalk(files, columns, [], start=start, stop=stop)
+        for batch in batches.run():
+            if not isinstance(batch, Blank):
+                yield memoryview(batch.buffer("phy_offset")).cast("B").cast("q")
+
     def _walk(self, files: list[LogFile]) -> Iterator[MessageView]:
+        views = self._whole_messages(files)
+        return views if self._matches is None else filter(self._matches, views)
+
+    def _whole_messages(self, files: list[LogFile]) -> Iterator[MessageView]:
         damage: list[DamageRange] = DamageList()
         start = self.next_phy_offset
         walk: LogWalk[list[MessageView]] = LogWalk(

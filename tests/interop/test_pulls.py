@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from interop.broker import Broker
-from interop.wire import MOST_SECONDS, Wire
+from support.raw_client import MOST_SECONDS, RawClient
 from support.sends import send
 from support.server_process import ServerProcess
 
@@ -222,7 +222,7 @@ def shown(code: int, response: RemotingCommand, peer: str) -> dict[str, Any]:
 
 def play(address: str) -> dict[str, Any]:
     """Ask a broker everything: what it answers."""
-    with Wire(address) as wire:
+    with RawClient(address) as wire:
         for name, queue_nums, perm in (("pulls", 2, 6), ("other", 1, 6), ("blind", 1, 2)):
             made = request(
                 CODE.UPDATE_AND_CREATE_TOPIC,
@@ -252,7 +252,7 @@ def play(address: str) -> dict[str, Any]:
         return answers
 
 
-def woken(wire: Wire) -> list[dict[str, Any]]:
+def woken(wire: RawClient) -> list[dict[str, Any]]:
     """Hold two pulls over one connection, and send what one of them wants; the other one's time runs out."""
     found = []
     for opaque, tag in ((9001, "z"), (9002, "b")):
@@ -270,7 +270,7 @@ def answering(opaque: int) -> Callable[[RemotingCommand], bool]:
     return lambda one: one.is_response and one.opaque == opaque
 
 
-def settle(wire: Wire, queue_offset: int) -> None:
+def settle(wire: RawClient, queue_offset: int) -> None:
     deadline = time.monotonic() + MOST_SECONDS
     while int(wire.ask(of_queue(CODE.GET_MAX_OFFSET)).ext_fields["offset"]) < queue_offset:
         assert time.monotonic() < deadline

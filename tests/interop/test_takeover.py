@@ -6,8 +6,8 @@ from pathlib import Path
 
 from interop.broker import Broker
 from interop.test_sends import CHECKS, COMMIT, OUR_SIZES, OURS, SIZES, JavaSide, OurSide, Side, end
-from interop.wire import Wire
 from support.broker import FakeLoop
+from support.raw_client import RawClient
 from support.sends import Sender, send
 
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat
@@ -64,7 +64,7 @@ def test_java_takes_over(tmp_path: Path) -> None:
     before(OurSide(killed))
     killed.broker.config_files.close()
     killed.store.close()
-    with java.running(), Wire(java.address) as wire:
+    with java.running(), RawClient(java.address) as wire:
         after(JavaSide(wire))
     last = our_side(java.store, java.address, FakeLoop(JavaSide.clock_ms()))
     assert bodies(last) == WANTED
@@ -73,7 +73,7 @@ def test_java_takes_over(tmp_path: Path) -> None:
 
 def test_we_take_over(tmp_path: Path) -> None:
     java = Broker(tmp_path, SIZES | CHECKS)
-    with java.running() as server, Wire(java.address) as wire:
+    with java.running() as server, RawClient(java.address) as wire:
         before(JavaSide(wire))
         server.kill()
     ours = our_side(java.store, java.address, FakeLoop(JavaSide.clock_ms()))

@@ -182,6 +182,7 @@ def test_what_is_read_here_is_what_python_reads(data: bytes) -> None:
     taken = read_pull(data, 0, len(data))
     decoder = FrameDecoder()
     decoder.feed(data)
+    command = None
     try:
         frame = decoder.next_frame()
         command = None if frame is None else decode_command(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from itertools import count
 from typing import Self
 
@@ -17,12 +18,22 @@ MOST_SECONDS = 60.0
 
 
 class RawClient:
-    """A connection that waits."""
+    """A connection that waits.
+
+    Attributes
+    ----------
+    peer : str
+        Its address as the server sees it.
+    asked : list of RemotingCommand
+        What the server said while an answer was waited for.
+    """
 
     def __init__(self, address: str, *, source: str | None = None) -> None:
         host, _, port = address.rpartition(":")
         where = (source, 0) if source else None
         self.socket = socket.create_connection((host, int(port)), MOST_SECONDS, where)
+        self.peer = "{}:{}".format(*self.socket.getsockname())
+        self.asked: list[RemotingCommand] = []
         self._decoder = FrameDecoder()
         self._opaques = count(1)
 
@@ -36,14 +47,27 @@ class RawClient:
         """Close the connection."""
         self.socket.close()
 
+    def send(self, command: RemotingCommand) -> None:
+        """Send a command as it is."""
+        self.socket.sendall(encode_command(command))
+
     def ask(self, request: RemotingCommand) -> RemotingCommand:
         """Send a request, and give its response."""
         request.opaque = next(self._opaques)
-        self.socket.sendall(encode_command(request))
+        self.send(request)
         while True:
             command = self.next()
             if command.is_response and command.opaque == request.opaque:
                 return command
+            self.asked.append(command)
+
+    def wait_for(self, wanted: Callable[[RemotingCommand], bool]) -> RemotingCommand:
+        """Give the first command of the server that is so."""
+        while not any(map(wanted, self.asked)):
+            self.asked.append(self.next())
+        found = next(filter(wanted, self.asked))
+        self.asked.remove(found)
+        return found
 
     def next(self) -> RemotingCommand:
         """Give what the server says next.

@@ -28,6 +28,18 @@ def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_without_arguments_an_example_says_its_usage(script: str) -> None:
+    """They ended in tracebacks."""
+    if script == "demo.py":
+        pytest.skip("it takes none, and runs for minutes")
+    done = run(script)
+    if "No module named" in done.stderr:
+        pytest.skip("it needs a package that is not here")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Usage: python {script} ")
+
+
 def test_duckdb(golden: Path) -> None:
     pytest.importorskip("duckdb")
     done = run("duckdb_over_store.py", golden / "basic" / "store")

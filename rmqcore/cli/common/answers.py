@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmqcore.cli.common.arrow_output import ViewBatches, write_batches
-from rmqcore.cli.common.bodies import Bodies, BodyMode, refuse_text_in_columns
+from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
 from rmqcore.cli.common.errors import DAMAGED, OK
 from rmqcore.cli.common.message_card import message_card
+from rmqcore.cli.common.message_table import TableShape
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter, text_writer
 from rmqcore.cli.common.output import (
     BINARY,
@@ -43,15 +44,23 @@ class Answer:
         max_body: int,
         as_json: bool,
         csv_safe: bool = False,
+        wide: bool = False,
+        columns: Sequence[str] | None = None,
     ) -> None:
         refuse_format_with_json(asked_format, as_json)
+        self._shape = TableShape(columns, wide)
         self._as_json = as_json
-        self._kind = RowFormat.jsonl if as_json else row_format(asked_format, out)
+        asked = RowFormat.jsonl if as_json else asked_format
+        self._kind = row_format(asked, out, wide=wide, columns=columns)
         refuse_text_in_columns(self._kind, body, decompress=decompress)
         refuse_csv_safe(self._kind, csv_safe)
         self._csv_safe = csv_safe
         self._out = out
-        self._bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
+        self._bodies = Bodies(
+            body or BodyMode.text,
+            decompress=for_people(decompress, self._kind, body),
+            max_body=max_body,
+        )
 
     def show(self, views: Sequence[MessageView], **rest: object) -> int:
         """Print messages, with `rest` beside them in a JSON object, and answer the exit code."""
@@ -68,8 +77,8 @@ class Answer:
             else:
                 terminal = self._out is None and stdout_is_terminal()
                 writer = text_writer(
-                    self._kind, sink, self._bodies, terminal=terminal, csv_safe=self._csv_safe
-                )
+                    self._kind, sink, self._bodies, terminal=terminal, csv_safe=self._csv_safe, shape=self._shape,
+                )  # fmt: skip
             for view in views:
                 writer.write(view)
             writer.close()

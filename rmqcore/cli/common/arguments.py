@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,10 @@ import typer
 
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat
+from rmqcore.cli.names import complete_topic
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
-from rmqcore.times import ACCEPTED, parse_time
+from rmqcore.times import ACCEPTED_BY_A_CLOCK, parse_time
 
 MAX_OFFSET = 2**63 - 1
 MAX_INT32 = 2**31 - 1
@@ -30,7 +32,7 @@ class ParquetCompression(StrEnum):
 def time_option(text: str) -> int:
     """Parse a time of the command line into milliseconds since the epoch."""
     try:
-        return parse_time(text)
+        return parse_time(text, now=datetime.now().astimezone())
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -66,6 +68,7 @@ Store = Annotated[
         metavar="STORE",
         help="The store's root: the directory that holds commitlog/.",
         show_default=False,
+        readable=False,  # not asked beforehand: one that cannot be read fails as one that is not there
     ),
 ]
 CommitLog = Annotated[
@@ -85,7 +88,12 @@ FollowLinks = Annotated[
 ]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Only this topic; may be given several times.",
+        autocompletion=complete_topic,
+    ),
 ]
 Queues = Annotated[
     list[int] | None,
@@ -112,7 +120,7 @@ Since = Annotated[
         "--since",
         metavar="TIME",
         parser=time_option,
-        help=f"Stored at this time or later. Times: {ACCEPTED}; local time zone.",
+        help=f"Stored at this time or later. Times: {ACCEPTED_BY_A_CLOCK}; local time zone.",
     ),
 ]
 Until = Annotated[
@@ -198,6 +206,7 @@ BrokerConf = Annotated[
         metavar="FILE",
         help="The broker.conf; file sizes are found from the files.",
         dir_okay=False,
+        readable=False,
     ),
 ]
 CsvSafe = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import typer
@@ -10,7 +11,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import BINARY, RowFormat
 from rmqcore.errors import CompressionError
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import MAX_BODY, Stored, body_encoder, most_body
+from rmqcore.offline.export.message_rows import MAX_BODY, Body, Stored, body_encoder, most_body
 
 
 class BodyMode(StrEnum):
@@ -31,8 +32,26 @@ def refuse_text_in_columns(kind: RowFormat, body: BodyMode | None, *, decompress
         )
 
 
+def for_people(asked: bool, kind: RowFormat | None, body: BodyMode | None) -> bool | None:
+    """Say how `Bodies` decompresses: what a person reads (a table, and None for lines of a template) is plain text.
+
+    Programs get the stored bytes unless ``--decompress`` was given, and so do base64 and SHA-256.
+    """
+    if asked:
+        return True
+    as_text = body in (None, BodyMode.text)
+    return None if as_text and kind in (None, RowFormat.table) else False
+
+
 class Bodies:
     """Bodies as text for one run of a verb; the parameters are those of `body_encoder`.
+
+    Parameters
+    ----------
+    mode : BodyMode or None
+        None: text where a body is UTF-8, else base64.
+    decompress : bool or None
+        None: where that can be done; a body that does not decompress is shown as it is stored, with a line on stderr.
 
     Attributes
     ----------
@@ -46,23 +65,30 @@ class Bodies:
 
     def __init__(
         self,
-        mode: BodyMode,
+        mode: BodyMode | None,
         *,
-        decompress: bool,
+        decompress: bool | None,
         max_body: int | None = MAX_BODY,
         stored: Stored | None = None,
     ) -> None:
         self.shown = mode != BodyMode.none
         self.failures = 0
         self._max_body = max_body
-        self.most_body = most_body(mode.value, max_body=max_body)
-        self._encode = body_encoder(
-            mode.value,
-            plain=decompress,
-            max_body=max_body,
-            on_shortened=self.tell_shortened,
-            stored=stored,
-        )
+        way: Body = "text_or_base64" if mode is None else mode.value
+        self.most_body = most_body(way, max_body=max_body)
+
+        def encoder(*, plain: bool) -> Callable[[MessageView], str | None]:
+            return body_encoder(
+                way,
+                plain=plain,
+                max_body=max_body,
+                on_shortened=self.tell_shortened,
+                stored=stored,
+            )
+
+        self._encode = encoder(plain=decompress is not False)
+        self._as_stored = encoder(plain=False) if decompress is None else None
+        self._hinted = False
 
     def tell_shortened(self, phy_offset: int) -> None:
         """Say that only the beginning of a body is shown."""
@@ -75,8 +101,15 @@ class Bodies:
         try:
             return self._encode(view)
         except CompressionError as error:
+            if self._as_stored is not None:
+                self._tell(view, "shown as it is stored", error)
+                return self._as_stored(view)
             self.failures += 1
-            note(f"body of the message at {view.phy_offset} left out: {error}")
-            if self.failures == 1 and error.hint:
-                note(f"Hint: {error.hint}")
+            self._tell(view, "left out", error)
             return None
+
+    def _tell(self, view: MessageView, what: str, error: CompressionError) -> None:
+        note(f"body of the message at {view.phy_offset} {what}: {error}")
+        if not self._hinted and error.hint:
+            note(f"Hint: {error.hint}")
+        self._hinted = True

@@ -8,7 +8,8 @@ from rmqcore.cli.common.times import format_time
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 
-_HEX = {"magic", "body_crc", "sys_flag"}
+HEXADECIMAL = {"magic", "body_crc", "sys_flag"}
+"""Fields of bits, which people read in this form."""
 
 
 def message_card(view: MessageView, bodies: Bodies) -> str:
@@ -24,7 +25,7 @@ def message_card(view: MessageView, bodies: Bodies) -> str:
             continue
         if name.endswith("_ms"):
             value = f"{value} ({format_time(value)})"
-        elif name in _HEX:
+        elif name in HEXADECIMAL:
             value = f"{value} ({value & 0xFFFFFFFF:#x})"
         elif name == "keys":
             value = " ".join(value)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
 from rmqcore.cli.common.bodies import Bodies
-from rmqcore.cli.common.message_table import MessageTable
+from rmqcore.cli.common.message_table import MessageTable, TableShape
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, csv_encoder, json_encoder
@@ -145,10 +145,11 @@ def text_writer(
     *,
     terminal: bool = False,
     csv_safe: bool = False,
+    shape: TableShape | None = None,
 ) -> MessageWriter:
-    """Make the writer of a text format; with `terminal` rows of a table are cut at its width."""
+    """Make the writer of a text format; with `terminal` rows of a table are folded to its width, `shape` says more of it."""
     if kind == RowFormat.csv:
         return CsvWriter(out, csv_encoder(bodies.text, csv_safe=csv_safe))
     if kind == RowFormat.table:
-        return MessageTable(out, bodies, terminal=terminal)
+        return MessageTable(out, bodies, terminal=terminal, shape=shape or TableShape())
     return LineWriter(out, json_encoder(bodies.text))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -57,17 +57,35 @@ def refuse_format_with_json(asked: RowFormat | ReportFormat | None, as_json: boo
         )
 
 
-def row_format(asked: RowFormat | None, out: Path | None) -> RowFormat:
+def refuse_without_table(option: str, kind: str | None) -> None:
+    """Raise ``typer.BadParameter`` when an option of tables was given, and a format that is none."""
+    if kind not in (None, RowFormat.table):
+        raise typer.BadParameter(f"this is for tables, and {kind} is written", param_hint=option)
+
+
+def row_format(
+    asked: RowFormat | None,
+    out: Path | None,
+    *,
+    wide: bool = False,
+    columns: Sequence[str] | None = None,
+) -> RowFormat:
     """Choose the format: the one asked for, else by the file's suffix, else a table on a terminal and JSON Lines elsewhere.
+
+    `wide` and `columns`, the values of their options, ask for a table.
 
     Raises
     ------
     typer.BadParameter
-        A binary format would go to a terminal.
+        A binary format would go to a terminal, a suffix is of no format, or an option of tables goes with none.
     """
     chosen = asked
     if chosen is None and out is not None:
-        chosen = _SUFFIXES.get(out.suffix.lower(), RowFormat.jsonl)
+        chosen = _format_of(out)
+    for option, given in (("--wide", wide), ("--columns", columns is not None)):
+        if given:
+            refuse_without_table(option, chosen)
+            chosen = RowFormat.table
     if chosen is None:
         chosen = RowFormat.table if stdout_is_terminal() else RowFormat.jsonl
     if chosen in BINARY and out is None and stdout_is_terminal():
@@ -75,6 +93,20 @@ def row_format(asked: RowFormat | None, out: Path | None) -> RowFormat:
             f"{chosen} is binary, not for a terminal: add -o FILE or a pipe", param_hint="--format"
         )
     return chosen
+
+
+def _format_of(out: Path) -> RowFormat:
+    """The format that a file's suffix asks for; JSON Lines for a name without one, and for a device or pipe."""
+    suffix = out.suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix and not (out.exists() and not out.is_file()):
+        raise typer.BadParameter(
+            f"{out.name} ends in {suffix}, which is none of {', '.join(_SUFFIXES)}: give one of these, or say "
+            f"--format {'|'.join(RowFormat)}",
+            param_hint="--out",
+        )
+    return RowFormat.jsonl
 
 
 def refuse_csv_safe(kind: str, csv_safe: bool) -> None:
@@ -85,15 +117,20 @@ def refuse_csv_safe(kind: str, csv_safe: bool) -> None:
         )
 
 
-def report_format(asked: ReportFormat | None, as_json: bool) -> ReportFormat | None:
-    """Choose the format of a report; None stands for the single object of ``--json``.
+def report_format(
+    asked: ReportFormat | None, as_json: bool, *, wide: bool = False
+) -> ReportFormat | None:
+    """Choose the format of a report; None stands for the single object of ``--json``, and `wide` asks for a table.
 
     Raises
     ------
     typer.BadParameter
-        Both ``--format`` and ``--json`` were given.
+        Both ``--format`` and ``--json`` were given, or ``--wide`` and a format that is no table.
     """
     refuse_format_with_json(asked, as_json)
+    if wide:
+        refuse_without_table("--wide", "json" if as_json else asked)
+        return ReportFormat.table
     if as_json:
         return None
     return asked or (ReportFormat.table if stdout_is_terminal() else ReportFormat.jsonl)
@@ -121,6 +158,10 @@ def open_output(out: Path | None, *, styled: bool = False) -> Iterator[BinaryIO]
         with working.open("wb") as file:
             yield file
         working.replace(out)
+    except OSError as error:
+        if error.filename == str(working):  # a name that nobody has given
+            raise type(error)(error.errno, error.strerror, str(out)) from None
+        raise
     finally:
         working.unlink(missing_ok=True)
 
@@ -159,8 +200,20 @@ def _json_bytes(value: object, indent: int | None) -> bytes:
         return json.dumps(value, indent=indent, default=str).encode()
 
 
-def terminal_console() -> ReportConsole:
-    """Give the console for the tables of a report: 200 columns wide when stdout is no terminal."""
+Wide = Annotated[
+    bool,
+    typer.Option(
+        "--wide", help="A table whose rows are as long as they need to be, for a pipe into less -S."
+    ),
+]
+WIDEST = 100_000
+"""Columns of a table with ``--wide``."""
+
+
+def terminal_console(*, wide: bool = False) -> ReportConsole:
+    """Give the console for the tables of a report: 200 columns wide when stdout is no terminal; `wide`: nothing is folded."""
+    if wide:
+        return ReportConsole(width=WIDEST)
     return ReportConsole(width=None if stdout_is_terminal() else 200)
 
 

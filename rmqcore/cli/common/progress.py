@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rmqcore.cli.common.output import human_bytes
 from rmqcore.cli.common.shown import ReportConsole, printable
 
 Progress = Callable[[int, int], None]
@@ -25,6 +27,15 @@ def wanted(no_progress: bool) -> bool:
     )
 
 
+def _rows_may_be_seen() -> bool:
+    """Whether what goes to stdout may come to the terminal: all but a file."""
+    try:
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # stdout is closed, or no file of the system
+        return False
+    return sys.stdout.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 @contextmanager
 def progress_bar(
     what: str, *, no_progress: bool, over_output: bool = False
@@ -36,25 +47,35 @@ def progress_bar(
     what : str
         The text before the bar.
     over_output : bool
-        Rows go to stdout meanwhile: there is no bar when stdout is a terminal too.
+        Rows go to stdout meanwhile: there is no bar when stdout is a terminal too, or a pipe, whose reader may write to it.
     """
-    if not wanted(no_progress) or (over_output and sys.stdout is not None and sys.stdout.isatty()):
+    if not wanted(no_progress) or (over_output and _rows_may_be_seen()):
         yield None
         return
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
-        TransferSpeedColumn,
     )
     from rich.progress import Progress as Bars
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        """Rich has MB/s of 1,000,000 bytes beside its MiB."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            text = "?" if speed is None else f"{human_bytes(round(speed))}/s"
+            return Text(text, style="progress.data.speed")
 
     bars = Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
+        Speed(),
         TimeRemainingColumn(),
         console=ReportConsole(stderr=True),
         transient=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqcore.cli.common.output import human_bytes, print_line
+from rmqcore.cli.common.output import counted, human_bytes, print_line
 
 if TYPE_CHECKING:
     from rmqcore.maintenance.rebuild.report import RebuildReport
@@ -14,14 +14,17 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
     """Print what was built, as lines for people."""
     rate = f", {human_bytes(int(report.record_bytes / report.seconds))}/s" if report.seconds else ""
     lines = [
-        f"{report.records} records of {human_bytes(report.record_bytes)} in {report.seconds:.1f} s{rate}"
+        f"{counted(report.records, 'record')} of {human_bytes(report.record_bytes)} in {report.seconds:.1f} s{rate}"
     ]
     if "consumequeue" in report.parts:
         lines.append(
-            f"{report.queue_entries} entries of {report.queues} queues in {report.queue_files} files"
+            f"{report.queue_entries:,} entries of {counted(report.queues, 'queue')} in "
+            f"{counted(report.queue_files, 'file')}"
         )
     if "index" in report.parts:
-        lines.append(f"{report.index_entries} index entries in {report.index_files} files")
+        lines.append(
+            f"{report.index_entries:,} index entries in {counted(report.index_files, 'file')}"
+        )
     if report.filled_entries:
         lines.append(f"{report.filled_entries} entries stand for records that are damaged")
     if report.ignored_records:

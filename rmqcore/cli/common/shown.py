@@ -1,11 +1,27 @@
-"""What a terminal shows is text: the one place that takes from stored names, keys and bodies what a terminal would obey."""
+"""What a terminal shows is text, folded to its width.
+
+The one place that takes from stored names, keys and bodies what a terminal would obey, and the one that breaks lines: a
+number is never broken, and nothing is cut away.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
+
+GAP = 2
+"""Cells between two columns of a table."""
+LEAST_TEXT, EASY_TEXT = 12, 24
+"""Cells of a column of text: at least so many, and so many before a column of times is folded."""
+
+_WORDS = re.compile(r"(?<= )(?=[^ ])")
+_PARTS = re.compile(r"(?<=[^0-9 ] )(?=[^ ])|(?<=[0-9] )(?=[0-9])|(?<=[0-9]\.\.)(?=[0-9])")
+"""Date and time, both ends of ``10..20``, the words of a head; a number and its unit stay together."""
 
 
 def printable(text: str) -> str:
@@ -68,3 +84,102 @@ class ReportConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Make text of a string, for a cell, a title or a line."""
         return super().render_str(printable_lines(text), **options)
+
+
+# ---- folding ----------------------------------------------------------------------------------------
+
+
+def folded(text: str, width: int, *, inside: bool = False) -> list[str]:
+    """Break a text into lines of so many cells: between date and time, and both ends of ``10..20``; a number stands over.
+
+    With `inside` it is a text of words, and a longer word is broken, too.
+    """
+    if cell_len(text) <= width:
+        return [text]
+    lines, line = [], ""
+    for piece in (_WORDS if inside else _PARTS).split(text):
+        if line and cell_len(line + piece.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece
+        if inside and cell_len(line.rstrip()) > width:
+            *whole, line = chop_cells(line, width)
+            lines += whole
+    return [*lines, line.rstrip()]
+
+
+def least_width(cells: Iterable[str], *, inside: bool = False) -> int:
+    """Cells that a column needs so that `folded` breaks nothing that must stay whole."""
+    breaks = _WORDS if inside else _PARTS
+    pieces = (piece.rstrip() for cell in cells for piece in breaks.split(cell))
+    least = max(map(cell_len, pieces), default=0)
+    return min(least, LEAST_TEXT) if inside else least
+
+
+def column_widths(
+    natural: Sequence[int], least: Sequence[int], texts: Sequence[bool], room: int
+) -> list[int] | None:
+    """Share out a line among columns; None where there is no room for all.
+
+    Long texts become narrow first, then what folds at a space, such as times, then all texts.
+    """
+    room -= GAP * (len(natural) - 1)
+    if sum(least) > room:
+        return None
+    widths = list(natural)
+    columns = range(len(widths))
+
+    def narrow_texts(floor: int) -> None:
+        while sum(widths) > room:
+            slack = {at: widths[at] - max(floor, least[at]) for at in columns if texts[at]}
+            widest = max(slack, key=lambda at: (slack[at] > 0, widths[at]), default=-1)
+            if widest < 0 or slack[widest] <= 0:
+                return
+            widths[widest] -= 1
+
+    narrow_texts(EASY_TEXT)
+    for at in sorted(columns, key=lambda at: least[at] - natural[at]):
+        if sum(widths) > room and not texts[at]:
+            widths[at] = least[at]
+    narrow_texts(0)
+    for at in columns:  # a column that folded may have made more room than was missing
+        if texts[at]:
+            widths[at] = min(natural[at], widths[at] + max(0, room - sum(widths)))
+    return widths
+
+
+def table_lines(cells: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> list[str]:
+    """Lines of a row; texts stand left and may be broken anywhere, all else stands right."""
+    folds = [
+        folded(cell, width, inside=text)
+        for cell, width, text in zip(cells, widths, texts, strict=True)
+    ]
+    lines = []
+    for number in range(max(map(len, folds), default=0)):
+        parts = [
+            _placed(fold[number] if number < len(fold) else "", width, left=text)
+            for fold, width, text in zip(folds, widths, texts, strict=True)
+        ]
+        lines.append((" " * GAP).join(parts).rstrip())
+    return lines
+
+
+def card_lines(names: Sequence[str], cells: Sequence[str], width: int) -> list[str]:
+    """Lines of a row for which no table has room: each value behind its name."""
+    margin = max(map(cell_len, names), default=0) + GAP
+    lines = []
+    for name, cell in zip(names, cells, strict=True):
+        first, *others = folded(cell, max(LEAST_TEXT, width - margin), inside=True)
+        lines.append(f"{set_cell_size(name, margin)}{first}".rstrip())
+        lines += [" " * margin + other for other in others]
+    return lines
+
+
+def shortened(text: str, width: int) -> str:
+    """Give a text that has so many cells at most, with an ellipsis where it was cut."""
+    return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)) + "…"
+
+
+def _placed(text: str, width: int, *, left: bool) -> str:
+    room = " " * max(0, width - cell_len(text))
+    return text + room if left else room + text

@@ -1,4 +1,4 @@
-"""A forecast of cleaning as tables of 80 columns."""
+"""A forecast of cleaning as tables."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.table import Table
 from rmqcore.cli.common.output import human_bytes, terminal_console
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.maintenance.retention.report import (
     FileForecast,
     Forecast,
@@ -24,9 +25,9 @@ DAY_MS = 86_400_000
 LONGEST_NAME = len("diskSpaceCleanForciblyRatio")
 
 
-def print_retention(report: RetentionReport) -> None:
-    """Print a report for people."""
-    console = terminal_console()
+def print_retention(report: RetentionReport, *, wide: bool = False) -> None:
+    """Print a report for people; `wide`: nothing is folded."""
+    console = terminal_console(wide=wide)
     console.print(_summary(report))
     console.print(_outlook(report))
     runs = _runs(report)
@@ -56,9 +57,6 @@ def minute(time_ms: int | None) -> str:
 
 
 def _summary(report: RetentionReport) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
     rate = report.rate
     rates = [f"{_speed(rate.bytes_per_second)}: {rate.source}"]
     measured = {"hour": rate.last_hour, "day": rate.last_day}
@@ -81,9 +79,7 @@ def _summary(report: RetentionReport) -> Table:
         ),
         "looked ahead": f"from {minute(report.now_ms)} to {minute(report.present.looked_to_ms)}",
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return facts(rows)
 
 
 def _speed(bytes_per_second: float) -> str:
@@ -94,7 +90,11 @@ def _speed(bytes_per_second: float) -> str:
 
 
 def _outlook(report: RetentionReport) -> Table:
-    table = _list("\nAt this rate", "", "present settings", first_width=LONGEST_NAME)
+    table = Table(
+        title="\nAt this rate", title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1),
+    )  # fmt: skip
+    table.add_column("", overflow="fold", min_width=LONGEST_NAME)
+    table.add_column("present settings", overflow="fold")
     if report.what_if is not None:
         table.add_column(_changes(report), overflow="fold")
     forecasts = list(_forecasts(report))
@@ -157,13 +157,13 @@ def _runs(report: RetentionReport) -> list[list[FileForecast]]:
     return [[report.present.files[number] for number in run] for run in runs]
 
 
-def _files(report: RetentionReport, runs: list[list[FileForecast]]) -> Table:
+def _files(report: RetentionReport, runs: list[list[FileForecast]]) -> ReportTable:
     heads = ["files", "on disk", "newest message", "goes", "why"]
     theirs: dict[str, FileForecast] = {}
     if report.what_if is not None:
         heads[2:] = ["goes", "why", "what if"]
         theirs = {file.path: file for file in report.what_if.files}
-    table = _list("\nFiles that go", "from file", *heads)
+    table = ReportTable("Files that go", "from file", *heads, left=("from file", "why"))
     for run in runs:
         cells = [f"{len(run):,}", human_bytes(sum(file.disk_bytes for file in run))]
         if report.what_if is None:
@@ -178,17 +178,16 @@ def _goes(file: FileForecast) -> tuple[str, str]:
     return ("stays", "") if file.goes_at_ms is None else (minute(file.goes_at_ms), str(file.reason))
 
 
-def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> Table:
+def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> ReportTable:
     heads = ["lost", "unread", "of these go", "from"]
     other: dict[tuple[str, str, int], UnreadForecast] = {}
     if report.what_if is not None:
         heads.append("what if")
         other = {_key(row): row for row in report.what_if.groups}
-    table = _list(
-        "\nWhat consumer groups have not read, if they read nothing more",
-        "group, topic, queue",
-        *heads,
-    )
+    table = ReportTable(
+        "What consumer groups have not read, if they read nothing more", "group", "topic", "queue", *heads,
+        left=("group", "topic"),
+    )  # fmt: skip
     for row in rows:
         cells = [
             f"{row.lost:,}",
@@ -201,24 +200,9 @@ def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> Table:
             cells.append(
                 "-" if theirs is None or theirs.loses_from_ms is None else f"{theirs.loses:,} go"
             )
-        table.add_row(printable(f"{row.group}, {row.topic}, {row.queue_id}"), *cells)
+        table.add_row(row.group, row.topic, str(row.queue_id), *cells)
     return table
 
 
 def _key(row: UnreadForecast) -> tuple[str, str, int]:
     return row.group, row.topic, row.queue_id
-
-
-def _list(title: str, first: str, *others: str, first_width: int = 20) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    table.add_column(first, overflow="fold", min_width=first_width)
-    for name in others:
-        table.add_column(name, overflow="fold")
-    return table

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from rmqcore.cli.common.output import human_bytes
+from rmqcore.cli.common.output import counted, human_bytes
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.bars import duration, sparkline
-from rmqcore.cli.reports.stats_tables import OTHERS, new_list
+from rmqcore.cli.reports.report_table import ReportTable
+from rmqcore.cli.reports.stats_tables import OTHERS
 from rmqcore.offline.stats.live import LiveSample, TopicRate
 from rmqcore.offline.stats.report import ConsumerLag
 
@@ -59,9 +59,13 @@ def screen(
         rows = max(LEAST_ROWS, console.height - len(head) - len(problems) - 5)
     group_rows = min(len(groups), max(rows // 3, rows - len(topics)))
     topic_rows = max(rows - group_rows - (2 if groups else 0), 1)
-    parts: list[RenderableType] = [*head, *problems, _topics(topics[:topic_rows], console.width)]
+    parts: list[RenderableType] = [
+        *head,
+        *problems,
+        _topics(topics[:topic_rows], console.width, one_line=not whole),
+    ]
     if groups:
-        parts += ["", _groups(groups[:group_rows])]
+        parts += ["", _groups(groups[:group_rows], one_line=not whole)]
     return Group(*parts)
 
 
@@ -81,34 +85,29 @@ def _head(sample: LiveSample, width: int) -> list[Text]:
             f"; {total.average_messages_per_second:,.0f} msg/s in {_kept(sample)}"
         ),
         _line(
-            f"log {human_bytes(sample.log_bytes)} in {_number(sample.log_file_count, 'file')}, "
+            f"log {human_bytes(sample.log_bytes)} in {counted(sample.log_file_count, 'file')}, "
             f"up to {sample.max_phy_offset}; {disk}"
         ),
     ]
     if sample.damaged_ranges:
-        ranges = _number(sample.damaged_ranges, "damaged range")
+        ranges = counted(sample.damaged_ranges, "damaged range")
         size = human_bytes(sample.damaged_bytes)
         lines.append(_line(f"{ranges} of {size}: rmqcore fsck tells more", "red"))
     if sample.restarts:
-        lines.append(_line(f"the store was made anew {_number(sample.restarts, 'time')}", "yellow"))
+        lines.append(_line(f"the store was made anew {counted(sample.restarts, 'time')}", "yellow"))
     lines.append(Text(sparkline(total.history[-width:]), style="green", no_wrap=True))
     return lines
 
 
 def _kept(sample: LiveSample) -> str:
-    return _number(len(sample.total.history), "sample")
+    return counted(len(sample.total.history), "sample")
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _topics(topics: Sequence[TopicRate], width: int) -> Table:
+def _topics(topics: Sequence[TopicRate], width: int, *, one_line: bool) -> ReportTable:
     columns = ["topic", "msg/s", "bytes/s", "average"]
     if width >= WIDE:
         columns.append("history")
-    table = new_list("", *columns, left=("topic", "history"))
-    table.title = None
+    table = ReportTable("", *columns, left=("topic", "history"), one_line=one_line)
     for one in topics:
         cells = [
             OTHERS if one.topic is None else printable(one.topic),
@@ -122,9 +121,9 @@ def _topics(topics: Sequence[TopicRate], width: int) -> Table:
     return table
 
 
-def _groups(groups: Sequence[ConsumerLag]) -> Table:
-    table = new_list("", "group", "topic", "lag", "behind", left=("group", "topic"))
-    table.title = None
+def _groups(groups: Sequence[ConsumerLag], *, one_line: bool) -> ReportTable:
+    columns = ("group", "topic", "lag", "behind")
+    table = ReportTable("", *columns, left=("group", "topic"), one_line=one_line)
     for one in groups:
         table.add_row(
             printable(one.group), printable(one.topic), f"{one.lag:,}", duration(one.behind_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any, BinaryIO
 
@@ -10,12 +11,19 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
-from rmqcore.cli.common.bodies import Bodies, BodyMode, refuse_text_in_columns
-from rmqcore.cli.common.errors import DAMAGED, OK, report_damage
-from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter, text_writer
+from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
+from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.message_table import Columns, TableShape
+from rmqcore.cli.common.message_writers import (
+    JsonObjectWriter,
+    LineWriter,
+    MessageWriter,
+    text_writer,
+)
 from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
+    Wide,
     open_output,
     refuse_csv_safe,
     refuse_format_with_json,
@@ -23,6 +31,16 @@ from rmqcore.cli.common.output import (
     stdout_is_terminal,
 )
 from rmqcore.cli.common.progress import Progress, progress_bar
+from rmqcore.cli.typed.body_pattern import (
+    BodyPattern,
+    Grep,
+    IgnoreCase,
+    Regexp,
+    body_pattern,
+)
+from rmqcore.cli.typed.line_template import FormatOrTemplate, format_or_template
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
@@ -30,6 +48,7 @@ from rmqcore.offline.export.message_rows import (
     json_encoder,
 )
 from rmqcore.offline.export.record_batches import RecordBatches
+from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
 
 Limit = Annotated[
@@ -50,6 +69,9 @@ def cat(
     until: arguments.Until = None,
     from_phy: arguments.FromPhy = None,
     to_phy: arguments.ToPhy = None,
+    grep: Grep = None,
+    regexp: Regexp = False,
+    ignore_case: IgnoreCase = False,
     limit: Limit = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
@@ -58,48 +80,70 @@ def cat(
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
-    asked_format: arguments.Format = None,
+    asked_format: FormatOrTemplate = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print records in physical order, oldest first.
 
     All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then.
+    For a topic that the store does not have it is 1.
+
+    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
 
     Example:
       rmqcore cat /data/store --topic Orders --key ORDER_1
+      rmqcore cat /data/store --since 1h --grep paid --format '{keys} {body}'
       rmqcore cat /data/store --since 2026-11-21T08:00 --limit 100 | jq .msg_id
       rmqcore cat /data/store --format parquet -o messages.parquet
     """
-    refuse_format_with_json(asked_format, json)
+    asked_kind, template = format_or_template(
+        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
+    )
+    refuse_format_with_json(RowFormat.table if template else asked_kind, json)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
-    kind = RowFormat.jsonl if json else row_format(asked_format, out)
-    if blank and kind not in (RowFormat.table, RowFormat.jsonl):
+    kind = RowFormat.jsonl
+    if template is None:
+        asked_kind = RowFormat.jsonl if json else asked_kind
+        kind = row_format(asked_kind, out, wide=wide, columns=columns)
+    if blank and (template or kind not in (RowFormat.table, RowFormat.jsonl)):
         raise typer.BadParameter(
-            f"{kind} has no BLANK records: use table or jsonl", param_hint="--blank"
+            f"{'a template' if template else kind} has no BLANK records: use table or jsonl",
+            param_hint="--blank",
         )
     refuse_csv_safe(kind, csv_safe)
     refuse_text_in_columns(kind, body, decompress=decompress)
+    pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     if kind in BINARY:
         give_large_pieces_back()
     if max_body is None:
         max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
     bodies = Bodies(
-        body or BodyMode.text, decompress=decompress, max_body=max_body, stored=reader.stored_body
+        body or (None if template else BodyMode.text),
+        decompress=for_people(decompress, None if template else kind, body),
+        max_body=max_body,
+        stored=reader.stored_body,
+    )
+    unknown = UnknownTopics(
+        reader,
+        topics,
+        whole_log=limit is None and pattern is None and {*wanted.keywords()} == {"topics"},
     )
     with (
-        open_output(out, styled=kind == RowFormat.table) as sink,
+        open_output(out, styled=template is not None or kind == RowFormat.table) as sink,
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
     ):
         if kind in BINARY:
-            columns = [name for name in FIELDS if bodies.shown or name != "body"]
+            names = [name for name in FIELDS if bodies.shown or name != "body"]
             write_batches(
                 RecordBatches(
                     reader,
-                    columns,
+                    names,
                     wanted,
                     max_body=max_body,
                     on_shortened=bodies.tell_shortened,
@@ -113,15 +157,28 @@ def cat(
             )
         else:
             terminal = out is None and stdout_is_terminal()
-            writer = (
-                _json_writer(reader, sink, bodies)
-                if json
-                else text_writer(kind, sink, bodies, terminal=terminal, csv_safe=csv_safe)
-            )
-            more = {"verify_crc": verify_crc, "blanks": blank, "most_body": bodies.most_body}
-            _copy(reader, writer, progress, limit, {**wanted.keywords(), **more})
+            writer: MessageWriter
+            if json:
+                writer = _json_writer(reader, sink, bodies)
+            elif template is not None:
+                writer = LineWriter(sink, template.encoder(bodies, terminal=terminal))
+            else:
+                writer = text_writer(
+                    kind,
+                    sink,
+                    bodies,
+                    terminal=terminal,
+                    csv_safe=csv_safe,
+                    shape=TableShape(columns, wide),
+                )
+            most_body = bodies.most_body if pattern is None else None
+            more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
+            _copy(reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown)
     report_damage(reader.damage)
-    return DAMAGED if reader.damage or bodies.failures else OK
+    missing = kind not in BINARY and limit != 0 and unknown.refuse()
+    if reader.damage or bodies.failures or (pattern is not None and pattern.failures):
+        return DAMAGED
+    return FAILED if missing else OK
 
 
 def _json_writer(reader: StoreReader, sink: BinaryIO, bodies: Bodies) -> MessageWriter:
@@ -138,6 +195,8 @@ def _copy(
     progress: Progress | None,
     limit: int | None,
     asked: dict[str, Any],
+    pattern: BodyPattern | None,
+    unknown: UnknownTopics,
 ) -> None:
     def advance(done_bytes: int, total_bytes: int) -> None:
         writer.flush()  # shows a rare match when it is found, not when a chunk is full
@@ -145,6 +204,13 @@ def _copy(
             progress(done_bytes, total_bytes)
 
     write = writer.write
-    for item in islice(reader.messages(progress=advance, **asked), limit):
+    items = unknown.watch(reader.messages(progress=advance, **asked))
+    for item in islice(items if pattern is None else _matching(items, pattern), limit):
         write(item)
     writer.close()
+
+
+def _matching(
+    items: Iterable[MessageView | Blank], pattern: BodyPattern
+) -> Iterator[MessageView | Blank]:
+    return (item for item in items if isinstance(item, MessageView) and pattern(item))

@@ -6,14 +6,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Console
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
-from rmqcore.cli.common.output import human_bytes, print_json, terminal_console, wants_json
+from rmqcore.cli.common.output import (
+    Wide,
+    counted,
+    human_bytes,
+    print_json,
+    refuse_without_table,
+    terminal_console,
+    wants_json,
+)
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.offline.diff import DiffReport
 from rmqcore.offline.diff import diff as compare
 from rmqcore.offline.diff.report import FirstRecord, LogDifference, QueueDifference
@@ -47,6 +56,7 @@ def diff(
     ] = None,
     follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
+    wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
     """Compare two stores, such as a master's and its slave's: logs byte by byte, queues by entry.
@@ -70,32 +80,28 @@ def diff(
             queues=not no_queues,
             progress=progress,
         )
-    if wants_json(json):
+    if wide and json:
+        refuse_without_table("--wide", "json")
+    if wants_json(json) and not wide:
         print_json(report.as_dict())
     else:
-        _print_tables(report, with_queues=not no_queues)
+        _print_tables(terminal_console(wide=wide), report, with_queues=not no_queues)
     return report.exit_code
 
 
-def _print_tables(report: DiffReport, *, with_queues: bool) -> None:
-    console = terminal_console()
+def _print_tables(console: Console, report: DiffReport, *, with_queues: bool) -> None:
     rate = human_bytes(round(report.compared_bytes / max(report.seconds, 1e-9)))
     rows = {
         "A": f"{printable(report.a)}, log {report.min_phy_offset_a} to {report.max_phy_offset_a}",
         "B": f"{printable(report.b)}, log {report.min_phy_offset_b} to {report.max_phy_offset_b}",
         "compared": f"{human_bytes(report.compared_bytes)} that both have, {rate}/s",
-        "log": f"{report.difference_count:,} ranges differ, {human_bytes(report.differing_bytes)}"
+        "log": f"{counted(report.difference_count, 'range')} of different bytes, {human_bytes(report.differing_bytes)}"
         if report.difference_count
         else "no difference",
     }
     if with_queues:
         rows["queues"] = _queue_words(report)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    console.print(table)
+    console.print(facts(rows))
     if report.differences:
         console.print(_range_table(report.differences[:SHOWN]))
         _note_more(report.difference_count, "ranges")
@@ -109,31 +115,34 @@ def _print_tables(report: DiffReport, *, with_queues: bool) -> None:
 
 
 def _queue_words(report: DiffReport) -> str:
-    compared = f"{report.compared_entries:,} entries of {report.compared_queues:,} queues compared"
+    compared = f"{report.compared_entries:,} entries of {counted(report.compared_queues, 'queue')} compared"
     if not report.queues:
         return f"no difference, {compared}"
-    return f"{report.only_a:,} messages are in no queue of B, {report.only_b:,} in none of A; {compared}"
+    are = f"{counted(report.only_a, 'message')} {'is' if report.only_a == 1 else 'are'}"
+    return f"{are} in no queue of B, {report.only_b:,} in none of A; {compared}"
 
 
-def _range_table(differences: list[LogDifference]) -> Table:
-    table = Table(box=None, pad_edge=False, title="\nCommitLog", title_justify="left")
-    for name in ("what", "from", "to", "bytes", "begins with"):
-        table.add_column(name, overflow="fold", justify="right" if name == "bytes" else "left")
+def _range_table(differences: list[LogDifference]) -> ReportTable:
+    table = ReportTable(
+        "CommitLog", "what", "from", "to", "bytes", "begins with", left=("what", "begins with"),
+    )  # fmt: skip
     for one in differences:
         size = one.end_phy_offset - one.start_phy_offset
-        table.add_row(
-            WORDS[one.kind], str(one.start_phy_offset), str(one.end_phy_offset), f"{size:,}", _records(one)
-        )  # fmt: skip
+        what, start, end = WORDS[one.kind], str(one.start_phy_offset), str(one.end_phy_offset)
+        first, *second = _records(one)
+        table.add_row(what, start, end, f"{size:,}", first)
+        if second:
+            table.add_row("", "", "", "", *second)
     return table
 
 
-def _records(one: LogDifference) -> str:
+def _records(one: LogDifference) -> list[str]:
     first_a, first_b = one.first_a, one.first_b
     if first_a == first_b or first_b is None:
-        return _record(first_a)
+        return [_record(first_a)]
     if first_a is None:
-        return _record(first_b)
-    return f"A: {_record(first_a)}\nB: {_record(first_b)}"
+        return [_record(first_b)]
+    return [f"A: {_record(first_a)}", f"B: {_record(first_b)}"]
 
 
 def _record(first: FirstRecord | None) -> str:
@@ -143,11 +152,9 @@ def _record(first: FirstRecord | None) -> str:
     return printable(f"{place}, {format_time(first.store_timestamp_ms, zone=False)}")
 
 
-def _queue_table(queues: list[QueueDifference]) -> Table:
-    table = Table(box=None, pad_edge=False, title="\nQueues", title_justify="left")
-    for name in ("topic", "queue", "in A", "in B", "only in A", "only in B", "differ", "first"):
-        left = name == "topic"
-        table.add_column(name, overflow="fold", justify="left" if left else "right")
+def _queue_table(queues: list[QueueDifference]) -> ReportTable:
+    columns = ("topic", "queue", "in A", "in B", "only in A", "only in B", "differ", "first")
+    table = ReportTable("Queues", *columns, left=("topic",))
     for one in queues:
         table.add_row(
             printable(one.topic),

@@ -17,6 +17,7 @@ from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import (
+    counted,
     human_bytes,
     print_json,
     print_line,
@@ -118,7 +119,8 @@ def export(
         _print_summary(report)
     if report.shortened_bodies:
         note(
-            f"{report.shortened_bodies} bodies shortened to {report.max_body} bytes (--max-body writes more), of the messages at "
+            f"{'1 body' if report.shortened_bodies == 1 else f'{report.shortened_bodies} bodies'} shortened to "
+            f"{report.max_body} bytes (--max-body writes more), of the messages at "
             f"{', '.join(map(str, report.shortened_at))}"
             f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
         )
@@ -129,10 +131,11 @@ def export(
 def _print_summary(report: ExportReport) -> None:
     rate = f", {human_bytes(int(report.stored_bytes / report.seconds))}/s" if report.seconds else ""
     print_line(
-        f"{report.rows} messages, {human_bytes(report.stored_bytes)} of records, in {report.seconds:.1f} s{rate}"
+        f"{counted(report.rows, 'message')}, {human_bytes(report.stored_bytes)} of records, in {report.seconds:.1f} s{rate}"
     )
     print_line(
-        f"{report.files} {report.format} files, {human_bytes(report.file_bytes)}, in {report.partitions} partitions "
+        f"{counted(report.files, f'{report.format} file')}, {human_bytes(report.file_bytes)}, in "
+        f"{counted(report.partitions, 'partition')} "
         f"below {report.out}"
     )
     if report.damage:

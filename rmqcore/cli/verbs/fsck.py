@@ -13,13 +13,16 @@ from rich.text import Text
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import (
     ReportFormat,
+    Wide,
+    counted,
     human_bytes,
     print_json,
     report_format,
     terminal_console,
 )
 from rmqcore.cli.common.progress import progress_bar
-from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.shown import folded, printable
+from rmqcore.cli.reports.report_table import facts
 from rmqcore.offline.fsck import FsckReport
 from rmqcore.offline.fsck import fsck as check_store
 from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding
@@ -45,6 +48,7 @@ def fsck(
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
+    wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
     """Check every record, queue entry and index entry against each other; nothing is written.
@@ -56,7 +60,7 @@ def fsck(
       rmqcore fsck /data/store
       rmqcore fsck /data/store --json > report.json
     """
-    kind = report_format(asked_format, json)
+    kind = report_format(asked_format, json, wide=wide)
     with progress_bar("fsck", no_progress=no_progress) as progress:
         report = check_store(
             store,
@@ -70,7 +74,7 @@ def fsck(
     elif kind == ReportFormat.jsonl:
         _print_lines(report)
     else:
-        _print_tables(report)
+        _print_tables(terminal_console(wide=wide), report)
     return report.exit_code
 
 
@@ -81,8 +85,7 @@ def _print_lines(report: FsckReport) -> None:
     print_json({"kind": "summary", **summary}, one_line=True)
 
 
-def _print_tables(report: FsckReport) -> None:
-    console = terminal_console()
+def _print_tables(console: Console, report: FsckReport) -> None:
     console.print(_summary(report))
     groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in report.findings:
@@ -110,12 +113,7 @@ def _summary(report: FsckReport) -> Table:
         "damaged ranges": f"{counts['damaged_ranges']:,} of {human_bytes(counts['damaged_bytes'])}",
         "time": f"{report.seconds:.2f} s{rate}",
     }
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return facts(rows)
 
 
 def _print_group(
@@ -129,7 +127,9 @@ def _print_group(
         where = (
             finding.path if finding.phy_offset is None else f"{finding.path}@{finding.phy_offset}"
         )
-        console.print(f"  {printable(f'{where}: {finding.message}')}", soft_wrap=True)
+        text = printable(f"{where}: {finding.message}")
+        for number, line in enumerate(folded(text, console.width - 4, inside=True)):
+            console.print(f"{'    ' if number else '  '}{line}", soft_wrap=True)
     if count > SHOWN_A_KIND:
         console.print(f"  ... and {count - min(SHOWN_A_KIND, len(kept))} more, see --json")
 
@@ -139,12 +139,14 @@ def _print_loss(console: Console, report: FsckReport) -> None:
     cut = report.would_be_lost["broker_start"]
     if unreachable["records"]:
         size = human_bytes(unreachable["bytes"])
-        console.print(f"\nNo consumer can fetch {unreachable['records']:,} records of {size}.")
+        console.print(
+            f"\nNo consumer can fetch {counted(unreachable['records'], 'record')} of {size}."
+        )
     if cut["cut_bytes"]:
         size = human_bytes(cut["cut_bytes"])
         console.print(
             f"\nA broker start would cut the log at {cut['cut_phy_offset']} and drop the {size} behind it, "
-            f"with {cut['cut_records']:,} sound records."
+            f"with {counted(cut['cut_records'], 'sound record')}."
         )
 
 
@@ -153,7 +155,9 @@ def _verdict(report: FsckReport) -> Text:
     for of_kind in report.totals.values():
         counts.update(of_kind)
     found = ", ".join(
-        f"{counts[severity]:,} {severity}"
+        counted(counts[severity], severity)
+        if severity != INFO
+        else f"{counts[severity]:,} {severity}"
         for severity in (ERROR, WARNING, INFO)
         if counts[severity]
     )

@@ -9,6 +9,8 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.message_table import Columns
+from rmqcore.cli.common.output import Wide
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
@@ -54,6 +56,8 @@ def get(
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print messages of a queue from an offset on, as a broker would answer a consumer.
 
@@ -70,6 +74,8 @@ def get(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        wide=wide,
+        columns=columns,
     )
     found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).get(
         topic, queue, offset, max_messages, tags=tags

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
+from rich.console import Console
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK
+from rmqcore.cli.common.errors import DAMAGED, OK, note
 from rmqcore.cli.common.output import (
     ReportFormat,
+    Wide,
+    counted,
     human_bytes,
     print_json_lists,
     report_format,
@@ -17,10 +21,12 @@ from rmqcore.cli.common.output import (
 )
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import ReportTable, facts
+from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
-from rmqcore.offline.index.index_files import IndexFileInfo
-from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.queues.queues import each_queue_info
+from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
+from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
+from rmqcore.offline.queues.queues import QueueFiles, queue_info
 from rmqcore.offline.reader import StoreReader
 from rmqcore.queries.queue_info import QueueInfo
 
@@ -34,6 +40,7 @@ def info(
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
+    wide: Wide = False,
 ) -> int:
     """Show sizes, offsets, times, checkpoint, abort file, queues and index files of a store.
 
@@ -43,30 +50,59 @@ def info(
       rmqcore info /data/store
       rmqcore info /data/store --json | jq .max_phy_offset
     """
-    kind = report_format(asked_format, json)
+    kind = report_format(asked_format, json, wide=wide)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unreadable = Unreadable()
+    unreadable.look_at(reader.log_files())
     found = reader.info()
-    # Not reader.queues(), which looks for the log's end again, and holds all of them.
-    queues = each_queue_info(reader.paths, found.min_phy_offset, found.max_phy_offset)
-    index_files = reader.index_files()
+    queues = _queues_of(reader.paths, found, unreadable)
+    index_files = [
+        file.info()
+        for file in find_index_files(
+            reader.paths, unreadable=lambda name, error: unreadable.note(f"index/{name}", error)
+        )
+    ]
     if kind == ReportFormat.table:
         shown = list(islice(queues, MAX_ROWS))
-        more = sum(1 for _ in queue_directories(reader.paths)) - len(shown)
-        _print_tables(found, shown, more, index_files)
+        more = sum(1 for _ in queues)
+        summary = _summary(found, log_only=is_log_only(reader.paths))
+        _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
     else:
         lists = {
             "queues": (queue.as_dict() for queue in queues),
             "index_files": (file.as_dict() for file in index_files),
+            "unreadable": iter(unreadable),  # behind the queues, which add to it
         }
         print_json_lists(found.as_dict(), lists)
-    return OK
+    return _told(unreadable)
+
+
+def _queues_of(paths: StorePaths, found: StoreInfo, unreadable: Unreadable) -> Iterator[QueueInfo]:
+    """Not reader.queues(), which looks for the log's end again, and holds all of them."""
+    for topic, queue_id, directory in queue_directories(paths):
+        try:
+            queue = QueueFiles(topic, queue_id, directory, leave_out_links=paths.leave_out_links)
+            yield queue_info(queue, found.min_phy_offset, found.max_phy_offset)
+        except OSError as error:
+            unreadable.note(f"consumequeue/{topic}/{queue_id}", error)
+
+
+def _told(unreadable: Unreadable) -> int:
+    for one in unreadable[:MAX_ROWS]:
+        note(f"unreadable: {one['path']}: {one['error']}")
+    if len(unreadable) > MAX_ROWS:
+        note(f"unreadable: {len(unreadable) - MAX_ROWS:,} more")
+    return DAMAGED if unreadable else OK
 
 
 def _print_tables(
-    found: StoreInfo, queues: list[QueueInfo], more_queues: int, index_files: list[IndexFileInfo]
+    console: Console,
+    summary: Table,
+    queues: list[QueueInfo],
+    more_queues: int,
+    index_files: list[IndexFileInfo],
 ) -> None:
-    console = terminal_console()
-    console.print(_summary(found))
+    console.print(summary)
     if queues:
         console.print(_queues(queues))
     if index_files:
@@ -76,29 +112,28 @@ def _print_tables(
             console.print(f"... and {more} more {what}: --json has all of them")
 
 
-def _summary(found: StoreInfo) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    files = f"{found.log_file_count} files of {human_bytes(found.mapped_file_size)}"
+def _summary(found: StoreInfo, *, log_only: bool) -> Table:
+    files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
         "commit log": f"{files}, {human_bytes(found.commitlog_bytes)} on disk",
         "offsets": f"{found.min_phy_offset} to {found.max_phy_offset}",
         "oldest message": format_time(found.first_store_timestamp_ms),
         "newest message": format_time(found.last_store_timestamp_ms),
+    }
+    if log_only:
+        return facts(rows | {"log only": LOG_ONLY})
+    rows |= {
         "consume queues": (
-            f"{found.queue_count} of {found.topic_count} topics, {human_bytes(found.consumequeue_bytes)} on disk"
+            f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}, {human_bytes(found.consumequeue_bytes)} on disk"
         ),
-        "index": f"{found.index_file_count} files, {human_bytes(found.index_bytes)} on disk",
+        "index": f"{counted(found.index_file_count, 'file')}, {human_bytes(found.index_bytes)} on disk",
         "abort file": "there: in use, or not cleanly closed"
         if found.abort
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return facts(rows)
 
 
 def _checkpoint(found: StoreInfo) -> str:
@@ -114,8 +149,11 @@ def _checkpoint(found: StoreInfo) -> str:
     )
 
 
-def _queues(queues: list[QueueInfo]) -> Table:
-    table = _list("\nQueues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk")
+def _queues(queues: list[QueueInfo]) -> ReportTable:
+    table = ReportTable(
+        "Queues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk",
+        left=("topic",),
+    )  # fmt: skip
     for queue in queues:
         table.add_row(
             printable(queue.topic),
@@ -128,41 +166,24 @@ def _queues(queues: list[QueueInfo]) -> Table:
     return table
 
 
-def _index_files(files: list[IndexFileInfo]) -> Table:
-    table = _list(
-        "\nIndex files",
-        "name",
-        "oldest message",
-        "newest message",
-        "entries",
-        "CommitLog offsets",
-        "size",
-    )
+def _index_files(files: list[IndexFileInfo]) -> ReportTable:
+    table = ReportTable(
+        "Index files", "name", "oldest message", "newest message", "entries", "CommitLog offsets", "size",
+    )  # fmt: skip
     for file in files[:MAX_ROWS]:
         table.add_row(
             printable(file.name if file.link_of is None else f"{file.name} = {file.link_of}"),
-            format_time(file.begin_timestamp_ms),
-            format_time(file.end_timestamp_ms),
+            _time(file.begin_timestamp_ms) if file.entry_count else "-",
+            _time(file.end_timestamp_ms) if file.entry_count else "-",
             str(file.entry_count),
-            _range(file.begin_phy_offset, file.end_phy_offset),
+            _range(file.begin_phy_offset, file.end_phy_offset) if file.entry_count else "-",
             human_bytes(file.size),
         )
     return table
 
 
-def _list(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _time(timestamp_ms: int | None) -> str:
+    return format_time(timestamp_ms, zone=False)
 
 
 def _range(start: int | None, end: int | None) -> str:

@@ -10,6 +10,8 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.message_table import Columns
+from rmqcore.cli.common.output import Wide
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
@@ -50,6 +52,8 @@ def query(
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print the newest messages with a key, as the index finds them.
 
@@ -67,6 +71,8 @@ def query(
         max_body=max_body,
         as_json=json,
         csv_safe=csv_safe,
+        wide=wide,
+        columns=columns,
     )
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value

@@ -21,7 +21,7 @@ from rmqcore.disk.inside.folder import remove_made
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
-from rmqcore.errors import StoreError
+from rmqcore.errors import StoreError, TargetNotEmptyError
 from rmqcore.maintenance.rebuild.rebuild import rebuild as rebuild_store
 from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.offline.found_config import found_sizes
@@ -79,11 +79,15 @@ def rebuild(
                 progress=progress,
             )
 
-    report = (
-        _in_place(paths, settings, build, out, wanted)
-        if apply
-        else build(paths.root / FOLDER if out is None else out)
-    )
+    try:
+        report = (
+            _in_place(paths, settings, build, out, wanted)
+            if apply
+            else build(paths.root / FOLDER if out is None else out)
+        )
+    except TargetNotEmptyError as error:
+        error.hint = "--out DIR names another folder, an empty or new one; nothing was changed"
+        raise
     fields = {**report.as_dict(), "applied": apply}
     if wants_json(json):
         print_json(fields)

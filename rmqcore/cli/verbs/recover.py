@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import DAMAGED, OK, note
+from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, note
 from rmqcore.cli.common.output import (
     ReportFormat,
+    counted,
     human_bytes,
     print_json,
     report_format,
+    stdout_is_terminal,
     terminal_console,
 )
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.store_settings import store_settings
+from rmqcore.cli.reports.dropped_messages import DroppedMessages, dropped_messages
+from rmqcore.cli.reports.report_table import facts
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
@@ -34,6 +39,9 @@ def recover(
     apply: Annotated[
         bool, typer.Option("--apply", help="Recover the store, and leave it cleanly closed.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --apply on a terminal: do not ask first.")
+    ] = False,
     deep: Annotated[
         bool,
         typer.Option("--deep", help="Compare all queues and the whole index with the log."),
@@ -47,12 +55,13 @@ def recover(
 ) -> int:
     """Show what opening the store will do: where the log ends and why, what is cut, dispatched again.
 
-    Without --apply nothing is written. What --apply cuts from the log is kept in STORE/cut. With --deep
+    Without --apply nothing is written. On a terminal --apply shows what it will do and asks first, unless
+    --yes is given; in a script it does not ask. What it cuts from the log is kept in STORE/cut. With --deep
     all queues and the whole index are compared with the log: that finds what an exit, clean or not,
     does not tell of, and takes about as long as building them.
 
-    Exit code 0: nothing is lost. 2: bytes of the log or entries of queues will be cut, or messages
-    are missing; with --apply: messages are still missing.
+    Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
+    cut, or messages are missing; with --apply: messages are still missing.
 
     Example:
       rmqcore recover /data/store
@@ -63,18 +72,51 @@ def recover(
     paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
     fields: dict[str, Any] = {"path": str(store), "applied": apply, "deep": deep}
     if apply:
+        if _asks(kind, paths, yes=yes) and not _agreed(
+            store, paths, settings, deep=deep, no_progress=no_progress
+        ):
+            note("nothing was changed")
+            return FAILED
         report = _apply(paths, settings, deep=deep, no_progress=no_progress)
         _print(kind, {**fields, **report.as_dict()}, _report_rows(report))
         return DAMAGED if report.warnings else OK
     fields["in_use"] = _note_holder(store, paths)
+    plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
+    fields["loses_something"] = plan.loses_something
+    fields |= {**plan.as_dict(), **dropped.as_dict(), "index": index.as_dict()}
+    _print(kind, fields, _plan_rows(plan, index, dropped))
+    return DAMAGED if plan.loses_something else OK
+
+
+def _preview(
+    paths: StorePaths, settings: MessageStoreConfig, *, deep: bool, no_progress: bool
+) -> tuple[RecoveryPlan, IndexReport, DroppedMessages]:
     with progress_bar("recover", no_progress=no_progress) as progress:
         plan, index = preview_recovery(paths, settings, RecoverMode(deep, progress))
-    fields["loses_something"] = plan.loses_something
-    rows = _plan_rows(plan)
-    rows["index"] = _index_row(index)
-    rows["verdict"] = "something is lost" if plan.loses_something else "nothing is lost"
-    _print(kind, {**fields, **plan.as_dict(), "index": index.as_dict()}, rows)
-    return DAMAGED if plan.loses_something else OK
+    with progress_bar("what is cut", no_progress=no_progress) as progress:
+        return plan, index, dropped_messages(paths, plan, progress)
+
+
+def _asks(kind: ReportFormat | None, paths: StorePaths, *, yes: bool) -> bool:
+    """Whether a person is there to be asked, and has not said yes; a store in use is not asked about: it is refused."""
+    if yes or kind != ReportFormat.table or not stdout_is_terminal():
+        return False
+    return sys.stdin is not None and sys.stdin.isatty() and lock_holder(paths.lock) is None
+
+
+def _agreed(
+    store: Path,
+    paths: StorePaths,
+    settings: MessageStoreConfig,
+    *,
+    deep: bool,
+    no_progress: bool,
+) -> bool:
+    """Show the plan and ask whether to do it."""
+    plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
+    _print(ReportFormat.table, {"path": str(store)}, _plan_rows(plan, index, dropped))
+    what = f"Drop {dropped.summary()} and recover" if dropped.messages else "Recover"
+    return typer.confirm(f"{what} {printable(str(store))}?", err=True)
 
 
 def _apply(
@@ -112,15 +154,10 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
     if kind != ReportFormat.table:
         print_json(fields, one_line=kind is not None)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in {"store": printable(fields["path"]), **rows}.items():
-        table.add_row(name, value)
-    terminal_console().print(table)
+    terminal_console().print(facts({"store": printable(fields["path"]), **rows}))
 
 
-def _plan_rows(plan: RecoveryPlan) -> dict[str, str]:
+def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
     if plan.distrust:
         rows["last exit"] = f"there is no abort file, but {plan.distrust}"
@@ -128,7 +165,9 @@ def _plan_rows(plan: RecoveryPlan) -> dict[str, str]:
         rows["log"] = "there is no CommitLog file"
     else:
         rows["reads from"] = f"{plan.scan.start_phy_offset} ({plan.start.reason})"
-        rows["reads"] = f"{plan.scan.records:,} records of {human_bytes(plan.scan.record_bytes)}"
+        rows["reads"] = (
+            f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
+        )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
@@ -136,8 +175,12 @@ def _plan_rows(plan: RecoveryPlan) -> dict[str, str]:
         rows["will move"] = "\n".join(
             f"{part.path} ({human_bytes(part.size)})" for part in plan.cut.later
         )
+    if plan.cut_bytes:
+        rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = f"{len(plan.cut.unused)} files that were made ahead and hold nothing"
+        rows["will delete"] = (
+            f"{counted(len(plan.cut.unused), 'file')} made ahead, which hold nothing"
+        )
     rows["compared"] = f"{plan.comparison.compared_records:,} records with their queue entries"
     rows["makes right"] = f"{plan.differing_entries:,} queue entries"
     if plan.truncated_queues:
@@ -148,17 +191,23 @@ def _plan_rows(plan: RecoveryPlan) -> dict[str, str]:
         rows["deletes"] = "all consume queues"
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
+    rows["index"] = _index_row(index)
+    rows["verdict"] = "nothing is lost"
+    if plan.loses_something:
+        rows["verdict"] = "something is lost"
+        if dropped.messages:
+            rows["verdict"] += f": {dropped.summary()}; their bytes go to cut/"
     return rows
 
 
 def _index_row(index: IndexReport) -> str:
-    parts = [f"{index.files:,} files stay"]
+    parts = [f"{counted(index.files, 'file')} as before"]
     if index.compared_bytes:
         parts[0] += f", compared with {human_bytes(index.compared_bytes)} of log"
     if index.damage is not None:
         parts.append(index.damage)
     if index.removed_files:
-        parts.append(f"{len(index.removed_files):,} files are made again")
+        parts.append(f"{counted(len(index.removed_files), 'file')} to be made again")
     return "\n".join(parts)
 
 

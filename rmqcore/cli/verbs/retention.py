@@ -8,7 +8,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import OK
-from rmqcore.cli.common.output import ReportFormat, print_json, report_format
+from rmqcore.cli.common.output import ReportFormat, Wide, print_json, report_format
 from rmqcore.cli.common.plot import PlotFile, check_plot
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.store_settings import read_config
@@ -60,6 +60,7 @@ def retention(
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
+    wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
     """Tell what will be deleted when and why, when the disk is full, and what groups lose unread.
@@ -72,7 +73,7 @@ def retention(
       rmqcore retention /data/store --what-if fileReservedTime=24
       rmqcore retention /data/store --horizon 30 --json | jq .present.levels
     """
-    kind = report_format(asked_format, json)
+    kind = report_format(asked_format, json, wide=wide)
     check_plot(plot)
     if not 0 < horizon <= MOST_DAYS:
         raise typer.BadParameter(f"{horizon} is not in 0..{MOST_DAYS:.0f}", param_hint="--horizon")
@@ -93,7 +94,7 @@ def retention(
     if plot is not None:
         plot_retention(report, plot)
     if kind == ReportFormat.table:
-        print_retention(report)
+        print_retention(report, wide=wide)
     else:
         print_json(report.as_dict(), one_line=kind is not None)
     return OK

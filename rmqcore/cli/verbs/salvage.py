@@ -12,6 +12,7 @@ from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.store_settings import read_config
+from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.salvage.report import SalvageReport
 from rmqcore.maintenance.salvage.salvage import salvage as salvage_store
 
@@ -56,16 +57,20 @@ def salvage(
     settings = None if config is None else read_config(config)
     if settings is None and (log_only or not (store / "consumequeue").is_dir()):
         note("queue and index files get the sizes of Java's defaults; --config names others")
-    with progress_bar("salvage", no_progress=no_progress) as progress:
-        report = salvage_store(
-            store,
-            out,
-            log_only=log_only,
-            config=settings,
-            commitlog=commitlog,
-            follow_links=follow_links,
-            progress=progress,
-        )
+    try:
+        with progress_bar("salvage", no_progress=no_progress) as progress:
+            report = salvage_store(
+                store,
+                out,
+                log_only=log_only,
+                config=settings,
+                commitlog=commitlog,
+                follow_links=follow_links,
+                progress=progress,
+            )
+    except TargetNotEmptyError as error:
+        error.hint = "OUT is an empty or new folder; nothing was changed"
+        raise
     if wants_json(json):
         print_json(report.as_dict())
     else:

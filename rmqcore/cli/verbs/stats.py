@@ -11,6 +11,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import (
     ReportFormat,
+    Wide,
     print_json_lists,
     report_format,
     terminal_console,
@@ -58,6 +59,7 @@ def stats(
     follow_links: arguments.FollowLinks = False,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
+    wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
     """Count messages by topic: bytes, rates, tags, sizes, latencies; tell how far consumer groups are behind.
@@ -70,7 +72,7 @@ def stats(
       rmqcore stats /data/store --by hour --topic Orders
       rmqcore stats /data/store --json --plot stats.png
     """
-    kind = report_format(asked_format, json)
+    kind = report_format(asked_format, json, wide=wide)
     check_plot(plot)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
     with progress_bar("stats", no_progress=no_progress) as progress:
@@ -83,7 +85,7 @@ def stats(
             progress=progress,
         )
     if kind == ReportFormat.table:
-        print_stats(terminal_console(), report, rows)
+        print_stats(terminal_console(wide=wide), report, rows)
     else:
         lists = ("groups", "consumers", "largest", "newest", "timeline", "damage")
         head = {name: value for name, value in vars(report).items() if name not in lists}

@@ -8,17 +8,22 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.bodies import Bodies, BodyMode
-from rmqcore.cli.common.errors import DAMAGED, OK, report_damage
-from rmqcore.cli.common.message_writers import text_writer
+from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people
+from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.message_table import Columns, TableShape
+from rmqcore.cli.common.message_writers import LineWriter, MessageWriter, text_writer
 from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
+    Wide,
     open_output,
     refuse_csv_safe,
     row_format,
     stdout_is_terminal,
 )
+from rmqcore.cli.typed.body_pattern import Grep, IgnoreCase, Regexp, body_pattern
+from rmqcore.cli.typed.line_template import FormatOrTemplate, format_or_template
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail
@@ -41,38 +46,76 @@ def tail(
     keys: arguments.Keys = None,
     since: arguments.Since = None,
     until: arguments.Until = None,
+    grep: Grep = None,
+    regexp: Regexp = False,
+    ignore_case: IgnoreCase = False,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
-    asked_format: arguments.Format = None,
+    asked_format: FormatOrTemplate = None,
     csv_safe: arguments.CsvSafe = False,
+    wide: Wide = False,
+    columns: Columns = None,
 ) -> int:
     """Print the newest messages; with -f go on as a broker stores more, until Ctrl-C (exit code 130, as for tail -f).
 
-    Filters come first: -n counts messages that match. New and deleted CommitLog files are followed.
+    Filters come first: -n counts messages that match. New and deleted CommitLog files are followed. A topic that
+    the store does not have is an error, and with -f it is waited for.
+
+    Tables and templates show compressed bodies unpacked, the other formats as they are stored.
 
     Example:
       rmqcore tail /data/store -f --topic Orders
       rmqcore tail /data/store -n 1 --format jsonl
+      rmqcore tail /data/store -f --grep paid --format '{keys} {body}'
     """
     wanted = arguments.conditions(topics, queues, tags, keys, since, until)
-    kind = row_format(asked_format, None)
+    asked_kind, template = format_or_template(
+        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
+    )
+    kind = RowFormat.jsonl
+    if template is None:
+        kind = row_format(asked_kind, None, wide=wide, columns=columns)
     if kind in BINARY:
         raise typer.BadParameter(
             f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
         )
     refuse_csv_safe(kind, csv_safe)
-    newest = LogTail(
-        StoreReader(store, commitlog=commitlog, follow_links=follow_links), **wanted.keywords()
+    pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    newest = LogTail(reader, **wanted.keywords(), matches=pattern)
+    unknown = UnknownTopics(
+        reader, topics, whole_log=pattern is None and {*wanted.keywords()} == {"topics"}
     )
-    bodies = Bodies(body or BodyMode.text, decompress=decompress, max_body=max_body)
-    with open_output(None, styled=kind == RowFormat.table) as sink:
-        writer = text_writer(kind, sink, bodies, terminal=stdout_is_terminal(), csv_safe=csv_safe)
-        for view in newest.newest(lines):
+    bodies = Bodies(
+        body or (None if template else BodyMode.text),
+        decompress=for_people(decompress, None if template else kind, body),
+        max_body=max_body,
+    )
+    missing = False
+    terminal = stdout_is_terminal()
+    with open_output(None, styled=template is not None or kind == RowFormat.table) as sink:
+        writer: MessageWriter = (
+            text_writer(
+                kind,
+                sink,
+                bodies,
+                terminal=terminal,
+                csv_safe=csv_safe,
+                shape=TableShape(columns, wide),
+            )
+            if template is None
+            else LineWriter(sink, template.encoder(bodies, terminal=terminal))
+        )
+        for view in unknown.watch(newest.newest(lines)):
             writer.write(view)
         writer.flush()
+        if follow:
+            unknown.tell()
+        elif lines:
+            missing = unknown.refuse()
         reported = _report(newest, 0)
         if not follow and newest.unfinished is not None:
             newest.damage.append(newest.unfinished)
@@ -83,7 +126,9 @@ def tail(
             writer.flush()
             reported = _report(newest, reported)
             time.sleep(POLL_SECONDS)
-    return DAMAGED if newest.damage or bodies.failures else OK
+    if newest.damage or bodies.failures or (pattern is not None and pattern.failures):
+        return DAMAGED
+    return FAILED if missing else OK
 
 
 def _report(newest: LogTail, reported: int) -> int:

@@ -8,6 +8,7 @@ writing them, so a dependency would not help.
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import json
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from rmqcore.sysflag import COMPRESSED
 if TYPE_CHECKING:
     from rmqcore.message import MessageView
 
-Body = Literal["none", "text", "base64", "sha256"]
-"""How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, or its SHA-256 in hex."""
+Body = Literal["none", "text", "base64", "sha256", "text_or_base64"]
+"""How a body is written: left out, UTF-8 text (malformed bytes become U+FFFD), base64, its SHA-256 in hex, or text where it is
+UTF-8 and else base64."""
 
 FIELDS = (
     "phy_offset",
@@ -78,7 +80,7 @@ def body_encoder(
 
     Parameters
     ----------
-    body : {"none", "text", "base64", "sha256"}
+    body : {"none", "text", "base64", "sha256", "text_or_base64"}
     plain : bool
         Decompress the body first; the function then raises `rmqcore.errors.CompressionError` where that fails.
     max_body : int, optional
@@ -94,13 +96,13 @@ def body_encoder(
         return lambda _view: None
     if body == "sha256":
         return lambda view: _sha256(view, opened, plain=plain)
-    encode = _base64 if body == "base64" else _text
+    encode = _ENCODINGS[body]
 
     def shown(view: MessageView) -> str:
         start, whole = _body_start(view, max_body, opened, plain=plain)
         if not whole and on_shortened is not None:
             on_shortened(view.phy_offset)
-        return encode(start)
+        return encode(start, whole)
 
     return shown
 
@@ -170,12 +172,26 @@ def _sha256(view: MessageView, stored: Stored, *, plain: bool) -> str:
     return found.hexdigest()
 
 
-def _base64(body: bytes) -> str:
+def _base64(body: bytes, _whole: bool) -> str:
     return base64.b64encode(body).decode("ascii")
 
 
-def _text(body: bytes) -> str:
+def _text(body: bytes, _whole: bool) -> str:
     return body.decode("utf-8", "replace")
+
+
+def _text_or_base64(body: bytes, whole: bool) -> str:
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(body, final=whole)
+    except UnicodeDecodeError:
+        return _base64(body, whole)
+
+
+_ENCODINGS: dict[str, Callable[[bytes, bool], str]] = {
+    "base64": _base64,
+    "text": _text,
+    "text_or_base64": _text_or_base64,
+}
 
 
 def json_encoder(body_text: BodyText) -> Callable[[MessageView], str]:

@@ -15,7 +15,7 @@ KINDS = {
     "torn_tail": "bytes behind the last sound record; a broker start cuts them",
     "place": "a record whose PHYSICALOFFSET is not where it lies",
     "blank": "a BLANK whose size is not what is left of its file",
-    "unreadable": "the disk did not give the bytes",
+    "unreadable": "bytes that the disk did not give, or a file that may not be read",
     "file_size": "a file of another length than its neighbours; a broker refuses to start",
     "file_name": "a name that is no offset, or an offset that does not fit",
     "file_kind": "a link, FIFO, socket or device, or another name of a file: it was not read, nor what it leads to",
@@ -31,6 +31,7 @@ KINDS = {
     "index_header": "an index header that does not fit the file",
     "index_missing": "keys that the index does not hold",
     "checkpoint": "a checkpoint that is short, or ahead of what it speaks of",
+    "log_only": "a CommitLog without queues, index and checkpoint: nothing else was checked",
     "abort": "the store is in use, or was not cleanly closed",
 }
 """Every kind and its meaning; the documentation has the same texts."""

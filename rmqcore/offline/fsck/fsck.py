@@ -30,6 +30,7 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost
+from rmqcore.offline.info import LOG_ONLY, is_log_only
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
@@ -173,7 +174,11 @@ class _Check:
         odd = note_odd_parts(paths, findings)
         queues &= paths.consumequeue not in odd
         index &= paths.index not in odd
-        checkpoint = load_checkpoint(paths, findings)
+        log_only = is_log_only(paths)
+        if log_only:
+            queues = index = False
+            findings.add("log_only", INFO, "commitlog", LOG_ONLY, field="file")
+        checkpoint = None if log_only else load_checkpoint(paths, findings)
         levels = None if self._config is None else DelayLevels(self._config.delay_levels_ms)
         log = LogAudit(
             paths,
@@ -208,7 +213,7 @@ class _Check:
             queue_audit.finish(growing=growing, unclean=unclean)
         if index_audit is not None:
             index_audit.finish(growing=growing)
-        if checkpoint is not None and log.records:
+        if checkpoint is not None and log.records and not log.end_unreadable:
             check_checkpoint(checkpoint, log.newest_ms, log.log_end, findings)
         if unclean:
             findings.add(

@@ -170,6 +170,6 @@ def _sentence(damaged: DamageRange, size: int) -> str:
         "torn_tail": f"{size} bytes behind the last sound record; a broker start cuts them",
         "missing_file": f"no file holds the {size} bytes from here on",
         "short_file": f"the file lacks {size} bytes",
-        "unreadable": f"the disk did not give {size} bytes",
+        "unreadable": f"{size} bytes could not be read",
     }.get(damaged.kind, f"{size} bytes are no sound record")
     return f"{what} ({damaged.field} is {damaged.found}, expected {damaged.expected})"

@@ -35,7 +35,7 @@ from rmqcore.offline.fsck.prop_crc import PropCrcAudit
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
-from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.log.walk import UNREADABLE, Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import record_at
 
@@ -65,6 +65,8 @@ class LogAudit:
         Sound records and their bytes; records that only fail a CRC are among them.
     newest_ms : int
         The greatest store timestamp.
+    end_unreadable : bool
+        The newest file cannot be read: `log_end` is that file's end.
     damage : DamageAudit
     """
 
@@ -80,6 +82,7 @@ class LogAudit:
         self.files: list[LogFile] = []
         self.records = self.record_bytes = 0
         self.newest_ms = 0
+        self.end_unreadable = False
         self.damage = DamageAudit(findings)
         self._paths = paths
         self._findings = findings
@@ -140,6 +143,7 @@ class LogAudit:
             aligned_start=again,
             long_records=LongRecords(),
             progress=None if again else self._progress,
+            unreadable_files=True,
         )
         for found in walk.run():
             if isinstance(found, Blank) or not found.num_rows:
@@ -154,13 +158,18 @@ class LogAudit:
             self._check_topics(batch)
             yield batch
         self.damage.drain()
+        last = self.damage.ranges[-1] if self.damage.ranges else None
+        if last is not None and last.kind == "unreadable" and last.end_phy_offset > self.log_end:
+            # Where the log ends lies in what cannot be read: nothing is said to point behind it.
+            self.log_end, self.end_unreadable = last.end_phy_offset, True
 
     def batches_again(self) -> Iterator[LogBatch]:
         """The records of all passes once more, with which nothing else is done."""
         scan = self._new_scan(COLUMNS, self.log_end)
         walk = LogWalk(
-            self.files, scan, DamageList(most=0), stop=self.log_end, long_records=LongRecords()
-        )
+            self.files, scan, DamageList(most=0), stop=self.log_end, long_records=LongRecords(),
+            unreadable_files=True,
+        )  # fmt: skip
         for found in walk.run():
             if not isinstance(found, Blank) and found.num_rows:
                 yield as_log_batch(found, scan)
@@ -211,6 +220,14 @@ class LogAudit:
 
         The body of one above `most_whole` bytes reads as zeros: thousands of entries may point to a record of 30 MiB.
         """
+        try:
+            return self._record(phy_offset, size, most_whole)
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            return None  # the walk has noted the file
+
+    def _record(self, phy_offset: int, size: int, most_whole: int) -> MessageView | None:
         file = self.file_of(phy_offset)
         if file is not None and 0 < size <= QUICK_SIZE:
             data = read_range(str(file.path), phy_offset - file.file_from_offset, size)

@@ -6,6 +6,7 @@ finds the number from the file itself, or takes it from another file of the same
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,11 +178,17 @@ class IndexFileReader:
         return check_index_file(self.path, self.size, self.header, self.slot_count, limit=limit)
 
 
-def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> list[IndexFileReader]:
+def find_index_files(
+    paths: StorePaths,
+    *,
+    slot_count: int | None = None,
+    unreadable: Callable[[str, OSError], None] | None = None,
+) -> list[IndexFileReader]:
     """Open the index files of a store, oldest first.
 
     Java loads every file whose name is a decimal number. All files of a store have the same number of slots, so a file
     that does not tell its own (it is empty, or damaged) takes the number of the others. A file with several names is read once.
+    One that cannot be read is told to `unreadable` and left out; without that it is an error.
 
     Source: RocketMQ 5.5.0 IndexService#load.
     """
@@ -202,6 +209,10 @@ def find_index_files(paths: StorePaths, *, slot_count: int | None = None) -> lis
             readers.append(known_files[file])
         except FileNotFoundError:  # the cleaner has deleted it
             continue
+        except OSError as error:
+            if unreadable is None:
+                raise
+            unreadable(entry.name, error)
     known = {reader.slot_count for reader in readers} - {None}
     if len(known) == 1:
         (common,) = known

@@ -6,6 +6,7 @@ damage the walk goes on at the next such place (docs/reading-damaged-stores.md);
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from rmqcore.offline.log.window import SearchWindow
 
 Rows = TypeVar("Rows", covariant=True)
 Progress = Callable[[int, int], object]
+
+
+UNREADABLE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})
+"""Errors that are about one file: others may be read."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class LogWalk(Generic[Rows]):
         How much of very long records the sink is given; see `SearchWindow`.
     progress : callable, optional
         Called with (bytes done, bytes in all).
+    unreadable_files : bool
+        A file that may not be read, or that the disk does not open, is damage like any other; else that is the walk's error.
     skips : bool
         The sink steps over damage by itself (`Skipping`). Without, the walk is asked at each damaged place: the same, but slow.
 
@@ -105,6 +112,7 @@ class LogWalk(Generic[Rows]):
         blanks: bool = False,
         long_records: LongRecords | None = None,
         progress: Progress | None = None,
+        unreadable_files: bool = False,
         skips: bool = True,
     ) -> None:
         shape = shape or LogShape.of(files)
@@ -124,6 +132,7 @@ class LogWalk(Generic[Rows]):
         self._long_records = long_records
         self._progress = progress
         self._skips = skips
+        self._unreadable_files = unreadable_files
         self._done_bytes = 0
         self._total_bytes = sum(file.size for file in self._files)
         self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
@@ -152,6 +161,15 @@ class LogWalk(Generic[Rows]):
                     "present",
                     "deleted while it was read",
                 )
+            except OSError as error:
+                if not self._unreadable_files or error.errno not in UNREADABLE:
+                    raise
+                # What the walk has delivered of it by now is not lost.
+                start = max(0, self.end_phy_offset - file.file_from_offset)
+                reason = error.strerror or str(error)
+                self._add(
+                    file, start, file.size, "unreadable", "file", "readable", f"not readable ({reason})",
+                )  # fmt: skip
             self._done_bytes += file.size
             previous = file
         if self._sink.pending_rows:

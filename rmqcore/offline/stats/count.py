@@ -92,7 +92,7 @@ def stats(
     )
     walk: LogWalk[Batch] = LogWalk(
         files, scan, damage, start=start_phy_offset, stop=end_phy_offset,
-        long_records=LongRecords(), progress=progress,
+        long_records=LongRecords(), progress=progress, unreadable_files=True,
     )  # fmt: skip
     groups = Groups(by_hour="hour" in asked, by_queue="queue" in asked)
     timeline, few = Timeline(), FewMessages()

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
@@ -61,7 +61,7 @@ def _warn_of_another_python(spark: SparkSession) -> None:
     """Say so where the workers will have another Python than asked for: the one that found the source runs it everywhere."""
     if is_connect(spark):
         return
-    found_by = str(spark._jvm.PythonUtils.defaultPythonExec())  # type: ignore[union-attr] # noqa: SLF001
+    found_by = _python_that_looks(spark._jvm.java.lang.System.getenv)  # type: ignore[union-attr] # noqa: SLF001
     asked_for = spark.sparkContext.pythonExec
     if found_by != asked_for:
         warnings.warn(
@@ -69,6 +69,11 @@ def _warn_of_another_python(spark: SparkSession) -> None:
             f"not {asked_for}: let PYSPARK_PYTHON name the Python before Spark starts, without PYSPARK_DRIVER_PYTHON",
             stacklevel=3,
         )
+
+
+def _python_that_looks(environment: Callable[[str], str | None]) -> str:
+    """Give the Python with which Spark looks for sources, by the JVM's environment; PySpark 4.0 does not tell it otherwise."""
+    return environment("PYSPARK_DRIVER_PYTHON") or environment("PYSPARK_PYTHON") or "python3"
 
 
 def read(

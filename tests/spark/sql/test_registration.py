@@ -23,7 +23,10 @@ pytest.importorskip("pyspark.sql.datasource")
 
 
 def session_that_knows_the_source(found_by: str, asked_for: str) -> Any:
-    """What `register` asks of a session whose Java ran `found_by` to look for sources."""
+    """What `register` asks of a session whose Java ran `found_by` to look for sources.
+
+    It was asked for `PythonUtils.defaultPythonExec`, which PySpark 4.0 does not have: no session could be made there.
+    """
     from pyspark.errors import AnalysisException
 
     class AlreadyExists(AnalysisException):
@@ -33,11 +36,16 @@ def session_that_knows_the_source(found_by: str, asked_for: str) -> Any:
     def register(source: type) -> None:
         raise AlreadyExists("there is a data source rmqstore")
 
+    environment = {"PYSPARK_DRIVER_PYTHON": found_by} if found_by != "python3" else {}
     return SimpleNamespace(
         dataSource=SimpleNamespace(register=register),
         conf={"spark.python.unix.domain.socket.enabled": "true"},
         sparkContext=SimpleNamespace(pythonExec=asked_for),
-        _jvm=SimpleNamespace(PythonUtils=SimpleNamespace(defaultPythonExec=lambda: found_by)),
+        _jvm=SimpleNamespace(
+            java=SimpleNamespace(
+                lang=SimpleNamespace(System=SimpleNamespace(getenv=environment.get))
+            )
+        ),
     )
 
 
@@ -63,13 +71,24 @@ def number_in(stream: BytesIO) -> int:
 
 def test_pyspark_lists_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where PySpark looks, it finds a class that it can pickle, and that becomes the source."""
+    from pyspark.serializers import SpecialLengths
     from pyspark.sql.worker import lookup_data_sources
 
     from rmqcore.spark.source.datasource import RmqStoreDataSource
 
     monkeypatch.syspath_prepend(installed(tmp_path))
     out = BytesIO()
-    lookup_data_sources._main(BytesIO(), out)
+    if hasattr(lookup_data_sources, "_main"):
+        lookup_data_sources._main(BytesIO(), out)
+    else:  # PySpark 4.0: all that comes before and behind it as well
+        for name in (
+            "check_python_version",
+            "setup_memory_limits",
+            "setup_spark_files",
+            "setup_broadcasts",
+        ):
+            monkeypatch.setattr(lookup_data_sources, name, lambda *_: None)
+        lookup_data_sources.main(BytesIO(struct.pack("!i", SpecialLengths.END_OF_STREAM)), out)
     out.seek(0)
     found = {}
     for _ in range(number_in(out)):

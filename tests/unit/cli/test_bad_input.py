@@ -202,5 +202,5 @@ def test_a_file_that_may_not_be_read(rmqcore: Run, store_copy: StoreCopy, tmp_pa
     for path in (store / "commitlog").iterdir():
         path.chmod(0)
     done = rmqcore("cat", store)
-    assert done.code == 1
+    assert done.code == 2
     assert "Permission denied" in done.err

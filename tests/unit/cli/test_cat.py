@@ -235,7 +235,7 @@ def test_arrow_and_parquet_in_a_pipe(rmqcore: Run, golden: Path, kind: str) -> N
     assert done.code == 2
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.txt"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows"])
 def test_a_file_as_output(rmqcore: Run, golden: Path, tmp_path: Path, name: str) -> None:
     store = golden / "basic" / "store"
     (tmp_path / name).write_text("old")
@@ -246,6 +246,19 @@ def test_a_file_as_output(rmqcore: Run, golden: Path, tmp_path: Path, name: str)
         "cat", store, "--limit", "5", "--format", kind
     ).out
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("verb", ["cat", "query"])
+def test_a_file_of_no_known_ending(rmqcore: Run, golden: Path, tmp_path: Path, verb: str) -> None:
+    """``-o rows.foo`` was JSON Lines, and nobody said so."""
+    more = ("--topic", "TopicBasicA", "--key", "key-0-0") if verb == "query" else ("--limit", "5")
+    words = (verb, golden / "basic" / "store", *more, "-o", tmp_path / "rows.foo")
+    done = rmqcore(*words)
+    assert done.code == 64
+    assert all(known in done.err for known in (".jsonl", ".csv", ".arrow", ".parquet", "--format"))
+    assert not list(tmp_path.iterdir())
+    assert rmqcore(*words, "--format", "csv").code == 0
+    assert rmqcore(verb, golden / "basic" / "store", *more, "-o", "/dev/null").code == 0
 
 
 def test_a_file_that_cannot_be_written(rmqcore: Run, golden: Path, tmp_path: Path) -> None:

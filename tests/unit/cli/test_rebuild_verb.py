@@ -163,5 +163,23 @@ def test_for_people(store_copy: StoreCopy) -> None:
     store = store_copy("basic")
     code, text, _ = in_terminal("rebuild", store, "--apply")
     assert code == 0
-    for word in ("2000 records", "24 files", "4 files", "in place in the store"):
+    for word in ("2,000 records", "24 files", "4 files", "in place in the store"):
         assert word in text
+
+
+def test_a_full_folder_gets_a_hint_that_can_be_followed(
+    rmqcore: Run, golden: Path, tmp_path: Path
+) -> None:
+    """It suggested --overwrite, which neither verb has."""
+    store = golden / "basic" / "store"
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine").touch()
+    asked: list[list[str | Path]] = [["rebuild", store, "--out", full], ["salvage", store, full]]
+    for words in asked:
+        done = rmqcore(*words)
+        assert done.code == 1
+        assert f"Error: {full} is not empty" in done.err
+        assert "an empty or new" in done.err
+        assert "--overwrite" not in done.err
+    assert [path.name for path in full.iterdir()] == ["mine"]

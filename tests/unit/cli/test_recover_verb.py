@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import StoreCopy
-from support.cli.cli_runs import Run, in_terminal
+from support.cli.cli_runs import COMMAND, Run, environment, in_terminal, open_terminal
 
 import rmqcore as package
 from rmqcore.disk.locks.lock import StoreLock
@@ -129,6 +131,71 @@ def test_for_people(store_copy: StoreCopy) -> None:
     code, text, _ = in_terminal("recover", store)
     assert code == 0
     assert "nothing is lost" in text
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["crash_running_copy", "crash_flipped", "crash_torn_clean_exit", "crash_garbage_tail", "crash_last_file_missing"],
+)  # fmt: skip
+def test_it_says_which_messages_are_dropped(rmqcore: Run, store_copy: StoreCopy, case: str) -> None:
+    """Of 21 sound records fsck said that they would be dropped; recover said "7.1 KiB ... something is lost"."""
+    store = store_copy(case, "input")
+    before = {row["phy_offset"]: row for row in rmqcore("cat", store).lines}
+    cut_records = fsck(store).would_be_lost["broker_start"]["cut_records"]
+    plan = rmqcore("recover", store, "--json").object
+    assert plan["dropped_messages"] == cut_records == (21 if case == "crash_flipped" else 0)
+    rmqcore("recover", store, "--apply")
+    left = {row["phy_offset"] for row in rmqcore("cat", store).lines}
+    gone = [row for at, row in before.items() if at not in left]
+    for queue in plan["dropped_queues"]:
+        offsets = [
+            row["queue_offset"]
+            for row in gone
+            if (row["topic"], row["queue_id"]) == (queue["topic"], queue["queue_id"])
+        ]
+        assert queue["messages"] == len(offsets)
+        assert queue["first_queue_offset"] == min(offsets)
+        assert queue["last_queue_offset"] == max(offsets)
+    assert len(gone) == sum(queue["messages"] for queue in plan["dropped_queues"])
+
+
+def test_people_are_told_how_many(store_copy: StoreCopy) -> None:
+    _, text, _ = in_terminal("recover", store_copy("crash_flipped", "input"), COLUMNS="120")
+    assert "something is lost: 21 messages of 6 queues; their bytes go to cut/" in text
+    assert re.search(r"drops .* 21 messages of 6 queues +\r\n", text)
+    assert re.search(r"TopicCrash[ABC] queue \d: \d, offsets \d+ to \d+ +\r\n", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "code"),
+    [([], b"n\n", 1), ([], b"\n", 1), ([], b"y\n", 0), (["--yes"], b"", 0)],
+)
+def test_a_person_is_asked(
+    store_copy: StoreCopy, words: list[str], answer: bytes, code: int
+) -> None:
+    store = store_copy("crash_flipped", "input")
+    before = tree(store)
+    with open_terminal() as terminal:
+        with subprocess.Popen(
+            [*COMMAND, "recover", str(store), "--apply", *words],
+            stdin=terminal.slave,
+            stdout=terminal.slave,
+            stderr=terminal.slave,
+            env=environment(COLUMNS="120"),
+        ) as child:
+            try:
+                if answer:
+                    terminal.wait_for(b"Drop 21 messages of 6 queues and recover")
+                    assert tree(store) == before
+                    os.write(terminal.master, answer)
+                assert child.wait(60) == code
+            finally:
+                child.kill()
+        text = terminal.read_to_end()
+    assert ("Drop 21" in text) == bool(answer)
+    assert ("kept in" in text) == (code == 0)
+    assert ("nothing was changed" in text) == (code == 1)
+    assert (tree(store) == before) == (code == 1)
 
 
 def test_the_engine_is_not_loaded_by_the_others() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         **json.loads(json.dumps(reader.info().as_dict())),
         "queues": [queue.as_dict() for queue in reader.queues()],
         "index_files": [file.as_dict() for file in reader.index_files()],
+        "unreadable": [],
     }
     assert done.object["max_phy_offset"] == 848491
     assert (
@@ -168,3 +171,53 @@ def test_export_into_a_file_is_wrong_usage(rmqcore: Run, golden: Path, tmp_path:
         == 64
     )
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_copy_of_the_log_alone(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
+    """`fsck` had an error for each record, that it cannot be fetched, and nobody said that the queues were not copied."""
+    shutil.copytree(golden / "basic" / "store" / "commitlog", tmp_path / "copy" / "commitlog")
+    for place in (tmp_path / "copy", tmp_path / "copy" / "commitlog"):
+        done = rmqcore("fsck", place, "--json")
+        assert (done.code, done.object["totals"]) == (0, {"log_only": {"info": 1}})
+        assert done.object["counts"]["records"] == 2000
+        assert "rmqcore rebuild" in done.object["findings"][0]["message"]
+        table = rmqcore("info", place, "--format", "table").out.decode()
+        assert "log only" in table
+        assert "cleanly closed" not in table
+
+
+def test_an_empty_index_file_has_no_time(rmqcore: Run, store_copy: StoreCopy) -> None:
+    """Its header is zeros, and they were shown as 1970."""
+    store = store_copy("basic")
+    size = next((store / "index").iterdir()).stat().st_size
+    for file in (store / "index").iterdir():
+        file.write_bytes(bytes(size))
+    text = rmqcore("info", store, "--format", "table").out.decode()
+    assert "1970" not in text
+    assert len(re.findall(r"^\d{17} +- +- +0 +- ", text, re.MULTILINE)) == len(
+        list((store / "index").iterdir())
+    )
+
+
+def test_one_is_no_plural(rmqcore: Run, golden: Path) -> None:
+    text = rmqcore("info", golden / "compressed" / "store", "--format", "table").out.decode()
+    assert not re.search(r"\b1 (files|topics|queues)\b", text)
+
+
+def test_errors_name_what_was_typed(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
+    """They named ``.rows.csv.4711.tmp``, which nobody had typed."""
+    out = tmp_path / "none" / "rows.csv"
+    done = rmqcore("query", golden / "basic" / "store", "--topic", "T", "--key", "k", "-o", out)
+    assert (done.code, done.err) == (1, f"Error: {out}: No such file or directory\n")
+
+
+def test_wrong_settings_are_told_in_our_words(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
+    """They were Pydantic's: "Input should be a valid integer, unable to parse string as an integer"."""
+    config = tmp_path / "broker.conf"
+    for line in ("fileReservedTime=soon", "mappedFileSizeCommitLog=12", "flushDiskType=SOMETIMES"):
+        config.write_text(line)
+        done = rmqcore("doctor", golden / "basic" / "store", "--config", config)
+        assert done.code == 1
+        assert done.err.startswith(f"Error: {config}: ")
+        assert "expected" in done.err
+        assert "Input should" not in done.err

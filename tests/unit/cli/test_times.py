@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -84,6 +84,70 @@ def test_a_day(zone: str) -> None:
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="epoch milliseconds"):
         parse_time(text)
+
+
+NOW = datetime(2023, 11, 15, 22, 13, 20, 18_000, UTC)
+NOW_MS = 1700086400018
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_ms"),
+    [
+        ("now", 0),
+        ("0s", 0),
+        ("30s", 30_000),
+        ("5m", 300_000),
+        ("1h", 3_600_000),
+        ("2d", 172_800_000),
+        ("1w", 604_800_000),
+        ("1h30m", 5_400_000),
+        ("2d ago", 172_800_000),
+        ("99999999w", NOW_MS),
+    ],
+)
+def test_times_ago(zone: str, text: str, ago_ms: int) -> None:
+    assert parse_time(text, now=NOW) == NOW_MS - ago_ms
+
+
+def test_days_and_clocks_are_those_of_here(zone: str) -> None:
+    here = NOW.astimezone()
+    for text, want in [
+        ("today", here.strftime("%Y-%m-%d")),
+        ("yesterday", (here - timedelta(days=1)).strftime("%Y-%m-%d")),
+        ("09:30", here.strftime("%Y-%m-%dT09:30")),
+        ("09:30:01.5", here.strftime("%Y-%m-%dT09:30:01.5")),
+    ]:
+        assert parse_time(text, now=NOW) == parse_time(want)
+        assert parse_time(text, UTC, now=NOW) == parse_time(_in_utc(text), UTC)
+
+
+def _in_utc(text: str) -> str:
+    days = {"today": "2023-11-15", "yesterday": "2023-11-14"}
+    return days.get(text, f"2023-11-15T{text}")
+
+
+def test_yesterday_begins_at_midnight_when_the_clock_was_turned_back() -> None:
+    """New York, 2023-11-05: the day has 25 hours, so midnight is not 24 hours before the next one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        now = datetime(2023, 11, 6, 15, 0, tzinfo=UTC)
+        assert parse_time("yesterday", now=now) == parse_time("2023-11-05T04:00:00Z")
+        assert parse_time("today", now=now) == parse_time("2023-11-06T05:00:00Z")
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "text", ["24:00", "1y", "1.5h", "h", "-1h", "1h 30m", "", "tomorrow", "09:60"]
+)
+def test_what_is_no_time_with_a_clock_either(text: str) -> None:
+    with pytest.raises(ValueError, match=r"30s 5m 1h 2d 1w.*epoch milliseconds"):
+        parse_time(text, now=NOW)
+
+
+def test_a_word_that_is_nearly_one() -> None:
+    with pytest.raises(ValueError, match=r"did you mean yesterday\?"):
+        parse_time("yestreday", now=NOW)
 
 
 @pytest.mark.parametrize("timestamp_ms", [0, 1, 1700086400018, 253402300799999])

@@ -45,6 +45,20 @@ def test_newest_counts_what_matches(log: LiveLog) -> None:
     assert offsets(tail) == [rare]
 
 
+def test_a_condition_in_python_holds_as_those_in_c_do(log: LiveLog) -> None:
+    placed = [log.append(body=b"rare" if number % 20 == 0 else b"often") for number in range(100)]
+    tail = LogTail(
+        StoreReader(log.root), topics=["Orders"], matches=lambda view: view.body == b"rare"
+    )
+    assert [view.phy_offset for view in tail.newest(2)] == [placed[60], placed[80]]
+    assert tail.next_phy_offset == log.end
+    log.append(body=b"often")
+    log.append("Other", body=b"rare")
+    rare = log.append(body=b"rare")
+    assert offsets(tail) == [rare]
+    assert offsets(tail) == []
+
+
 def test_nothing_that_matches_yet(log: LiveLog) -> None:
     log.append("Orders")
     tail = LogTail(StoreReader(log.root), topics=["Rare"])

@@ -67,7 +67,9 @@ class IndexAudit:
     def _find(self, paths: StorePaths) -> list[IndexFileReader]:
         """Find the index files in log order: their names are wall time, which may go back."""
         try:
-            found = find_index_files(paths)
+            found = find_index_files(
+                paths, unreadable=lambda name, error: self._note_unreadable(f"index/{name}", error)
+            )
         except OSError as error:
             self._note_unreadable("index", error)
             return []
@@ -268,7 +270,7 @@ class IndexAudit:
         for entries in self._stream.rest():
             at = int(np.searchsorted(entries.phy_offset, self._done))
             self._look_at(entries.part(0, at))
-            if at < len(entries) and not growing:
+            if at < len(entries) and not (growing or self._log.end_unreadable):
                 self._note_beyond(entries.part(at, None))
         note_missing(
             self._findings,

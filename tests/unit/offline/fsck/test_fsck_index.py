@@ -387,7 +387,7 @@ def test_index_files_that_cannot_be_read(
     # Not even the header can be read.
     monkeypatch.setattr("rmqcore.offline.index.index_files.read_range", read_range)
     report = fsck(broken.root)
-    assert only(report, "unreadable").path == "index"
+    assert only(report, "unreadable").path == f"index/{target.name}"
     assert report.counts["cq_entries"] == 60
 
 

@@ -80,7 +80,8 @@ int rmq_pull_read(const uint8_t *bytes, size_t at, size_t n, rmq_pull *out) {
     out->subscription = text_if_any(&header, SUBSCRIPTION);
     out->expression_type = text_if_any(&header, EXPRESSION_TYPE);
     out->end = frame.end;
-    return rmq_request_int32(fields[QUEUE_ID], &out->queue_id) && rmq_request_int64(fields[QUEUE_OFFSET], &out->queue_offset) &&
+    return rmq_request_int32(fields[QUEUE_ID], &out->queue_id) &&
+           rmq_request_int64(fields[QUEUE_OFFSET], &out->queue_offset) &&
            rmq_request_int32(fields[MAX_MSG_NUMS], &out->max_msg_nums) &&
            rmq_request_int32(fields[SYS_FLAG], &out->sys_flag) &&
            rmq_request_int64(fields[COMMIT_OFFSET], &out->commit_offset) &&

@@ -115,31 +115,34 @@ static inline int read_letter(reader *r) {
     return letter;
 }
 
-static inline int read_field_name(reader *r, const rmq_request_kind *kind) {
+/* `letters`, as in the kind, is known where the compiler sees this: asked for at each of a send's fields it took 3 % of the whole. */
+static inline __attribute__((always_inline)) int read_field_name(reader *r, const rmq_request_kind *kind, int letters) {
     rmq_slice name;
-    int letter = kind->letters ? read_letter(r) : -1;
+    int letter = letters ? read_letter(r) : -1;
     if (letter < 0) {
         if (!read_text(r, &name, NULL) || !skip_mark(r, ':')) return -1;
-        if (!kind->letters) return kind->field_of(name);
+        if (!letters) return kind->field_of(name);
         if (name.len != 1) return kind->field_count;
         letter = name.p[0];
     }
     return letter >= 'a' && letter < 'a' + kind->field_count ? letter - 'a' : kind->field_count;
 }
 
-static int read_fields(reader *r, const rmq_request_kind *kind, rmq_request_header *out) {
+static inline __attribute__((always_inline)) int read_fields(reader *r, const rmq_request_kind *kind, int letters,
+                                                             rmq_request_header *out) {
+    const int field_count = kind->field_count, text_field = kind->text_field;
     int more = 1;
     if (!skip_mark(r, '{')) return 0;
     while (more > 0) {
         rmq_slice value;
         int escaped = 0;
-        const int field = read_field_name(r, kind);
+        const int field = read_field_name(r, kind, letters);
         if (field < 0 || !read_text(r, &value, &escaped)) return 0;
         if (escaped) {
-            if (field != kind->text_field) return 0;
+            if (field != text_field) return 0;
             out->escaped = 1;
         }
-        if (field < kind->field_count) {
+        if (field < field_count) {
             if (rmq_request_has(out, field)) return 0;
             out->present |= 1U << field;
             out->fields[field] = value;
@@ -182,7 +185,7 @@ static int read_member(reader *r, unsigned member, const rmq_request_kind *kind,
         case VERSION:
             return read_number(r, &ignored);
         case EXT_FIELDS:
-            return read_fields(r, kind, out);
+            return kind->letters ? read_fields(r, kind, 1, out) : read_fields(r, kind, 0, out);
         case REMARK:
         case LANGUAGE:
         case SERIALIZE_TYPE:

@@ -81,7 +81,8 @@ static int read_fields(rmq_send *s, request *r) {
     r->topic = rmq_send_topics_find(&s->topics, h->fields[RMQ_SEND_TOPIC].p, h->fields[RMQ_SEND_TOPIC].len);
     if (r->topic == NULL) return 0;
     r->is_batch = rmq_request_has(h, RMQ_SEND_BATCH) && rmq_slice_is(h->fields[RMQ_SEND_BATCH], "true", 4);
-    if (rmq_request_has(h, RMQ_SEND_BATCH) && !r->is_batch && !rmq_slice_is(h->fields[RMQ_SEND_BATCH], "false", 5)) return 0;
+    if (rmq_request_has(h, RMQ_SEND_BATCH) && !r->is_batch && !rmq_slice_is(h->fields[RMQ_SEND_BATCH], "false", 5))
+        return 0;
     if (r->is_batch != (h->code == RMQ_SEND_BATCH_MESSAGE)) return 0;
     return rmq_request_int32(h->fields[RMQ_SEND_DEFAULT_TOPIC_QUEUE_NUMS], &ignored) &&
            rmq_request_int32(h->fields[RMQ_SEND_QUEUE_ID], &r->queue_id) && r->queue_id >= 0 &&

@@ -1,0 +1,78 @@
+"""Names of a store as people type them: the nearest to a wrong one, and those that a shell completes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from rmqcore.disk.config_files import read_config_file
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.queue_files import queue_directories
+from rmqcore.errors import StoreError
+from rmqcore.offline.reader import store_paths
+
+LEAST_LIKENESS = 0.6
+COMPLETES = "_RMQCORE_COMPLETE"
+"""Set in the environment by a shell that asks for completions."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Give the known name that is most like another, letters in capitals or not; None where none is like it."""
+    by_letters = {other.casefold(): str(other) for other in known}
+    near = difflib.get_close_matches(name.casefold(), by_letters, n=1, cutoff=LEAST_LIKENESS)
+    return by_letters[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Give ``; did you mean 'Orders'?``, or nothing where no known name is like it."""
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def topics_with_queues(paths: StorePaths) -> set[str]:
+    """Topics that have a queue in ``consumequeue/``; none where the store has no such folder."""
+    return {topic for topic, _, _ in queue_directories(paths)}
+
+
+def configured_topics(paths: StorePaths) -> set[str]:
+    """Topics that a broker was told of (``config/topics.json``), also without a message; none where that cannot be read."""
+    try:
+        found = read_config_file(paths, "config/topics.json") or {}
+    except (StoreError, OSError, ValueError):  # it is asked only to leave these out
+        return set()
+    table = found.get("topicConfigTable")
+    return {str(topic) for topic in table} if isinstance(table, dict) else set()
+
+
+def words_to_complete() -> list[str]:
+    """Give the words behind ``rmqcore`` of the line that a shell asks to complete; none where none asks.
+
+    The verb decides what is loaded: a shell that waits a second for each tab is no help.
+    """
+    if COMPLETES not in os.environ:
+        return []
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    try:
+        return shlex.split(line)[1:]
+    except ValueError:  # a quote that is not closed yet
+        return line.split()[1:]
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """Give the topics of the store named before on the line that begin with some letters, for the shell.
+
+    The store is the first directory on the line: of a line whose last option has no value yet, Click gives no arguments. A shell
+    shows nothing where there is no such store, or none that can be read: an error would land in the line being typed.
+    """
+    try:
+        for word in words_to_complete()[1:]:
+            if Path(word).expanduser().is_dir():
+                paths = store_paths(Path(word).expanduser(), leave_out_links=True)
+                found = topics_with_queues(paths) | configured_topics(paths)
+                return sorted(topic for topic in found if topic.startswith(incomplete))
+    except (StoreError, OSError, ValueError, RuntimeError):
+        return []
+    return []

@@ -1,0 +1,83 @@
+"""What `recover` costs in messages: those behind the end of the log, by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqcore.cli.common.output import counted
+from rmqcore.cli.common.shown import printable
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.plan import RecoveryPlan
+from rmqcore.offline.log.walk import Progress
+from rmqcore.offline.reader import StoreReader
+
+SHOWN = 10
+"""Queues that a terminal is told of; JSON has all."""
+
+
+@dataclass(frozen=True)
+class DroppedMessages:
+    """Messages that lie behind the end which recovery gives the log.
+
+    Those whose body fails its CRC are among them, as consumers get them before the recovery, and not after it.
+
+    Attributes
+    ----------
+    queues : mapping of (topic, queue id) to list
+        How many of a queue's messages, and the least and the greatest of their queue offsets.
+    """
+
+    queues: Mapping[tuple[str, int], list[int]] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return sum(count for count, _, _ in self.queues.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give fields for a JSON object."""
+        return {
+            "dropped_messages": self.messages,
+            "dropped_queues": [
+                {
+                    "topic": topic,
+                    "queue_id": queue_id,
+                    "messages": count,
+                    "first_queue_offset": first,
+                    "last_queue_offset": last,
+                }
+                for (topic, queue_id), (count, first, last) in sorted(self.queues.items())
+            ],
+        }
+
+    def summary(self) -> str:
+        """Give ``21 messages of 4 queues``."""
+        return f"{counted(self.messages, 'message')} of {counted(len(self.queues), 'queue')}"
+
+    def text(self) -> str:
+        """Give the summary, and a line for each of the first queues."""
+        lines = [self.summary()]
+        for (topic, queue_id), (count, first, last) in sorted(self.queues.items())[:SHOWN]:
+            offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            lines.append(f"{printable(topic)} queue {queue_id}: {count:,}, {offsets}")
+        if len(self.queues) > SHOWN:
+            lines.append(f"and {len(self.queues) - SHOWN:,} queues more, see --json")
+        return "\n".join(lines)
+
+
+def dropped_messages(
+    paths: StorePaths, plan: RecoveryPlan, progress: Progress | None = None
+) -> DroppedMessages:
+    """Read the part of the log that a recovery cuts, and count the messages in it."""
+    if plan.cut.tail is None and not plan.cut.later:
+        return DroppedMessages()
+    reader = StoreReader(paths.root, commitlog=[*paths.commitlogs], follow_links=paths.follow_links)
+    queues: dict[tuple[str, int], list[int]] = {}
+    behind = reader.messages(start_phy_offset=plan.end_phy_offset, most_body=0, progress=progress)
+    for view in behind:
+        at = view.queue_offset
+        seen = queues.setdefault((view.topic, view.queue_id), [0, at, at])
+        seen[:] = seen[0] + 1, min(seen[1], at), max(seen[2], at)
+    return DroppedMessages(queues)

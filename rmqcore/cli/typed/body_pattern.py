@@ -1,0 +1,116 @@
+"""``--grep``: messages by what is in their bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.output import BINARY, RowFormat
+from rmqcore.errors import CompressionError
+from rmqcore.message import MessageView
+
+Grep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grep",
+        metavar="TEXT",
+        help="Only messages with this text in their body, compressed ones unpacked; not in keys, tags or properties. "
+        "Several times: any of them.",
+    ),
+]
+Regexp = Annotated[
+    bool, typer.Option("-E", "--regexp", help="--grep takes a regular expression (Python's).")
+]
+IgnoreCase = Annotated[
+    bool, typer.Option("-i", "--ignore-case", help="--grep takes capitals and small letters alike.")
+]
+
+
+class BodyPattern:
+    """Finds messages by what is in their bodies.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        A body matches when it has any of them.
+    regexp : bool
+        They are regular expressions, which see a body as UTF-8; `ignore_case` goes for both kinds.
+
+    Raises
+    ------
+    typer.BadParameter
+        A text that is empty, or no regular expression.
+    """
+
+    def __init__(self, texts: Sequence[str], *, regexp: bool, ignore_case: bool) -> None:
+        self._failed: set[int] = set()
+        if not all(texts):
+            raise typer.BadParameter("an empty text is in every body", param_hint="--grep")
+        self._matches: Callable[[bytes], bool]
+        if not regexp and not ignore_case:
+            plain = [text.encode("utf-8", "surrogateescape") for text in texts]
+            self._matches = lambda body: any(text in body for text in plain)
+            return
+        searches = [
+            _compiled(text if regexp else re.escape(text), ignore_case).search for text in texts
+        ]
+
+        def found(body: bytes) -> bool:
+            text = body.decode("utf-8", "replace")
+            return any(search(text) is not None for search in searches)
+
+        self._matches = found
+
+    def __call__(self, view: MessageView) -> bool:
+        """Whether a message matches."""
+        try:
+            return self._matches(view.decompress())
+        except CompressionError as error:
+            if view.phy_offset not in self._failed:
+                note(f"body of the message at {view.phy_offset} not searched: {error}")
+                if not self._failed and error.hint:
+                    note(f"Hint: {error.hint}")
+                self._failed.add(view.phy_offset)
+            return False
+
+    @property
+    def failures(self) -> int:
+        """Bodies that could not be unpacked, each with a line on stderr: they do not match."""
+        return len(self._failed)
+
+
+def body_pattern(
+    texts: Sequence[str] | None, *, regexp: bool, ignore_case: bool, kind: RowFormat | None
+) -> BodyPattern | None:
+    """Give what ``--grep`` asks for; None when it was not given.
+
+    Raises
+    ------
+    typer.BadParameter
+        As `BodyPattern`; columns are asked for, or the other options stand without ``--grep``.
+    """
+    if not texts:
+        if regexp or ignore_case:
+            raise typer.BadParameter(
+                "this is for --grep", param_hint="--regexp" if regexp else "--ignore-case"
+            )
+        return None
+    if kind in BINARY:
+        raise typer.BadParameter(
+            f"{kind} is written in columns, without a look at bodies: use table, jsonl or csv",
+            param_hint="--grep",
+        )
+    return BodyPattern(texts, regexp=regexp, ignore_case=ignore_case)
+
+
+def _compiled(text: str, ignore_case: bool) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE if ignore_case else 0)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise typer.BadParameter(
+            f"{text!r} is no regular expression: {error}", param_hint="--grep"
+        ) from error

@@ -1,0 +1,85 @@
+"""``rmqcore`` without a verb, where a store is: what it is, and what to type next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqcore.cli.common.errors import OK
+from rmqcore.cli.common.output import counted, human_bytes, terminal_console
+from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import facts
+from rmqcore.disk.locks.lock import lock_holder
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreError
+from rmqcore.offline.info import StoreInfo
+from rmqcore.offline.log.log_files import is_log_file
+from rmqcore.offline.reader import StoreReader, holds_store
+
+
+def store_here(directory: Path) -> StoreReader | None:
+    """Give the store that a directory is; None where it is none, or where it cannot be looked at.
+
+    Parts of the names alone do not make a store: many projects have a folder ``index``.
+    """
+    try:
+        names = {path.name for path in directory.iterdir()}
+        log = directory / "commitlog"
+        if not holds_store(names) or not any(is_log_file(path.name) for path in log.iterdir()):
+            return None
+        return StoreReader(directory)
+    except (StoreError, OSError, ValueError):
+        return None
+
+
+def tell(reader: StoreReader) -> int:
+    """Print what a store is, and three commands for it; answer the exit code.
+
+    Raises
+    ------
+    StoreError, OSError
+        The store cannot be read.
+    """
+    found = reader.info()
+    on_disk = found.commitlog_bytes + found.consumequeue_bytes + found.index_bytes
+    rows = {
+        "store": printable(str(reader.path)),
+        "on disk": f"{human_bytes(on_disk)}, {counted(found.log_file_count, 'CommitLog file')}",
+        "topics": f"{found.topic_count:,}, with {counted(found.queue_count, 'queue')}",
+        "stored": _span(found),
+        "state": _state(reader.paths, found),
+    }
+    console = terminal_console()
+    console.print(facts(rows))
+    console.print("\nTo begin with:")
+    console.print(facts(_next(found)))
+    console.print("\n`rmqcore --help` lists all verbs.")
+    return OK
+
+
+def _span(found: StoreInfo) -> str:
+    if found.last_store_timestamp_ms is None:
+        return "no message"
+    first = format_time(found.first_store_timestamp_ms, zone=False)
+    return f"{first} to {format_time(found.last_store_timestamp_ms, zone=False)}"
+
+
+def _state(paths: StorePaths, found: StoreInfo) -> str:
+    try:
+        holder = lock_holder(paths.lock)
+    except (StoreError, OSError) as error:
+        return f"not known whether it is in use: {printable(str(error))}"
+    if holder is not None:
+        return f"in use by {f'process {holder}' if holder else 'another process'}"
+    if found.abort:
+        return "not in use, and not cleanly closed"
+    return "cleanly closed"
+
+
+def _next(found: StoreInfo) -> dict[str, str]:
+    last = "what is wrong with it" if found.abort else "whether all of it is sound"
+    return {
+        "rmqcore tail .": "the newest messages",
+        "rmqcore stats .": "messages by topic, and how far consumer groups are behind",
+        "rmqcore doctor ." if found.abort else "rmqcore fsck .": last,
+    }

@@ -1,0 +1,150 @@
+"""``--format '{topic} {keys} {body}'``: lines as somebody wants them."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+
+from rmqcore.cli.common.bodies import Bodies
+from rmqcore.cli.common.output import RowFormat, refuse_without_table
+from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.times import format_time
+from rmqcore.cli.names import did_you_mean
+from rmqcore.message import MessageView
+from rmqcore.offline.export.message_rows import FIELDS
+
+NAMES = (*FIELDS, "store_time", "born_time")
+"""Fields of a template: those of JSON Lines, and the two times in words."""
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_TEXTS = frozenset(
+    {"born_host", "store_host", "body", "topic", "properties", "tags", "keys", "uniq_key", "msg_id"}
+) | {"store_time", "born_time"}
+
+FormatOrTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join((*RowFormat, "TEMPLATE")),
+        help="Output format; or a line for each message, such as '{topic} {queue_id} {keys} {body}': "
+        "names of JSON Lines, store_time and born_time, with \\n and \\t.",
+        show_default="table on a terminal, else jsonl",
+        autocompletion=lambda: [*RowFormat],
+    ),
+]
+
+
+def format_or_template(
+    asked: str | None, *, of_tables: Mapping[str, bool] = MappingProxyType({})
+) -> tuple[RowFormat | None, LineTemplate | None]:
+    """Give what ``--format`` asks for: a format, or a template; two times None when it was not given.
+
+    Raises
+    ------
+    typer.BadParameter
+        It is neither, or a template goes with an option of tables that was given.
+    """
+    if asked is None:
+        return None, None
+    if asked in [*RowFormat]:
+        return RowFormat(asked), None
+    if "{" in asked or "}" in asked:
+        for option, given in of_tables.items():
+            if given:
+                refuse_without_table(option, "a line for each message")
+        return None, LineTemplate(asked)
+    raise _bad(
+        f"{asked!r} is none of {', '.join(RowFormat)}{did_you_mean(asked, [*RowFormat])}, and a template has "
+        "names in braces, such as '{topic} {body}'"
+    )
+
+
+class LineTemplate:
+    r"""A line for each message, from the text of ``--format``.
+
+    Names in braces stand for the values, ``{{`` and ``}}`` for braces; a width as in Python may follow (``{topic:<20}``). The
+    line ends with a line end unless the text ends with one, or with ``\0``.
+
+    Raises
+    ------
+    typer.BadParameter
+        There is no such field, or braces or a width make no sense.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._parts: list[tuple[str, str | None, str]] = []
+        try:
+            parts = [*string.Formatter().parse(_unescaped(text))]
+        except ValueError as error:
+            raise _bad(f"{text!r}: {error}") from error
+        for before, name, spec, conversion in parts:
+            if name is not None:
+                _check(text, name, spec or "", conversion)
+            self._parts.append((before, name, spec or ""))
+        last, name, _ = self._parts[-1]
+        if name is not None or not last.endswith(("\n", "\0")):
+            self._parts.append(("\n", None, ""))
+        self.shows_body = any(name == "body" for _, name, _ in self._parts)
+
+    def encoder(self, bodies: Bodies, *, terminal: bool) -> Callable[[MessageView], str]:
+        """Make a function that gives the line of a message; on a terminal stored texts cannot do anything to it."""
+        parts = self._parts
+
+        def value(view: MessageView, name: str) -> Any:
+            found = (bodies.text(view) or "") if name == "body" else _value(view, name)
+            return printable(found) if terminal and isinstance(found, str) else found
+
+        def line(view: MessageView) -> str:
+            return "".join(
+                before if name is None else before + format(value(view, name), spec)
+                for before, name, spec in parts
+            )
+
+        return line
+
+
+def _value(view: MessageView, name: str) -> Any:
+    if name == "store_time":
+        return format_time(view.store_timestamp_ms)
+    if name == "born_time":
+        return format_time(view.born_timestamp_ms)
+    found = getattr(view, name)
+    if name == "keys":
+        return " ".join(found)
+    if name == "properties":
+        return json.dumps(dict(found), ensure_ascii=False)
+    return "" if found is None else found
+
+
+def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
+    if name not in NAMES:
+        meant = did_you_mean(name, NAMES)
+        raise _bad(f"{text!r}: no field is called {name!r}{meant}; fields are {', '.join(NAMES)}")
+    if conversion is not None:
+        raise _bad(
+            f"{text!r}: {{{name}!{conversion}}} makes no sense here: leave out !{conversion}"
+        )
+    if "{" in spec or re.search(r"\d{5}", spec):
+        raise _bad(f"{text!r}: a width is a number below 10000, not {spec}")
+    try:
+        format("" if name in _TEXTS else 0, spec)
+    except (ValueError, MemoryError, OverflowError) as error:
+        raise _bad(f"{text!r}: {{{name}:{spec}}}: {error}") from error
+
+
+def _unescaped(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise ValueError(f"\\{match[1]} stands for nothing; there are \\n \\t \\r \\0 and \\\\")
+        return _ESCAPES[match[1]]
+
+    return re.sub(r"\\(.?)", replace, text, flags=re.DOTALL)
+
+
+def _bad(message: str) -> typer.BadParameter:
+    return typer.BadParameter(message, param_hint="--format")

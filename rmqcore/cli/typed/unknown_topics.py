@@ -1,0 +1,61 @@
+"""Topics that were asked for and that the store does not have: said, instead of an answer without messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rmqcore.cli.common.errors import note, say
+from rmqcore.cli.names import configured_topics, did_you_mean, topics_with_queues
+from rmqcore.message import MessageView
+from rmqcore.offline.log.walk import Blank
+from rmqcore.offline.reader import StoreReader
+
+
+class UnknownTopics:
+    """Topics without a queue, of which no message was met either, and which no broker was told of.
+
+    A log may hold messages whose queues are not made yet, and a broker makes a topic's queues with its first message.
+
+    Parameters
+    ----------
+    reader : StoreReader
+    topics : iterable of str
+        Those that were asked for.
+    whole_log : bool
+        Nothing but the topics is asked for, and all of the log is read: then a store without ``consumequeue/`` can tell, too.
+    """
+
+    def __init__(
+        self, reader: StoreReader, topics: Iterable[str] | None, *, whole_log: bool
+    ) -> None:
+        self._store = reader.path
+        queued = topics_with_queues(reader.paths) if topics else set()
+        self._known = queued | configured_topics(reader.paths) if topics else set()
+        self._missing = dict.fromkeys(topics or () if queued or whole_log else ())
+        self._listed_by = "info" if queued else "stats"
+        for topic in self._known:
+            self._missing.pop(topic, None)
+
+    def watch(self, views: Iterable[MessageView | Blank]) -> Iterator[MessageView | Blank]:
+        """Give the messages, and strike out the topics that they have."""
+        for view in views:
+            if self._missing and isinstance(view, MessageView):
+                self._missing.pop(view.topic, None)
+            yield view
+
+    def refuse(self) -> bool:
+        """Print the topics that are not there as errors; answer whether there are any."""
+        for topic in self._missing:
+            say(f"{self._store} has {self._text(topic)}", self._hint())
+        return bool(self._missing)
+
+    def tell(self) -> None:
+        """Print the topics that are not there: who follows the log waits for them."""
+        for topic in self._missing:
+            note(f"{self._store} has {self._text(topic)}")
+
+    def _text(self, topic: str) -> str:
+        return f"no topic {topic!r}{did_you_mean(topic, self._known)}"
+
+    def _hint(self) -> str:
+        return f"`rmqcore {self._listed_by} {self._store}` lists the topics"

@@ -1,0 +1,192 @@
+"""Tables at 60, 80, 120 and 200 columns: they fit, and lose nothing.
+
+At 80 columns the names of index files were gone, 1999 was ``19…``, ``key-17`` was ``key``, and bodies ended without a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from support.cli.cli_runs import Run, in_terminal
+
+import rmqcore as package
+from rmqcore import Message, MessageStoreConfig
+from rmqcore.cli.common.shown import GAP, column_widths, folded, least_width, table_lines
+from rmqcore.cli.reports.report_table import ReportTable
+
+WIDTHS = (60, 80, 120, 200)
+TOPIC = "%RETRY%order-payment-notification-group"
+BODY = '{"order": "ORDER-2026-%05d", "amount": 12.50, "note": "please ring twice, the bell is not loud"}'
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with names as long as people have, large offsets and several index files."""
+    root = tmp_path_factory.mktemp("folding") / "orders"
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 20,
+        "mapped_file_size_consume_queue": 20 * 1000,
+        "max_hash_slot_num": 1000,
+        "max_index_num": 900,
+    }
+    with package.open(root, MessageStoreConfig(**sizes), services=False) as store:
+        for number in range(2000):
+            topic, body = ("Orders", TOPIC)[number % 2], BODY % number
+            keys = [f"ORDER-2026-{number:05}", f"customer-{number % 97}"]
+            tags = "PaymentCaptured" if number % 3 else "PaymentRefused"
+            store.put(Message(topic, body.encode(), keys=keys, tags=tags, queue_id=number % 4))
+        store.wait_dispatched()
+    return root
+
+
+def shown(width: int, *words: str | Path) -> list[str]:
+    """The lines on a terminal without colours."""
+    code, text, _ = in_terminal(*words, COLUMNS=str(width), NO_COLOR="1")
+    assert code in (0, 2), text
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+    assert max(map(cell_len, lines)) <= width, max(lines, key=cell_len)
+    return lines
+
+
+def squeezed(lines: list[str]) -> str:
+    """Without what folding adds."""
+    return re.sub(r"\s+", "", "".join(lines))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_messages(orders: Path, width: int) -> None:
+    words = ("--topic", TOPIC, "--key", "customer-1", "--limit", "3")
+    lines = shown(width, "query", orders, *words)
+    text = "\n".join(lines)
+    found = package.read(orders).query(TOPIC, "customer-1", 3)
+    for view in found:
+        for whole in (view.queue_offset, view.phy_offset, view.msg_size, *view.keys, view.tags):
+            assert re.search(rf"\b{whole}\b", text), whole
+        assert text.count(f"ORDER-2026-{int(view.keys[0][-5:]):05}") >= 1
+    if width < 80:
+        assert [line for line in lines if line.startswith("phy_offset ")]
+        assert squeezed(lines).count("thebellisnotloud") == 3
+    else:
+        assert {"queue", "offset", "phy_offset", "size"} <= set(lines[0].split())
+        bodies = [line[line.index("{") :] for line in lines if "{" in line]
+        assert len(bodies) == 3
+        assert all(body.endswith(("}", "…")) for body in bodies)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_index_files_have_names_and_numbers(orders: Path, width: int) -> None:
+    text = "\n".join(shown(width, "info", orders))
+    for file in package.read(orders).index_files():
+        numbers = (file.name, file.entry_count, file.begin_phy_offset, file.end_phy_offset)
+        assert all(re.search(rf"\b{number}\b", text) for number in numbers), file
+    assert "…" not in text
+    assert "1970" not in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("by", [(), ("--by", "hour", "--by", "queue")], ids=["topic", "all"])
+def test_statistics(orders: Path, width: int, by: tuple[str, ...]) -> None:
+    lines = shown(width, "stats", orders, *by)
+    assert "…" not in "".join(lines)
+    assert TOPIC[:12] in "\n".join(lines)
+    assert re.search(rf"\b{1000 if not by else 500}\b", "\n".join(lines).replace(",", ""))
+    assert ("sizes,tagsandkeys" in squeezed(lines)) == (width < 120)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "words", [["fsck"], ["doctor"], ["retention"], ["top", "--once", "--interval", "0.1"]], ids=lambda words: words[0]
+)  # fmt: skip
+def test_reports_fit(orders: Path, width: int, words: list[str]) -> None:
+    shown(width, words[0], orders, *words[1:])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_differences(golden: Path, width: int) -> None:
+    stores = golden / "basic" / "store", golden / "batch" / "store"
+    lines = shown(width, "diff", *stores)
+    assert "…" not in "".join(lines)
+    assert "onlyin" in squeezed(lines)
+
+
+def test_wide_folds_nothing_and_is_a_table_in_a_pipe(rmqcore: Run, orders: Path) -> None:
+    done = rmqcore(
+        "get", orders, "--topic", TOPIC, "--queue", "1", "--offset", "0", "--wide", "--max", "9"
+    )
+    header, *rows = done.out.decode().splitlines()
+    assert header.split()[0] == "store_time"
+    assert len(rows) == 9
+    assert all(row.endswith('not loud"}') for row in rows)
+    for verb in ("info", "stats", "retention", "fsck"):
+        text = rmqcore(verb, orders, "--wide").out.decode()
+        assert text.startswith("store "), verb
+    assert rmqcore("info", orders, "--wide").out.decode().count(TOPIC) == 2
+    for more in (["--json"], ["--format", "jsonl"]):
+        done = rmqcore("info", orders, "--wide", *more)
+        assert (done.code, "--wide" in done.err) == (64, True)
+
+
+def test_columns(rmqcore: Run, orders: Path) -> None:
+    words = ("get", orders, "--topic", TOPIC, "--queue", "1", "--offset", "0", "--max", "2")
+    rows = rmqcore(*words, "--columns", "keys,queue_offset,born_time").out.decode().splitlines()
+    assert rows[0].split() == ["keys", "queue_offset", "born_time"]
+    assert rows[1].split()[:3] == ["ORDER-2026-00001", "customer-1", "0"]
+    done = rmqcore(*words, "--columns", "keys,frob")
+    assert (done.code, "frob" in done.err, "store_time" in done.err) == (64, True, True)
+    assert rmqcore(*words, "--columns", "keys", "--format", "csv").code == 64
+
+
+# ---- the rules of folding ---------------------------------------------------------------------------
+
+CELLS = st.text(st.sampled_from("ab9. 世é-"), max_size=40).map(lambda text: " ".join(text.split()))
+
+
+@given(CELLS, st.integers(4, 30), st.booleans())
+def test_folded_loses_nothing(text: str, width: int, inside: bool) -> None:
+    lines = folded(text, width, inside=inside)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    if inside:
+        assert all(cell_len(line) <= width for line in lines)
+
+
+def test_a_number_is_never_broken() -> None:
+    assert folded("2026-11-25 07:54:43.377", 12) == ["2026-11-25", "07:54:43.377"]
+    assert folded("1099511627776..1099511699999", 15) == ["1099511627776..", "1099511699999"]
+    assert folded("315.6 KiB", 4) == ["315.6 KiB"]
+    assert folded("1,234,567", 4) == ["1,234,567"]
+
+
+@given(st.lists(st.tuples(CELLS, st.booleans()), min_size=1, max_size=6), st.integers(20, 90))
+def test_columns_share_a_line(columns: list[tuple[str, bool]], room: int) -> None:
+    cells, texts = [cell for cell, _ in columns], [text for _, text in columns]
+    natural = [cell_len(cell) for cell in cells]
+    least = [least_width([cell], inside=text) for cell, text in columns]
+    widths = column_widths(natural, least, texts, room)
+    if widths is None:
+        assert sum(least) + GAP * (len(cells) - 1) > room
+        return
+    assert all(
+        low <= width <= high for low, width, high in zip(least, widths, natural, strict=True)
+    )
+    assert all(cell_len(line) <= room for line in table_lines(cells, widths, texts))
+
+
+def test_a_report_without_room_becomes_cards() -> None:
+    from rmqcore.cli.common.shown import ReportConsole
+
+    table = ReportTable("Files", "name", "from", "to", left=("name",))
+    table.add_row("one", "1234567890123", "1234567890124")
+    table.add_row("[red]two", "1", "2")
+    console = ReportConsole(width=30)
+    with console.capture() as printed:
+        console.print(table)
+    assert [line.split() for line in printed.get().splitlines()] == [
+        [], ["Files"], ["name", "one"], ["from", "1234567890123"], ["to", "1234567890124"], [],
+        ["name", "[red]two"], ["from", "1"], ["to", "2"],
+    ]  # fmt: skip
