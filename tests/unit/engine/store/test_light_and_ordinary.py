@@ -64,9 +64,10 @@ def test_put_many_answers_as_in_other_stores(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="message 1 is a str, expected a Message"):
             store.put_many(wrong)
         assert store.max_phy_offset == 0
-        text: Any = "text"
+        text: Any = Message("t", b"")
+        text.body = "text"
         for bad in (
-            Message("t", text),
+            text,
             Message("t", b"", flag=1 << 40),
             Message("t", b"", properties={"a\1": ""}),
         ):
