@@ -1,4 +1,4 @@
-"""Compiles and runs the C tests of the kernels: the edges of records, properties, UTF-8 and sends against pages that trap."""
+"""Compiles and runs the C tests of the kernels: records, properties, UTF-8, sends and pulls at their edges, against pages that trap."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KERNELS = [
     *KERNEL_ROOT.glob("crc32/*.c"),
     *(KERNEL_ROOT / "format" / f"{name}.c" for name in ("record", "properties", "utf8", "jhash")),
 ]
+REQUESTS = [KERNEL_ROOT / "broker" / f"request_{name}.c" for name in ("frame", "json", "binary")]
 MORE = {
     "send": [
         KERNEL_ROOT / "format" / "text.c",
-        *(
-            KERNEL_ROOT / "broker" / f"send_{name}.c"
-            for name in ("json", "binary", "numbers", "properties", "topics")
-        ),
-    ]
+        *REQUESTS,
+        *(KERNEL_ROOT / "broker" / f"send_{name}.c" for name in ("properties", "topics")),
+    ],
+    "pull": [*REQUESTS, KERNEL_ROOT / "broker" / "pull.c"],
 }
 """Further kernels of a program."""
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
@@ -33,7 +33,7 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states", "send"])
+@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states", "send", "pull"])
 def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
     compiler = shutil.which("cc")
     assert compiler, "the native tests need a C compiler named cc"

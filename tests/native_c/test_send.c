@@ -17,7 +17,7 @@ static void unescapes(const char *text, const char *expected, size_t len) {
     uint8_t *out = malloc(at.len + 1);
     if (out == NULL) abort();
     out[at.len] = 0x5A;
-    const int64_t found = rmq_send_unescape(at, out);
+    const int64_t found = rmq_request_unescape(at, out);
     if (expected == NULL) {
         EXPECT(found == -1, "%s: %lld", text, (long long)found);
     } else {
@@ -54,8 +54,8 @@ static void texts(void) {
 static void number(const char *text, int fits_int, int fits_long, int64_t value) {
     int32_t narrow = 99;
     int64_t wide = 99;
-    EXPECT(rmq_send_int32(slice_of(text), &narrow) == fits_int, "%s as an int", text);
-    EXPECT(rmq_send_int64(slice_of(text), &wide) == fits_long, "%s as a long", text);
+    EXPECT(rmq_request_int32(slice_of(text), &narrow) == fits_int, "%s as an int", text);
+    EXPECT(rmq_request_int64(slice_of(text), &wide) == fits_long, "%s as a long", text);
     EXPECT(narrow == (fits_int ? (int32_t)value : 99) && wide == (fits_long ? value : 99), "%s", text);
 }
 
@@ -81,15 +81,15 @@ static const char JSON[] =
     "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}";
 
 static int reads(const char *text, size_t len) {
-    rmq_send_header header;
-    return rmq_send_read_json(at_end(memory, (const uint8_t *)text, len), len, &header);
+    rmq_request_header header;
+    return rmq_request_read_json(at_end(memory, (const uint8_t *)text, len), len, &rmq_send_kind, &header);
 }
 
 static void json(void) {
-    rmq_send_header header;
-    EXPECT(rmq_send_read_json(slice_of(JSON).p, sizeof JSON - 1, &header), "the whole header");
+    rmq_request_header header;
+    EXPECT(rmq_request_read_json(slice_of(JSON).p, sizeof JSON - 1, &rmq_send_kind, &header), "the whole header");
     EXPECT(header.code == 310 && header.opaque == -7 && header.flag == 0 && header.present == 0x1FF, "its members");
-    EXPECT(header.properties_escaped && header.fields[RMQ_SEND_PROPERTIES].len == 21, "its properties");
+    EXPECT(header.escaped && header.fields[RMQ_SEND_PROPERTIES].len == 21, "its properties");
     for (size_t len = 0; len < sizeof JSON - 1; len++) EXPECT(!reads(JSON, len), "cut after %zu bytes", len);
     /* Each byte in turn as something else: nothing of it is believed, and Python looks at what is not taken. */
     for (size_t at = 1; at < sizeof JSON - 1; at++) {
@@ -138,17 +138,19 @@ static void binary(void) {
         "\x00\x01"
         "a\x00\x00\x00\x01g\x00\x02zz\x00\x00\x00\x01v";
     const size_t len = sizeof bytes - 1;
-    rmq_send_header header;
-    EXPECT(rmq_send_read_binary(at_end(memory, (const uint8_t *)bytes, len), len, &header), "the whole header");
+    rmq_request_header header;
+    EXPECT(rmq_request_read_binary(at_end(memory, (const uint8_t *)bytes, len), len, &rmq_send_kind, &header),
+           "the whole header");
     EXPECT(header.code == 310 && header.opaque == -7 && header.flag == 2 && header.present == 1, "its members");
     for (size_t n = 0; n < len; n++) {
-        EXPECT(!rmq_send_read_binary(at_end(memory, (const uint8_t *)bytes, n), n, &header), "cut after %zu bytes", n);
+        EXPECT(!rmq_request_read_binary(at_end(memory, (const uint8_t *)bytes, n), n, &rmq_send_kind, &header),
+               "cut after %zu bytes", n);
     }
     for (size_t at = 13; at < len; at++) {
         for (int byte = 0; byte < 256; byte++) {
             uint8_t *copy = at_end(memory, (const uint8_t *)bytes, len);
             copy[at] = (uint8_t)byte;
-            (void)rmq_send_read_binary(copy, len, &header); /* reads nothing behind its end */
+            (void)rmq_request_read_binary(copy, len, &rmq_send_kind, &header); /* reads nothing behind its end */
         }
     }
 }

@@ -50,13 +50,6 @@ static int make_room(rmq_send *s, const rmq_send_answer *answer, size_t ids, siz
 
 /* ---- one frame ------------------------------------------------------------------------------------------ */
 
-static const rmq_request_kind send_kind = {
-    .codes = {RMQ_SEND_MESSAGE_V2, RMQ_SEND_BATCH_MESSAGE},
-    .field_count = RMQ_SEND_FIELDS,
-    .text_field = RMQ_SEND_PROPERTIES,
-    .letters = 1,
-};
-
 typedef struct request {
     rmq_request_header header;
     int32_t queue_id, sys_flag, flag, reconsume_times;
@@ -241,7 +234,7 @@ static void begin_group(rmq_send *s) {
 static int read_request(rmq_send *s, const rmq_request_frame *frame, request *r) {
     r->body = frame->body;
     r->body_len = frame->body_len;
-    return rmq_request_read(frame, &send_kind, &r->header) && read_fields(s, r);
+    return rmq_request_read(frame, &rmq_send_kind, &r->header) && read_fields(s, r);
 }
 
 int rmq_send_take(rmq_send *s, const rmq_log *log, const uint8_t *bytes, size_t at, size_t n) {

@@ -42,6 +42,13 @@ enum {
     RMQ_SEND_REQUIRED = (1 << (RMQ_SEND_FLAG + 1)) - 1,
 };
 
+static const rmq_request_kind rmq_send_kind = {
+    .codes = {RMQ_SEND_MESSAGE_V2, RMQ_SEND_BATCH_MESSAGE},
+    .field_count = RMQ_SEND_FIELDS,
+    .text_field = RMQ_SEND_PROPERTIES,
+    .letters = 1,
+};
+
 /* Why a group ends, and what comes behind it. */
 enum {
     RMQ_SEND_MORE = RMQ_FRAME_MORE, /* less than a frame is left */
