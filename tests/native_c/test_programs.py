@@ -1,4 +1,4 @@
-"""Compiles and runs the C tests of the kernels: records, properties, UTF-8, sends and pulls at their edges, against pages that trap."""
+"""Compiles and runs the C tests of the kernels: records, properties, UTF-8, sends and pulls at the edges of memory that traps."""
 
 from __future__ import annotations
 
