@@ -13,6 +13,10 @@ from typing import Any, Self
 
 from interop import java_build
 
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.testing.served_broker import ask_once
+
 BOOT_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.1
@@ -141,5 +145,18 @@ class Broker:
                 self.folder / "broker", f"{package}.broker.BrokerStartup", self._settings, *bigger
             ) as broker:
                 broker.wait_ready()
+                self._wait_registered(broker)
                 yield broker
             name_server.kill()  # it has nothing to lose
+
+    def _wait_registered(self, broker: JavaServer) -> None:
+        """Wait until the name server knows the broker, which says that it is ready before.
+
+        A topic that was made in between was refused by the name server, and had no route for half a minute.
+        """
+        request = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        while self.address.encode() not in ask_once(self.name_server, request).body:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.address} is not registered: {broker.log()}")
+            time.sleep(POLL_S)
