@@ -7,7 +7,7 @@ import textwrap
 from rich.text import Text
 
 from rmqcore.cli.common.output import counted, terminal_console
-from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.shown import folded, printable
 from rmqcore.maintenance.doctor.report import (
     ERROR,
     INFO,
@@ -27,7 +27,10 @@ def print_diagnoses(report: DoctorReport) -> None:
     """Print a report for people."""
     console = terminal_console()
     width = min(console.width, MOST_WIDTH)
-    console.print(Text.assemble(("store ", "bold"), printable(report.path)), soft_wrap=True)
+    first, *others = folded(f"store {printable(report.path)}", width, inside=True)
+    console.print(Text.assemble((first[:5], "bold"), first[5:]), soft_wrap=True)
+    for line in others:
+        console.print(Text(line), soft_wrap=True)
     for diagnosis in report.diagnoses:
         head = Text.assemble(
             "\n", (diagnosis.severity, STYLES[diagnosis.severity]), " ", (diagnosis.name, "bold")

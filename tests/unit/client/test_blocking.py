@@ -111,7 +111,8 @@ def test_a_poll_that_an_exception_interrupts_is_ended(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in a poll left it waiting, and it swallowed the next messages."""
-    with PullConsumer(NAMESRV, "g") as consumer:
+    # From the first offset: where the group begins at the last one is asked for while the test goes on.
+    with PullConsumer(NAMESRV, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer:
         consumer.subscribe("T")
         with monkeypatch.context() as patch:
 
