@@ -29,8 +29,8 @@ def print_diagnoses(report: DoctorReport) -> None:
     width = min(console.width, MOST_WIDTH)
     first, *others = folded(f"store {printable(report.path)}", width, inside=True)
     console.print(Text.assemble((first[:5], "bold"), first[5:]), soft_wrap=True)
-    for line in others:
-        console.print(Text(line), soft_wrap=True)
+    for other in others:
+        console.print(Text(other), soft_wrap=True)
     for diagnosis in report.diagnoses:
         head = Text.assemble(
             "\n", (diagnosis.severity, STYLES[diagnosis.severity]), " ", (diagnosis.name, "bold")
