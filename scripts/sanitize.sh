@@ -25,4 +25,4 @@ export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
 loaded=$("$python" -P -c 'import rmqcore._native.format.codec as codec; print(codec.__file__)')
 [[ $loaded == "$library"/* ]] || { echo "sanitize: $loaded was imported, not a module of $library" >&2; exit 1; }
 "$python" -P -m pytest -n logical --maxprocesses 4 --dist loadfile \
-    --ignore=tests/unit/cli --ignore=tests/unit/services tests/property tests/unit tests/native_c "$@"
+    --ignore=tests/unit/cli --ignore=tests/unit/services --ignore=tests/unit/test_micro_benches.py tests/property tests/unit tests/native_c "$@"

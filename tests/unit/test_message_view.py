@@ -7,6 +7,7 @@ import json
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,10 @@ def view_of(message: Message, **place: int) -> MessageView:
 MESSAGE = Message("TopicA", b"hello", 2, "TagA", ["k1", "k2"], {"UNIQ_KEY": "u1", "a": "ä"})
 
 
-def body_of(view: MessageView) -> bytes:
-    return view.body
-
-
 def test_a_pool_takes_views(golden: Path) -> None:
     views = list(rmqcore.read(golden / "basic" / "store").messages())[:20]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert list(pool.map(body_of, views)) == [view.body for view in views]
+        assert list(pool.map(attrgetter("body"), views)) == [view.body for view in views]
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))])

@@ -147,9 +147,10 @@ def test_orders(rocketmq_broker, number):
 
 def test_the_fixture_in_a_users_tests(tmp_path: Path) -> None:
     (tmp_path / "test_users.py").write_text(USERS_TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "pytest_rmqcore"]
+    # -P: a checkout in the working directory would come before what is installed.
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "pytest_rmqcore"]
     command += ["-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
