@@ -39,7 +39,7 @@ cdef int check_body(body) except -1:
     return 0
 
 
-cdef inline int64_t integer(value, str name) except? -1:
+cdef int64_t integer(value, str name) except? -1:
     """A whole number, by its `__index__` where it is no int."""
     if type(value) is not int and not hasattr(value, "__index__"):
         raise wrong_type(name, "int or None" if name.endswith("_ms") else "int", value)
@@ -113,6 +113,7 @@ cdef class Message:
 
     cdef int begin(self, topic, body, queue_id, tags, keys, properties) except -1:
         """Set these, and everything else to its default."""
+        cdef bint odd_tags
         if type(topic) is not str:
             if not isinstance(topic, str):
                 raise wrong_type("topic", "str", topic)
@@ -121,11 +122,12 @@ cdef class Message:
             check_body(body)
         self.topic = topic
         self.body = body
-        self.queue_id = integer(queue_id, "queue_id")
+        self.queue_id = queue_id if type(queue_id) is int else integer(queue_id, "queue_id")
         keys = joined(keys)
-        if tags is not None and type(tags) is not str and not isinstance(tags, str):
+        odd_tags = tags is not None and type(tags) is not str
+        if odd_tags and not isinstance(tags, str):
             raise wrong_type("tags", "str or None", tags)
-        self.plain = (tags is None or type(tags) is str or not tags) and (keys is None or type(keys) is str)
+        self.plain = (not odd_tags or not tags) and (keys is None or type(keys) is str)
         if self.plain and (properties is None or not properties):
             self.tags_text = tags or None
             self.keys_text = keys
