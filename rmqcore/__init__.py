@@ -23,9 +23,8 @@ def _is_the_command() -> bool:
 try:
     from rmqcore import codec
     from rmqcore.message import Message, MessageView
-except (
-    KeyboardInterrupt
-):  # NumPy takes a while, and the command cannot say before that what Ctrl-C means
+except KeyboardInterrupt:
+    # NumPy takes a while, and the command cannot say before that what Ctrl-C means.
     if not _is_the_command():
         raise
     raise SystemExit(130) from None

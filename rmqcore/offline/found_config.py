@@ -13,7 +13,8 @@ from typing import Any
 from rmqcore._native.format.layout import (
     CQ_STORE_UNIT_SIZE,
     INDEX_ENTRY_SIZE,
-    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
     REC_HEADER_SIZE,
     index_file_size,
 )
@@ -115,8 +116,8 @@ def _check_only_log_file(paths: StorePaths, config: MessageStoreConfig) -> None:
     with opened(Path(file.path), os.O_RDONLY) as fd:
         rest = os.pread(fd, REC_HEADER_SIZE, pos)
     size, magic = (int.from_bytes(rest[at : at + 4], "big", signed=True) for at in (0, 4))
-    is_cut = len(rest) < REC_HEADER_SIZE or (size > file.size - pos and magic != MAGIC_BLANK)
-    if is_cut:
+    begins_record = magic in (MAGIC_V1, MAGIC_V2)
+    if len(rest) < REC_HEADER_SIZE or (begins_record and size > file.size - pos):
         error = StoreFormatError(
             f"{file.path}: file size is {file.size}, expected {config.mapped_file_size_commit_log}; its last bytes are no end of "
             "a CommitLog file: it may have lost its end"
