@@ -11,23 +11,15 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
-from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
+from rmqcore.cli.common.bodies import Bodies, refuse_text_in_columns
 from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
-from rmqcore.cli.common.message_table import Columns, TableShape
-from rmqcore.cli.common.message_writers import (
-    JsonObjectWriter,
-    LineWriter,
-    MessageWriter,
-    text_writer,
-)
+from rmqcore.cli.common.message_table import Columns
+from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter
 from rmqcore.cli.common.output import (
     BINARY,
     RowFormat,
     Wide,
     open_output,
-    refuse_csv_safe,
-    refuse_format_with_json,
-    row_format,
     stdout_is_terminal,
 )
 from rmqcore.cli.common.progress import Progress, progress_bar
@@ -38,7 +30,8 @@ from rmqcore.cli.typed.body_pattern import (
     Regexp,
     body_pattern,
 )
-from rmqcore.cli.typed.line_template import FormatOrTemplate, format_or_template
+from rmqcore.cli.typed.line_template import FormatOrTemplate
+from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
@@ -101,21 +94,16 @@ def cat(
       rmqcore cat /data/store --since 2026-11-21T08:00 --limit 100 | jq .msg_id
       rmqcore cat /data/store --format parquet -o messages.parquet
     """
-    asked_kind, template = format_or_template(
-        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
-    )
-    refuse_format_with_json(RowFormat.table if template else asked_kind, json)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
-    kind = RowFormat.jsonl
-    if template is None:
-        asked_kind = RowFormat.jsonl if json else asked_kind
-        kind = row_format(asked_kind, out, wide=wide, columns=columns)
-    if blank and (template or kind not in (RowFormat.table, RowFormat.jsonl)):
+    output = message_output(
+        asked_format, out, wide=wide, columns=columns, csv_safe=csv_safe, as_json=json
+    )
+    kind = output.kind
+    if blank and (output.template or kind not in (RowFormat.table, RowFormat.jsonl)):
         raise typer.BadParameter(
-            f"{'a template' if template else kind} has no BLANK records: use table or jsonl",
+            f"{'a template' if output.template else kind} has no BLANK records: use table or jsonl",
             param_hint="--blank",
         )
-    refuse_csv_safe(kind, csv_safe)
     refuse_text_in_columns(kind, body, decompress=decompress)
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
@@ -123,11 +111,8 @@ def cat(
         give_large_pieces_back()
     if max_body is None:
         max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
-    bodies = Bodies(
-        body or (None if template else BodyMode.text),
-        decompress=for_people(decompress, None if template else kind, body),
-        max_body=max_body,
-        stored=reader.stored_body,
+    bodies = output.bodies(
+        body, decompress=decompress, max_body=max_body, stored=reader.stored_body
     )
     unknown = UnknownTopics(
         reader,
@@ -135,7 +120,7 @@ def cat(
         whole_log=limit is None and pattern is None and {*wanted.keywords()} == {"topics"},
     )
     with (
-        open_output(out, styled=template is not None or kind == RowFormat.table) as sink,
+        open_output(out, styled=output.styled) as sink,
         progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
     ):
         if kind in BINARY:
@@ -157,20 +142,11 @@ def cat(
             )
         else:
             terminal = out is None and stdout_is_terminal()
-            writer: MessageWriter
-            if json:
-                writer = _json_writer(reader, sink, bodies)
-            elif template is not None:
-                writer = LineWriter(sink, template.encoder(bodies, terminal=terminal))
-            else:
-                writer = text_writer(
-                    kind,
-                    sink,
-                    bodies,
-                    terminal=terminal,
-                    csv_safe=csv_safe,
-                    shape=TableShape(columns, wide),
-                )
+            writer = (
+                _json_writer(reader, sink, bodies)
+                if json
+                else output.writer(sink, bodies, terminal=terminal)
+            )
             most_body = bodies.most_body if pattern is None else None
             more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
             _copy(reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown)

@@ -8,21 +8,17 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people
 from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
-from rmqcore.cli.common.message_table import Columns, TableShape
-from rmqcore.cli.common.message_writers import LineWriter, MessageWriter, text_writer
+from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import (
     BINARY,
-    RowFormat,
     Wide,
     open_output,
-    refuse_csv_safe,
-    row_format,
     stdout_is_terminal,
 )
 from rmqcore.cli.typed.body_pattern import Grep, IgnoreCase, Regexp, body_pattern
-from rmqcore.cli.typed.line_template import FormatOrTemplate, format_or_template
+from rmqcore.cli.typed.line_template import FormatOrTemplate
+from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
@@ -72,43 +68,22 @@ def tail(
       rmqcore tail /data/store -f --grep paid --format '{keys} {body}'
     """
     wanted = arguments.conditions(topics, queues, tags, keys, since, until)
-    asked_kind, template = format_or_template(
-        asked_format, of_tables={"--wide": wide, "--columns": columns is not None}
-    )
-    kind = RowFormat.jsonl
-    if template is None:
-        kind = row_format(asked_kind, None, wide=wide, columns=columns)
+    output = message_output(asked_format, None, wide=wide, columns=columns, csv_safe=csv_safe)
+    kind = output.kind
     if kind in BINARY:
         raise typer.BadParameter(
             f"{kind} does not grow line by line: use table, jsonl or csv", param_hint="--format"
         )
-    refuse_csv_safe(kind, csv_safe)
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
     newest = LogTail(reader, **wanted.keywords(), matches=pattern)
     unknown = UnknownTopics(
         reader, topics, whole_log=pattern is None and {*wanted.keywords()} == {"topics"}
     )
-    bodies = Bodies(
-        body or (None if template else BodyMode.text),
-        decompress=for_people(decompress, None if template else kind, body),
-        max_body=max_body,
-    )
+    bodies = output.bodies(body, decompress=decompress, max_body=max_body)
     missing = False
-    terminal = stdout_is_terminal()
-    with open_output(None, styled=template is not None or kind == RowFormat.table) as sink:
-        writer: MessageWriter = (
-            text_writer(
-                kind,
-                sink,
-                bodies,
-                terminal=terminal,
-                csv_safe=csv_safe,
-                shape=TableShape(columns, wide),
-            )
-            if template is None
-            else LineWriter(sink, template.encoder(bodies, terminal=terminal))
-        )
+    with open_output(None, styled=output.styled) as sink:
+        writer = output.writer(sink, bodies, terminal=stdout_is_terminal())
         for view in unknown.watch(newest.newest(lines)):
             writer.write(view)
         writer.flush()
