@@ -68,11 +68,10 @@ class Elsewhere:
 
     async def stop(self) -> None:
         assert self._server is not None
-        self._server.close()
+        await accept_no_more(self._server)
         for writer in list(self._connections):
             writer.transport.abort()
         await until(lambda: not self._connections)
-        await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
@@ -92,6 +91,20 @@ class Elsewhere:
             self.names.routes.connection_closed(writer)
             self._connections.discard(writer)
             writer.close()
+
+
+async def accept_no_more(server: asyncio.Server) -> None:
+    """Close what listens, with no connection half accepted.
+
+    asyncio of Python 3.11 never closes a connection that it has accepted and not yet begun when its server is closed: a
+    run of all tests failed far away, where the garbage collector found it.
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    for _ in range(3):  # what is accepted gets a task, then a transport, then a protocol
+        await asyncio.sleep(0)
+    server.close()
 
 
 async def until(done: Callable[[], bool]) -> None:
@@ -354,9 +367,13 @@ def test_rubbish_closes_the_connection_and_nothing_else(store: MessageStore) -> 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             nonlocal came
             came += 1
-            writer.write(b"\xff" * 64)
-            await reader.read(1)
-            writer.close()
+            try:
+                writer.write(b"\xff" * 64)
+                await reader.read(1)
+            except ConnectionError:
+                pass  # the broker has closed it
+            finally:
+                writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -366,7 +383,8 @@ def test_rubbish_closes_the_connection_and_nothing_else(store: MessageStore) -> 
             await until(lambda: came > 2)
             await make_topic(broker, "orders")
             await registration.stop()
-        server.close()
+        await accept_no_more(server)
+        await until(lambda: len(asyncio.all_tasks()) == 1)
 
     run(test)
 
