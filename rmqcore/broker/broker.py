@@ -13,7 +13,7 @@ from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.broker.state.consumer_filters import ConsumerFilters
+from rmqcore.broker.state.consumer_filters import SAVE_PERIOD_MS, ConsumerFilters
 from rmqcore.broker.state.consumers import Consumers
 from rmqcore.broker.state.disk_guard import DiskGuard
 from rmqcore.broker.state.groups import SubscriptionGroups
@@ -102,7 +102,7 @@ class Broker:
         self.transactions = Transactions(self)
         self.every(1_000, self.stats.every_second)
         self.every(10_000, self.stats.every_ten_seconds)
-        self.consumer_filters = ConsumerFilters()
+        self.consumer_filters = ConsumerFilters(self.config_files, self.now_ms())
         self.consumers = Consumers(
             settings.channel_expired_timeout,
             notify=settings.notify_consumer_ids_changed_enable,
@@ -114,6 +114,7 @@ class Broker:
         self.held_pulls = HeldPulls(loop, store, self.now_ms)
         self.every(SCAN_PERIOD_MS, self.drop_silent)
         self.every(settings.flush_consumer_offset_interval, self.offsets.save_if_changed)
+        self.every(SAVE_PERIOD_MS, self.consumer_filters.save_if_changed)
         self.every(CHECK_PERIOD_MS, self.held_pulls.check)
 
     def every(self, period_ms: int, step: Callable[[], object]) -> None:
@@ -153,6 +154,7 @@ class Broker:
         self.schedule.stop()
         self.held_pulls.close()
         self.offsets.save_if_changed()
+        self.consumer_filters.save_if_changed()
         for repeated in self._repeated:
             repeated.stop()
         self._repeated.clear()

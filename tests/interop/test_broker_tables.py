@@ -1,8 +1,9 @@
-"""topics.json and subscriptionGroup.json: the real managers read ours, and we read theirs."""
+"""topics.json, subscriptionGroup.json and consumerFilter.json: the real managers read ours, and we read theirs."""
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from support.broker import FakeLoop
 
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.sql92.bloom_positions import bit_positions
+from rmqcore.broker.state.consumer_filters import DEAD_BEFORE_START_MS, ConsumerFilters
 from rmqcore.broker.state.groups import SubscriptionGroups
 from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.disk.paths import StorePaths
+from rmqcore.remoting.bodies.heartbeat import SQL92, SubscriptionData
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 
@@ -111,3 +115,58 @@ def test_our_backup_is_javas_too(java: JavaProcess, tmp_path: Path, kind: str) -
     path = tmp_path / "config" / FILES[kind]
     path.write_bytes(path.read_bytes()[:100])
     assert java_reads(java, tmp_path, kind) == before
+
+
+# ---- filters
+
+
+def subscribe(filters: ConsumerFilters, now_ms: int) -> None:
+    for number, (group, topic) in enumerate((("g", "t"), ("组" * 40, "主题-t"), ("gone", "t"))):
+        wanted = SubscriptionData(
+            topic, f"a > {number} AND b = 'x'", sub_version=5 + number, expression_type=SQL92
+        )
+        filters.register(group, [wanted], now_ms)
+    filters.unregister("gone", now_ms + 1)
+
+
+@pytest.fixture
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000  # Java's manager asks the system's clock
+
+
+def test_java_reads_our_filters_and_we_read_javas(
+    java: JavaProcess, tmp_path: Path, now_ms: int
+) -> None:
+    """Java throws away all filters of a file in which the bits of one are not those that it has computed."""
+    files = ConfigFiles(StorePaths(tmp_path), FakeLoop(now_ms))
+    filters = ConsumerFilters(files, now_ms)
+    subscribe(filters, now_ms - DEAD_BEFORE_START_MS - 5_000)
+    filters.save_if_changed()
+    files.close()
+    ours = filters.whole()
+    path = tmp_path / "config" / "consumerFilter.json"
+    answer = java.call("loadTable", kind="filters", file=str(path))
+    found = json.loads(answer["json"])
+    assert without_deaths(found) == without_deaths(ours)
+    java.call("saveTable", kind="filters", file=str(path), json=answer["json"])
+    files = ConfigFiles(StorePaths(tmp_path), FakeLoop(now_ms))
+    again = ConsumerFilters(files, now_ms)
+    assert again.whole() == found
+    assert files.problems == []
+    files.close()
+
+
+def test_java_computes_the_same_bits(java: JavaProcess) -> None:
+    """Of texts of all lengths that its hash takes another way for, and of characters of one to three bytes."""
+    names = ["", *("%RETRY%" + "x-y"[: n % 3] * n + "#主题é"[: n % 5] for n in range(60))]
+    asked = java.call("filterBits", requests=[{"name": name} for name in names])
+    assert asked == [bit_positions(name) for name in names]
+
+
+def without_deaths(table: dict[str, Any]) -> dict[str, Any]:
+    """Without when a group went: who reads the file counts all groups as gone, since half a minute or since their death."""
+    copied: dict[str, Any] = json.loads(json.dumps(table))
+    for groups in copied["filterDataByTopic"].values():
+        for data in groups["groupFilterData"].values():
+            del data["dead"], data["deadTime"]
+    return copied

@@ -148,7 +148,7 @@ def _own_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullFil
     known = broker.consumer_filters.get(pull.group, wanted.topic)
     if known is not None and known.sql_filter.text == wanted.sub_string:
         return SqlPullFilter(known.sql_filter)
-    sql_filter = compile_filter(wanted)
+    sql_filter = compile_filter(wanted.expression_type, wanted.sub_string)
     return None if sql_filter is None else SqlPullFilter(sql_filter)
 
 

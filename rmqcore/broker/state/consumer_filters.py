@@ -1,4 +1,4 @@
-"""SQL92 filters of consumer groups, compiled once for all pulls that do not bring their own.
+"""SQL92 filters of consumer groups, compiled once for all pulls that do not bring their own; in ``config/consumerFilter.json``.
 
 Source: RocketMQ 5.5.0 ConsumerFilterManager, ConsumerFilterData.
 """
@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.sql92.bloom_positions import BIT_NUM, bit_positions
 from rmqcore.broker.sql92.sql_filter import SqlFilter
 from rmqcore.errors import FilterExpressionError
 from rmqcore.remoting.bodies.heartbeat import SQL92, TAG, SubscriptionData
+from rmqcore.remoting.bodies.json_object import JsonObject
 
+FILE = "consumerFilter.json"
+SAVE_PERIOD_MS = 10_000
+DEAD_BEFORE_START_MS = 30_000
+"""How long a group counts as gone when a broker starts, where it was there when the file was written."""
 FILTER_DATA_CLEAN_TIME_SPAN_MS = 24 * 3_600_000
 """How long the filter of a group stays that is gone."""
 
@@ -37,10 +45,26 @@ class ConsumerFilterData:
 
 
 class ConsumerFilters:
-    """The filters of all groups. Its methods are called by the loop's thread only."""
+    """The filters of all groups. Its methods are called by the loop's thread only.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    files : ConfigFiles
+    now_ms : int
+        The time.
+
+    Raises
+    ------
+    StoreFormatError
+        ``consumerFilter.json`` cannot be read, nor its ``.bak``.
+    """
+
+    def __init__(self, files: ConfigFiles, now_ms: int) -> None:
+        self._files = files
         self._filters: dict[tuple[str, str], ConsumerFilterData] = {}
+        self._changed = False
+        for place, saved in files.load_as(FILE, _parse) or ():
+            self._take(place, saved, now_ms)
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -48,6 +72,19 @@ class ConsumerFilters:
     def get(self, group: str, topic: str) -> ConsumerFilterData | None:
         """Give the filter of a group for a topic."""
         return self._filters.get((group, topic))
+
+    def _take(self, place: tuple[str, str], saved: _Saved, now_ms: int) -> None:
+        """Take a filter of the file; its group is not there yet."""
+        group, topic = place
+        sql_filter = compile_filter(saved.expression_type, saved.expression)
+        if sql_filter is None:
+            wrong = f"the {saved.expression_type} filter {saved.expression!r} of group {group} for topic {topic} is none."
+            self._files.left_out(FILE, wrong)
+            return
+        dead_ms = saved.dead_ms or max(saved.born_ms, now_ms - DEAD_BEFORE_START_MS)
+        self._filters[place] = ConsumerFilterData(
+            sql_filter, saved.client_version, saved.born_ms, dead_ms
+        )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Take what a group subscribes to; its filters for other topics are dead from now on.
@@ -59,35 +96,98 @@ class ConsumerFilters:
             listed.add(wanted.topic)
             if not is_tag_type(wanted.expression_type) and wanted.sub_string:
                 self._register(group, wanted, now_ms)
-        for (owner, topic), data in self._filters.items():
-            if owner == group and topic not in listed and not data.dead_ms:
-                data.dead_ms = now_ms
+        self._mark_dead(group, now_ms, listed)
 
     def _register(self, group: str, wanted: SubscriptionData, now_ms: int) -> None:
         place = group, wanted.topic
         known = self._filters.get(place)
         if known is not None and wanted.sub_version <= known.client_version:
-            if wanted.sub_version == known.client_version:
+            if wanted.sub_version == known.client_version and known.dead_ms:
                 known.dead_ms = 0
-        elif known is not None and known.sql_filter.text == wanted.sub_string:
+                self._changed = True
+            return
+        self._changed = True
+        if known is not None and known.sql_filter.text == wanted.sub_string:
             known.client_version, known.dead_ms = wanted.sub_version, 0
-        else:
-            self._filters.pop(place, None)
-            sql_filter = compile_filter(wanted)
-            if sql_filter is not None:
-                self._filters[place] = ConsumerFilterData(sql_filter, wanted.sub_version, now_ms)
+            return
+        self._filters.pop(place, None)
+        sql_filter = compile_filter(wanted.expression_type, wanted.sub_string)
+        if sql_filter is not None:
+            self._filters[place] = ConsumerFilterData(sql_filter, wanted.sub_version, now_ms)
 
     def unregister(self, group: str, now_ms: int) -> None:
         """Note that a group is gone; when it comes back with the same filters, they are still there."""
-        for (owner, _), data in self._filters.items():
-            if owner == group and not data.dead_ms:
+        self._mark_dead(group, now_ms)
+
+    def _mark_dead(self, group: str, now_ms: int, but: Iterable[str] = ()) -> None:
+        """Mark the filters of a group for all topics but some."""
+        for (owner, topic), data in self._filters.items():
+            if owner == group and topic not in but and not data.dead_ms:
                 data.dead_ms = now_ms
+                self._changed = True
 
     def clean(self, now_ms: int) -> None:
         """Forget the filters whose groups are gone for a day."""
         for place, data in list(self._filters.items()):
             if data.dead_ms and now_ms - data.dead_ms >= FILTER_DATA_CLEAN_TIME_SPAN_MS:
                 del self._filters[place]
+                self._changed = True
+
+    def save_if_changed(self) -> None:
+        """Write the file, if a filter is another one than when it was written last."""
+        if self._changed:
+            self._changed = False
+            self._files.save(FILE, self.whole)
+
+    def whole(self) -> dict[str, Any]:
+        """Give what the file has, by Java's names."""
+        topics: dict[str, Any] = {}
+        for (group, topic), data in self._filters.items():
+            groups = topics.setdefault(topic, {"groupFilterData": {}, "topic": topic})
+            groups["groupFilterData"][group] = {
+                "bloomFilterData": {
+                    "bitNum": BIT_NUM,
+                    "bitPos": bit_positions(f"{group}#{topic}"),
+                },
+                "bornTime": data.born_ms,
+                "clientVersion": data.client_version,
+                "consumerGroup": group,
+                "dead": bool(data.dead_ms),
+                "deadTime": data.dead_ms,
+                "expression": data.sql_filter.text,
+                "expressionType": SQL92,
+                "topic": topic,
+            }
+        return {"filterDataByTopic": topics}
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A filter as the file has it."""
+
+    expression: str
+    expression_type: str
+    client_version: int
+    born_ms: int
+    dead_ms: int
+
+
+def _parse(saved: dict[str, Any]) -> list[tuple[tuple[str, str], _Saved]]:
+    return [
+        ((group, topic), _saved(data))
+        for topic, groups in JsonObject(FILE, "", saved).table("filterDataByTopic")
+        for group, data in groups.table("groupFilterData")
+    ]
+
+
+def _saved(data: JsonObject) -> _Saved:
+    return _Saved(
+        data.text("expression", ""),
+        data.text("expressionType", ""),
+        data.number("clientVersion", 0),
+        data.number("bornTime", 0),
+        data.number("deadTime", 0),
+    )
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -95,11 +195,11 @@ def is_tag_type(expression_type: str | None) -> bool:
     return expression_type is None or expression_type in ("", TAG)
 
 
-def compile_filter(wanted: SubscriptionData) -> SqlFilter | None:
+def compile_filter(expression_type: str | None, expression: str) -> SqlFilter | None:
     """Give the filter of a subscription; None where its expression is none."""
-    if wanted.expression_type != SQL92:
+    if expression_type != SQL92:
         return None
     try:
-        return SqlFilter(wanted.sub_string)
+        return SqlFilter(expression)
     except FilterExpressionError:
         return None

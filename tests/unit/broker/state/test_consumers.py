@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.broker import FakeChannel
 
+from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.consumer_filters import ConsumerFilters
 from rmqcore.broker.state.consumers import BROADCASTING, CLUSTERING, Consumers
@@ -19,11 +20,21 @@ from rmqcore.remoting.codes import LanguageCode, RequestCode
 TIMEOUT_MS = 120_000
 
 
+class NoFiles(ConfigFiles):
+    """No file is there, and none is written."""
+
+    def __init__(self) -> None:
+        pass
+
+    def load_as(self, name: str, parse: object) -> None:
+        return None
+
+
 class Members:
     """Consumers of a broker, and the connections that they come over."""
 
     def __init__(self, *, notify: bool = True) -> None:
-        self.filters = ConsumerFilters()
+        self.filters = ConsumerFilters(NoFiles(), 0)
         self.consumers = Consumers(TIMEOUT_MS, notify=notify, filters=self.filters)
         self.channels: dict[str, FakeChannel] = {}
         self.now_ms = 1_000

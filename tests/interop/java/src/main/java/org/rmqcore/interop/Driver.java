@@ -102,6 +102,8 @@ public final class Driver {
                 return Tables.save(request);
             case "loadTable":
                 return Tables.load(request);
+            case "filterBits":
+                return Json.map(request.getJSONArray("requests"), Tables::filterBits);
             case "encodeCommands":
                 return Json.map(request.getJSONArray("requests"), Remoting::encode);
             case "decodeFrames":
