@@ -27,7 +27,9 @@ except KeyboardInterrupt:
     # NumPy takes a while, and the command cannot say before that what Ctrl-C means.
     if not _is_the_command():
         raise
-    raise SystemExit(130) from None
+    from rmqcore.errors.exit_codes import INTERRUPTED
+
+    raise SystemExit(INTERRUPTED) from None
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig

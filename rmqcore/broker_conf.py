@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from rmqcore.broker_keys import IGNORED_KEYS
+from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 
 MOST_BYTES = 1 << 20
 """Of a configuration file. A larger file is another file, such as a CommitLog file by mistake."""
@@ -57,10 +57,8 @@ def field_of(key: str, names: AbstractSet[str]) -> str | None:
 def describe_unknown(key: str, names: AbstractSet[str]) -> str:
     """Say that a key is unknown, and which known key is nearest to it."""
     known = {java_name(name) for name in names} | IGNORED_KEYS
-    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
-    return f"no RocketMQ setting is called {key}" + (
-        f"; did you mean {nearest[0]}?" if nearest else ""
-    )
+    meant = did_you_mean(key, known, likeness=LIKENESS_OF_SETTINGS)
+    return f"no RocketMQ setting is called {key}{meant}"
 
 
 def parse_value(name: str, kind: str, text: str) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,7 @@ from rmqcore.broker_conf import (
 )
 from rmqcore.broker_keys import IGNORED_KEYS
 from rmqcore.config_values import INT_MAX, PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 from rmqcore.unused_settings import REFUSED, UNUSED, warn_unused
 
 
@@ -315,8 +315,10 @@ def check_names(values: Iterable[str]) -> None:
     for name in values:
         if name in _TYPES or name == "extra":
             continue
-        nearest = field_of(name, set(_NAMES)) or next(
-            iter(difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.7)), None
+        meant = did_you_mean(
+            field_of(name, set(_NAMES)) or name,
+            _NAMES,
+            likeness=LIKENESS_OF_SETTINGS,
+            otherwise="; docs/config.md lists them",
         )
-        hint = f"; did you mean {nearest}?" if nearest else "; docs/config.md lists them"
-        raise TypeError(f"no setting is called {name}{hint}")
+        raise TypeError(f"no setting is called {name}{meant}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from rmqcore.errors.near_names import nearest
 
 ACCEPTED = "epoch milliseconds, ISO 8601 (2026-11-21T08:00:00+08:00) or yyyy-MM-dd#HH:mm:ss:SSS"
 ACCEPTED_BY_A_CLOCK = f"now, today, yesterday, a time ago (30s 5m 1h 2d 1w 1h30m), a time of today (09:30), {ACCEPTED}"
@@ -56,10 +57,8 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
             return _milliseconds(found, zone)
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{text!r} is no time ({error}); times are {accepted}") from error
-    near = (
-        [] if now is None else difflib.get_close_matches(words.lower(), ["now", *_DAYS_BACK], n=1)
-    )
-    meant = f" (did you mean {near[0]}?)" if near else ""
+    near = None if now is None else nearest(words, ["now", *_DAYS_BACK])
+    meant = "" if near is None else f" (did you mean {near}?)"
     raise ValueError(f"{text!r} is no time{meant}; times are {accepted}")
 
 

@@ -9,11 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from rmqcore.cli.common.version import print_version
+from rmqcore.errors.exit_codes import INTERRUPTED
 
 __all__ = ["main"]
-
-INTERRUPTED = 130
-"""As `rmqcore.cli.common.errors` has it, which loads Rich."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,19 +16,11 @@ import typer
 from typer.core import TyperGroup
 
 from rmqcore.cli.common.commands import add_command
-from rmqcore.cli.common.errors import (
-    FAILED,
-    INTERRUPTED,
-    OK,
-    USAGE,
-    explain,
-    guarded,
-    say,
-    silence_stdout,
-)
+from rmqcore.cli.common.errors import explain, guarded, say, silence_stdout
 from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.names import COMPLETES, words_to_complete
+from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 
 VERBS = (
     "info", "stats", "cat", "get", "query", "lookup", "fsck", "export", "tail", "top", "recover", "rebuild",

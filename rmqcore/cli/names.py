@@ -1,11 +1,9 @@
-"""Names of a store as people type them: the nearest to a wrong one, and those that a shell completes."""
+"""Names of a store as people type them: those that there are, and those that a shell completes."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from rmqcore.disk.config_files import read_config_file
@@ -14,22 +12,8 @@ from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors import StoreError
 from rmqcore.offline.reader import store_paths
 
-LEAST_LIKENESS = 0.6
 COMPLETES = "_RMQCORE_COMPLETE"
 """Set in the environment by a shell that asks for completions."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Give the known name that is most like another, letters in capitals or not; None where none is like it."""
-    by_letters = {other.casefold(): str(other) for other in known}
-    near = difflib.get_close_matches(name.casefold(), by_letters, n=1, cutoff=LEAST_LIKENESS)
-    return by_letters[near[0]] if near else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Give ``; did you mean 'Orders'?``, or nothing where no known name is like it."""
-    near = nearest(name, known)
-    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def topics_with_queues(paths: StorePaths) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqcore.errors.exit_codes import DAMAGED
 from rmqcore.errors.stores import StoreError
 
 # ---- writing beside a store -------------------------------------------------------------------------
@@ -19,7 +20,7 @@ class OtherStoreError(StoreError):
 
     code = "OTHER_STORE"
     hint = "no message of the backup was changed: keep it, and give another destination; `rmqcore diff STORE DEST` shows more"
-    exit_code = 2
+    exit_code = DAMAGED
 
 
 class WatermarkError(StoreError):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 
+from rmqcore.errors.exit_codes import DAMAGED, FAILED
+
 
 class StoreError(Exception):
     """Something is wrong with a store. The base of all errors of this package but those of bad arguments."""
 
     code = "STORE"
     hint = ""
-    exit_code = 1
+    exit_code = FAILED
 
 
 def is_of_the_system(error: OSError) -> bool:
@@ -38,7 +40,7 @@ class StoreFormatError(StoreError):
 
     code = "STORE_FORMAT"
     hint = "run `rmqcore fsck` on the directory; it lists each file and what is wrong with it"
-    exit_code = 2
+    exit_code = DAMAGED
 
 
 HOW_TO_FOLLOW = "follow_links=True, --follow-links, in Spark the option followLinks"
@@ -75,7 +77,7 @@ class CommitLogMissingError(StoreError):
         "is the CommitLog's disk mounted? To delete the queues and begin anew, as Java does unasked, set "
         "recover_without_commit_log"
     )
-    exit_code = 2
+    exit_code = DAMAGED
 
 
 # ---- reading ----------------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ class CorruptionError(StoreError):
 
     code = "CORRUPT"
     hint = "run `rmqcore fsck` for the whole extent of the damage"
-    exit_code = 2
+    exit_code = DAMAGED
 
     def __init__(
         self, path: str, phy_offset: int, field: str, expected: object, found: object
@@ -154,7 +156,7 @@ class SplitError(StoreError):
         "records longer than maxRecordSize, or damage and forged records side by side: raise maxRecordSize, "
         "or read with splitMode=walk"
     )
-    exit_code = 2
+    exit_code = DAMAGED
 
     def __init__(self, path: str, boundary: int, found: int, expected: str) -> None:
         super().__init__(path, boundary, found, expected)
@@ -258,7 +260,7 @@ class CompressionError(StoreError):
 
     code = "COMPRESSION"
     hint = "LZ4 and ZSTD bodies need the extra: pip install 'rmqcore[compress]'"
-    exit_code = 2
+    exit_code = DAMAGED
 
 
 class RemoteStorageError(StoreError):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqcore.errors import StoreError
+from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from rmqcore.testing import fault_shim
 from rmqcore.testing.damaged_stores import damage_rounds
 from rmqcore.testing.disks import real_cuts, small_disk
@@ -33,7 +34,6 @@ from rmqcore.testing.power_cuts import WRITERS
 from rmqcore.testing.strangers import stranger_rounds
 from rmqcore.testing.verdict import PromiseBrokenError
 
-EXIT_FINE, EXIT_BROKEN, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 64, 130
 REAL_CUTS_A_ROUND = 10
 SMALL_DISK_HOURS = 6.0
 KILLS_A_ROUND, CUTS_A_ROUND, STORES_A_ROUND, CALLS_STRIDE = 5, 60, 25, 40
@@ -245,7 +245,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         options = parser.parse_args(args)
     except SystemExit as end:
-        return EXIT_USAGE if end.code else EXIT_FINE
+        return USAGE if end.code else OK
     for name, value in (("minutes", options.minutes), ("rounds", options.rounds)):
         if value is not None and value <= 0:
             return _refuse(f"--{name} {value} is not above 0")
@@ -269,16 +269,16 @@ def main(args: Sequence[str] | None = None) -> int:
             for left in options.dir.glob(f"{part.name}-*"):
                 shutil.rmtree(left, ignore_errors=True)
         tell("interrupted; the files are removed")
-        return EXIT_INTERRUPTED
+        return INTERRUPTED
     if held and made:
         options.dir.rmdir()
     _report(parts, facts, seed, held=held, as_json=options.json)
-    return EXIT_FINE if held else EXIT_BROKEN
+    return OK if held else FAILED
 
 
 def _refuse(why: str) -> int:
     sys.stderr.write(f"torture: {why}\n")
-    return EXIT_USAGE
+    return USAGE
 
 
 def _report(

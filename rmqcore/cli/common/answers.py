@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rmqcore.cli.common.arrow_output import ViewBatches, write_batches
 from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people, refuse_text_in_columns
-from rmqcore.cli.common.errors import DAMAGED, OK
 from rmqcore.cli.common.message_card import message_card
 from rmqcore.cli.common.message_table import TableShape
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter, text_writer
@@ -21,6 +20,7 @@ from rmqcore.cli.common.output import (
     row_format,
     stdout_is_terminal,
 )
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, json_encoder
 

@@ -1,4 +1,4 @@
-"""Exit codes, and errors printed as one or two lines on stderr instead of a traceback."""
+"""Errors printed as one or two lines on stderr instead of a traceback, each with its exit code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from typing import ParamSpec
 
 from rmqcore.cli.common.shown import printable
 from rmqcore.errors import StoreError
+from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK
 from rmqcore.offline.log.damage import DamageRange, MoreDamage
-
-OK = 0
-FAILED = 1
-DAMAGED = 2
-USAGE = 64
-INTERRUPTED = 130
-"""Ctrl-C: 128 + SIGINT, as a shell reports for any command that this signal ends."""
 
 MOST_LINES = 20
 """Damaged ranges that are printed on a line each: who wants all of them asks for JSON, or fsck."""

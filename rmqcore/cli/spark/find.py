@@ -8,9 +8,9 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import BodyMode
-from rmqcore.cli.common.errors import OK
 from rmqcore.cli.spark.rows import plain_rows, show_rows
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+from rmqcore.errors.exit_codes import OK
 
 SHOWN = ("broker", "store_timestamp", "topic", "queue_id", "queue_offset", "tags", "keys", "body")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK
 from rmqcore.cli.spark.rows import plain_rows, show_rows
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+from rmqcore.errors.exit_codes import OK
 
 SHOWN = (
     "topic", "hour", "messages", "bytes", "messages_per_second", "distinct_tags", "latency_p50_ms", "latency_p99_ms",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmqcore.cli.common.errors import OK
 from rmqcore.cli.common.output import counted, human_bytes, terminal_console
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
@@ -12,6 +11,7 @@ from rmqcore.cli.reports.report_table import facts
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
+from rmqcore.errors.exit_codes import OK
 from rmqcore.offline.info import StoreInfo
 from rmqcore.offline.log.log_files import is_log_file
 from rmqcore.offline.reader import StoreReader, holds_store

@@ -15,7 +15,7 @@ from rmqcore.cli.common.bodies import Bodies
 from rmqcore.cli.common.output import RowFormat, refuse_without_table
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
-from rmqcore.cli.names import did_you_mean
+from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 
@@ -59,7 +59,7 @@ def format_or_template(
                 refuse_without_table(option, "a line for each message")
         return None, LineTemplate(asked)
     raise _bad(
-        f"{asked!r} is none of {', '.join(RowFormat)}{did_you_mean(asked, [*RowFormat])}, and a template has "
+        f"{asked!r} is none of {', '.join(RowFormat)}{did_you_mean(asked, [*RowFormat], shown=repr)}, and a template has "
         "names in braces, such as '{topic} {body}'"
     )
 
@@ -123,7 +123,7 @@ def _value(view: MessageView, name: str) -> Any:
 
 def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
     if name not in NAMES:
-        meant = did_you_mean(name, NAMES)
+        meant = did_you_mean(name, NAMES, shown=repr)
         raise _bad(f"{text!r}: no field is called {name!r}{meant}; fields are {', '.join(NAMES)}")
     if conversion is not None:
         raise _bad(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
-from rmqcore.cli.names import configured_topics, did_you_mean, topics_with_queues
+from rmqcore.cli.names import configured_topics, topics_with_queues
+from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
@@ -55,7 +56,7 @@ class UnknownTopics:
             note(f"{self._store} has {self._text(topic)}")
 
     def _text(self, topic: str) -> str:
-        return f"no topic {topic!r}{did_you_mean(topic, self._known)}"
+        return f"no topic {topic!r}{did_you_mean(topic, self._known, shown=repr)}"
 
     def _hint(self) -> str:
         return f"`rmqcore {self._listed_by} {self._store}` lists the topics"

@@ -12,7 +12,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, refuse_text_in_columns
-from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.errors import report_damage
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter
 from rmqcore.cli.common.output import (
@@ -33,6 +33,7 @@ from rmqcore.cli.typed.body_pattern import (
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
     FIELDS,

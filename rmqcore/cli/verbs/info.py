@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import DAMAGED, OK, note
+from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -24,6 +24,7 @@ from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
 from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
 from rmqcore.offline.queues.queues import QueueFiles, queue_info

@@ -9,7 +9,8 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
-from rmqcore.cli.common.errors import FAILED, say
+from rmqcore.cli.common.errors import say
+from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, note
+from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import (
     ReportFormat,
     counted,
@@ -31,6 +31,7 @@ from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.recovery import RecoveryPlan, RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
+from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.opening import open as open_store
 
 

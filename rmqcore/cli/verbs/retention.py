@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK
 from rmqcore.cli.common.output import ReportFormat, Wide, print_json, report_format
 from rmqcore.cli.common.plot import PlotFile, check_plot
 from rmqcore.cli.common.progress import progress_bar
@@ -15,6 +14,7 @@ from rmqcore.cli.common.store_settings import read_config
 from rmqcore.cli.reports.retention_plot import plot_retention
 from rmqcore.cli.reports.retention_tables import print_retention
 from rmqcore.config import MessageStoreConfig
+from rmqcore.errors.exit_codes import OK
 from rmqcore.maintenance.retention.retention import HORIZON_DAYS, MOST_DAYS
 from rmqcore.maintenance.retention.retention import retention as make_forecast
 from rmqcore.maintenance.retention.rule_settings import changed_rules

@@ -16,11 +16,12 @@ from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import OK, note
+from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
 from rmqcore.cli.common.store_settings import read_config, store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.errors.exit_codes import OK
 from rmqcore.opening import open as open_store
 
 LOOPBACK = "127.0.0.1"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import DAMAGED, FAILED, OK, report_damage
+from rmqcore.cli.common.errors import report_damage
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import (
     BINARY,
@@ -20,6 +20,7 @@ from rmqcore.cli.typed.body_pattern import Grep, IgnoreCase, Regexp, body_patter
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.tail import LogTail

@@ -12,9 +12,9 @@ import typer
 from rich.live import Live
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import DAMAGED, OK
 from rmqcore.cli.common.output import print_json, terminal_console, wants_json
 from rmqcore.cli.reports.top_screen import Sort, screen, sorted_topics
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.stats.live import LiveSample, LiveStats
 
 LEAST_INTERVAL = 0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from rmqcore.broker_conf import field_of, java_name, parse_value
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.clean.rules import CleanRules
+from rmqcore.errors.near_names import did_you_mean
 
 RULES = (
     "delete_when",
@@ -59,9 +59,8 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
 
 def _unknown(key: str) -> str:
     names = [java_name(name) for name in RULES]
-    nearest = difflib.get_close_matches(key, [*names, *RULES], n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"those that have: {', '.join(names)}"
-    return f"{key}: no setting of this name has a say in what is deleted; {hint}"
+    meant = did_you_mean(key, [*names, *RULES], otherwise=f"; those that have: {', '.join(names)}")
+    return f"{key}: no setting of this name has a say in what is deleted{meant}"
 
 
 def odd_rules(config: MessageStoreConfig) -> list[str]:

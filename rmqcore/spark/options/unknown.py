@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
+
+from rmqcore.errors.near_names import nearest_names
 
 _SHOWN = 3
 _LEAST_LIKENESS = 0.4
@@ -24,7 +25,7 @@ def unknown_option(said: str, name: str, known: Mapping[str, str], page: str) ->
         The part of the documentation that lists the options.
     """
     plain = "".join(one for one in name.lower() if one.isalpha() or one == ".")
-    near = difflib.get_close_matches(plain, known, n=_SHOWN, cutoff=_LEAST_LIKENESS)
+    near = nearest_names(plain, known, most=_SHOWN, likeness=_LEAST_LIKENESS)
     names = list(dict.fromkeys(known[one] for one in near))
     meant = f"did you mean {' or '.join(names)}? " if names else ""
     return f"{said}; {meant}{page} lists all"

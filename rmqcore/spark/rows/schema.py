@@ -6,11 +6,11 @@ Spark compares the Arrow batches of a source with its schema exactly: order, wid
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from rmqcore.errors.near_names import did_you_mean
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column, ColumnType
 
@@ -94,9 +94,8 @@ def _chosen(options: SourceOptions, names: Iterable[str]) -> tuple[Column, ...]:
 def _unknown(name: str, known: dict[str, Column], options: SourceOptions) -> str:
     if name == "properties" and options.table == "messages":
         return "column properties is asked for, but the option properties is none"
-    text = f"table {options.table} has no column {name}"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"{text}; did you mean {near[0]}?" if near else f"{text}; it has {', '.join(known)}"
+    meant = did_you_mean(name, known, otherwise=f"; it has {', '.join(known)}")
+    return f"table {options.table} has no column {name}{meant}"
 
 
 def ddl(columns: Iterable[Column]) -> str:

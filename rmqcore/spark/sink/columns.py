@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqcore.errors.near_names import did_you_mean
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.rows.columns import MESSAGES
 
@@ -107,8 +107,7 @@ def _refuse_unknown(types: dict[str, str], used: set[str | None]) -> None:
     for column in types:
         if column in used or column.lower() in NOT_WRITTEN or column.lower() in FIELDS:
             continue
-        near = difflib.get_close_matches(column.lower(), FIELDS, n=1, cutoff=0.7)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = did_you_mean(column, FIELDS)
         raise ValueError(
             f"column {column} is no field of a message{meant} Drop it, or say by an option column.FIELD={column} what it is: "
             f"{', '.join(FIELDS)}"

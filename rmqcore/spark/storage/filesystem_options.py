@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
+
+from rmqcore.errors.near_names import nearest
 
 Options = tuple[tuple[str, str], ...]
 
@@ -81,8 +82,8 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
     parsed = {}
     for name, text in given.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean storage.{near[0]}?" if near else _choices(known)
+            near = nearest(name, known)
+            hint = _choices(known) if near is None else f"did you mean storage.{near}?"
             raise ValueError(f"storage.{name} is no option of {scheme}://: {hint}")
         try:
             parsed[name] = known[name](text)

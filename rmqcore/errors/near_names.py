@@ -1,0 +1,62 @@
+"""What is said of a name that there is not: the name that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+LIKENESS = 0.6
+"""The least likeness, of 0 to 1, at which one name may have been meant for another."""
+LIKENESS_OF_SETTINGS = 0.7
+"""Of the settings of a broker: there are hundreds, many with words in common."""
+
+
+def nearest_names(
+    name: str, known: Iterable[str], *, most: int = 1, likeness: float = LIKENESS
+) -> list[str]:
+    """Give the known names that are most like another, the most like first; capitals or not is no difference.
+
+    Parameters
+    ----------
+    name : str
+        As somebody wrote it.
+    known : iterable of str
+    most : int
+        How many are given at most.
+    likeness : float
+        Names that are less like it are not given.
+    """
+    import difflib  # here: nobody needs it whose names are right
+
+    by_letters: dict[str, str] = {}
+    for other in known:
+        by_letters.setdefault(other.casefold(), str(other))  # an enum is written as its value
+    near = difflib.get_close_matches(name.casefold(), by_letters, n=most, cutoff=likeness)
+    return [by_letters[one] for one in near]
+
+
+def nearest(name: str, known: Iterable[str], *, likeness: float = LIKENESS) -> str | None:
+    """Give the known name that is most like another; None where none is like it."""
+    return next(iter(nearest_names(name, known, likeness=likeness)), None)
+
+
+def did_you_mean(
+    name: str,
+    known: Iterable[str],
+    *,
+    likeness: float = LIKENESS,
+    shown: Callable[[str], str] = str,
+    otherwise: str = "",
+) -> str:
+    """Give the end of an error: ``; did you mean Orders?``.
+
+    Parameters
+    ----------
+    name, known, likeness
+        As `nearest_names`.
+    shown : callable
+        How a known name is written: `repr` for names that may have spaces.
+    otherwise : str
+        Given instead where no known name is like it.
+    """
+    near = nearest(name, known, likeness=likeness)
+    return otherwise if near is None else f"; did you mean {shown(near)}?"
