@@ -95,6 +95,10 @@ Topics = Annotated[
         autocompletion=complete_topic,
     ),
 ]
+Topic = Annotated[
+    str,
+    typer.Option("--topic", metavar="NAME", help="The topic.", autocompletion=complete_topic),
+]
 Queues = Annotated[
     list[int] | None,
     typer.Option(

@@ -44,6 +44,12 @@ class UnknownTopics:
                 self._missing.pop(view.topic, None)
             yield view
 
+    def met(self, topics: Iterable[str | None]) -> None:
+        """Strike out topics of which a message was met."""
+        for topic in topics:
+            if topic is not None:
+                self._missing.pop(topic, None)
+
     def refuse(self) -> bool:
         """Print the topics that are not there as errors; answer whether there are any."""
         for topic in self._missing:

@@ -25,6 +25,8 @@ from rmqcore.cli.common.output import (
     wants_json,
 )
 from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
 from rmqcore.offline.reader import StoreReader
@@ -84,7 +86,7 @@ def export(
 
     Spark, pyarrow, DuckDB and Polars read DIR as one table partitioned by topic and UTC day.
     No file appears in it before all are written. Damage is skipped and listed; the exit code is 2
-    then.
+    then. For a topic that the store does not have it is 1.
 
     Example:
       rmqcore export /data/store --format parquet -o /data/parquet
@@ -99,6 +101,7 @@ def export(
     if file_format == PartFormat.parquet:
         give_large_pieces_back()
     reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
     with _terminated_cleanly(), progress_bar("export", no_progress=no_progress) as progress:
         report = export_store(
             reader,
@@ -125,7 +128,9 @@ def export(
             f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
         )
     report_damage(report.damage)
-    return report.exit_code
+    unknown.met(set(topics or ()).difference(report.topics_without_rows))
+    missing = unknown.refuse()
+    return FAILED if missing and report.exit_code == OK else report.exit_code
 
 
 def _print_summary(report: ExportReport) -> None:

@@ -11,13 +11,15 @@ from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
 
 def get(
     store: arguments.Store,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    topic: arguments.Topic,
     queue: Annotated[
         int,
         typer.Option(
@@ -62,6 +64,7 @@ def get(
     """Print messages of a queue from an offset on, as a broker would answer a consumer.
 
     The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the next offset go to stderr, or into the object of --json.
+    For a topic that the store does not have the exit code is 1.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
@@ -77,9 +80,9 @@ def get(
         wide=wide,
         columns=columns,
     )
-    found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).get(
-        topic, queue, offset, max_messages, tags=tags
-    )
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unknown = UnknownTopics(reader, [topic], whole_log=False)
+    found = reader.get(topic, queue, offset, max_messages, tags=tags)
     status = {
         "status": found.status.name,
         "next_begin_offset": found.next_begin_offset,
@@ -89,4 +92,5 @@ def get(
     code = answer.show(found.messages, **status)
     if not json:
         note(", ".join(f"{name} {value}" for name, value in status.items()))
-    return code
+    missing = unknown.refuse()
+    return FAILED if missing and code == OK else code

@@ -12,6 +12,8 @@ from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
 
@@ -24,7 +26,7 @@ class IndexType(StrEnum):
 
 def query(
     store: arguments.Store,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    topic: arguments.Topic,
     key: Annotated[
         str,
         typer.Option(
@@ -57,7 +59,8 @@ def query(
 ) -> int:
     """Print the newest messages with a key, as the index finds them.
 
-    When the index is missing or damaged, `rmqcore cat STORE --key KEY` finds the same by reading everything.
+    For a topic that the store does not have the exit code is 1. When the index is missing or damaged,
+    `rmqcore cat STORE --key KEY` finds the same by reading everything.
 
     Example:
       rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
@@ -76,10 +79,14 @@ def query(
     )
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value
-    found = StoreReader(store, commitlog=commitlog, follow_links=follow_links).query(
-        topic, key, limit, since or 0, end_ms, index_type=kind
-    )
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unknown = UnknownTopics(reader, [topic], whole_log=False)
+    found = reader.query(topic, key, limit, since or 0, end_ms, index_type=kind)
     code = answer.show(found)
-    if not found and not json:
+    if found:
+        return code
+    if unknown.refuse():
+        return FAILED
+    if not json:
         note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
     return code

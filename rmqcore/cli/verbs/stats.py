@@ -20,6 +20,9 @@ from rmqcore.cli.common.plot import PlotFile, check_plot
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.reports.stats_picture import draw_stats
 from rmqcore.cli.reports.stats_tables import print_stats
+from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.stats import stats as count_store
 from rmqcore.report import plain_value
 
@@ -65,7 +68,8 @@ def stats(
     """Count messages by topic: bytes, rates, tags, sizes, latencies; tell how far consumer groups are behind.
 
     The log is read once, at the speed of a scan. A timeline is shown, and the ten largest and newest messages. Damage is skipped
-    and listed on stderr; the exit code is 2 then. Piped, it is one line of JSON with all rows.
+    and listed on stderr; the exit code is 2 then, and 1 for a topic that the store does not have. Piped, it is one line of JSON
+    with all rows.
 
     Example:
       rmqcore stats /data/store
@@ -75,6 +79,8 @@ def stats(
     kind = report_format(asked_format, json, wide=wide)
     check_plot(plot)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
+    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
+    unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
     with progress_bar("stats", no_progress=no_progress) as progress:
         report = count_store(
             store,
@@ -98,4 +104,6 @@ def stats(
     for problem in report.problems:
         note(f"consumer offsets: {problem}")
     report_damage(report.damage)
-    return report.exit_code
+    unknown.met(one.topic for one in report.groups)
+    missing = unknown.refuse()
+    return FAILED if missing and report.exit_code == OK else report.exit_code

@@ -20,7 +20,7 @@ from rmqcore.offline.export.message_rows import (
 from rmqcore.offline.export.parquet_parts import ParquetParts
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.part_files import TextParts
-from rmqcore.offline.export.partitions import ExportTarget
+from rmqcore.offline.export.partitions import ExportTarget, partition_folder
 from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
@@ -49,6 +49,8 @@ class ExportReport(Report):
         How long that is, in bytes.
     files, file_bytes, partitions : int
         Part files, their bytes, and the folders they are in.
+    topics_without_rows : list of str
+        Of the topics that were asked for, those of which nothing was written.
     damage : list of DamageRange
         Ranges of the store that were damaged.
     seconds : float
@@ -66,6 +68,7 @@ class ExportReport(Report):
     files: int
     file_bytes: int
     partitions: int
+    topics_without_rows: list[str]
     damage: list[DamageRange]
     seconds: float
 
@@ -185,9 +188,19 @@ def export(
         files=len(places),
         file_bytes=file_bytes,
         partitions=len({place.rpartition("/")[0] for _, place in places}),
+        topics_without_rows=_without_rows(wanted, [place for _, place in places]),
         damage=list(reader.damage),
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+def _without_rows(wanted: Conditions, places: Iterable[str]) -> list[str]:
+    written = {place.partition("/")[0] for place in places}
+    return [
+        topic
+        for topic in sorted(wanted.topics or ())
+        if partition_folder(topic, 0).partition("/")[0] not in written
+    ]
 
 
 Written = tuple[int, int, list[tuple[Path, str]]]

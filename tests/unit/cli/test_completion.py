@@ -25,7 +25,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("verb", ["cat", "tail"])
+@pytest.mark.parametrize("verb", ["cat", "tail", "get", "query", "export", "stats"])
 def test_topics_of_the_store(golden: Path, verb: str) -> None:
     store = golden / "basic" / "store"
     every = ["TopicBasicA", "TopicBasicB", "TopicBasicC"]

@@ -23,6 +23,64 @@ def test_did_you_mean(rmqcore: Run, golden: Path, verb: str, typed: str) -> None
     assert f"Hint: `rmqcore info {store}` lists the topics" in done.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["get", "--queue", "0", "--offset", "0"],
+        ["query", "--key", "ORDER_1"],
+        ["stats"],
+        ["export", "--format", "jsonl", "-o", "OUT"],
+        ["export", "--format", "csv", "--queue", "1", "-o", "OUT"],
+    ],
+    ids=" ".join,
+)
+def test_so_do_the_others(rmqcore: Run, golden: Path, tmp_path: Path, words: list[str]) -> None:
+    """They answered "nothing" and 0, as for a topic without a message."""
+    store = golden / "basic" / "store"
+    verb, *rest = [str(tmp_path / "out") if word == "OUT" else word for word in words]
+    done = rmqcore(verb, store, "--topic", "topicbasica", *rest)
+    assert done.code == 1
+    assert f"Error: {store} has no topic 'topicbasica'; did you mean 'TopicBasicA'?\n" in done.err
+    done = rmqcore(verb, store, "--topic", "topicbasica", *rest, *(["--json"], ["--overwrite"])[verb == "export"])  # fmt: skip
+    assert done.code == 1
+    assert isinstance(done.object, dict)
+
+
+def test_a_queue_or_key_without_a_message_is_no_error(rmqcore: Run, golden: Path) -> None:
+    store = golden / "basic" / "store"
+    done = rmqcore("get", store, "--topic", "TopicBasicA", "--queue", "99", "--offset", "0")
+    assert (done.code, "Error" in done.err) == (0, False)
+    done = rmqcore("query", store, "--topic", "TopicBasicA", "--key", "nobody")
+    assert (done.code, "Error" in done.err) == (0, False)
+    done = rmqcore("stats", store, "--topic", "TopicBasicA", "--key", "nobody")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_an_export_of_what_is_there_and_what_is_not(
+    rmqcore: Run, golden: Path, tmp_path: Path
+) -> None:
+    store, out = golden / "basic" / "store", tmp_path / "out"
+    words = ("--topic", "TopicBasicB", "--topic", "Typo", "--format", "jsonl", "-o", out)
+    done = rmqcore("export", store, *words)
+    assert (done.code, done.object["topics_without_rows"]) == (1, ["Typo"])
+    assert done.object["rows"] > 0
+    assert [path.name for path in out.iterdir()] == ["topic=TopicBasicB"]
+    assert ("'Typo'" in done.err, "'TopicBasicB'" in done.err) == (True, False)
+
+
+def test_messages_of_a_topic_without_queues(
+    rmqcore: Run, store_copy: StoreCopy, tmp_path: Path
+) -> None:
+    """It is in the log, and the index has it: only its queues are not made."""
+    store = store_copy("basic", "store")
+    key = rmqcore("cat", store, "--topic", "TopicBasicA", "--limit", "1").lines[0]["uniq_key"]
+    shutil.rmtree(store / "consumequeue" / "TopicBasicA")
+    assert rmqcore("query", store, "--topic", "TopicBasicA", "--key", key).code == 0
+    assert rmqcore("stats", store, "--topic", "TopicBasicA").code == 0
+    words = ("--topic", "TopicBasicA", "--format", "csv", "-o", tmp_path / "out")
+    assert rmqcore("export", store, *words).code == 0
+
+
 def test_nothing_is_like_it(rmqcore: Run, golden: Path) -> None:
     done = rmqcore("cat", golden / "basic" / "store", "--topic", "qqq")
     assert done.code == 1
@@ -74,7 +132,7 @@ def test_a_topic_without_messages_that_the_broker_knows(
 def test_without_queues_only_the_whole_log_tells(rmqcore: Run, tmp_path: Path) -> None:
     log = LiveLog(tmp_path / "store")
     log.append()
-    for verb in ("cat", "tail"):
+    for verb in ("cat", "tail", "stats"):
         done = rmqcore(verb, log.root, "--topic", "Typo")
         assert done.code == 1
         assert "has no topic 'Typo'" in done.err
@@ -82,6 +140,12 @@ def test_without_queues_only_the_whole_log_tells(rmqcore: Run, tmp_path: Path) -
         for words in (["--since", "now"], ["--queue", "1"], ["--key", "a"]):
             part = rmqcore(verb, log.root, "--topic", "Typo", *words)
             assert (part.code, part.err) == (0, "")
+    for words in (["get", "--queue", "0", "--offset", "0"], ["query", "--key", "a"]):
+        part = rmqcore(words[0], log.root, "--topic", "Typo", *words[1:])
+        assert (part.code, "Error" in part.err) == (
+            0,
+            False,
+        )  # no queue and no index: nobody can tell
     assert rmqcore("cat", log.root, "--topic", "Typo", "--to-phy", "10").code == 0
     assert rmqcore("cat", log.root, "--topic", "Typo", "--limit", "0").code == 0
     assert rmqcore("tail", log.root, "--topic", "Typo", "-n", "0").code == 0
