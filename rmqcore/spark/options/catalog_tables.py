@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rmqcore.offline.remote.filesystem_options import is_secret
 from rmqcore.spark.options.table import OPTIONS
-from rmqcore.spark.storage.filesystem_options import is_secret
 from rmqcore.spark.storage.locations import absolute_paths
 
 if TYPE_CHECKING:

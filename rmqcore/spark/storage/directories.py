@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import read_all
-from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
-from rmqcore.spark.storage.filesystem_options import Options
+from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
+from rmqcore.offline.remote.filesystem_options import Options
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)

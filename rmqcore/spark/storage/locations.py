@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.errors import NotAStoreError
+from rmqcore.offline.remote.filesystem_options import Options
 from rmqcore.spark.storage.directories import Directories, directories_of, is_uri
-from rmqcore.spark.storage.filesystem_options import Options
 from rmqcore.spark.storage.globs import expand, split_list
 from rmqcore.spark.storage.store_location import StoreLocation
 from rmqcore.spark.storage.store_names import unique_names

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rmqcore.spark.storage.filesystem import RemoteFilesystem
+from rmqcore.offline.remote.filesystem import RemoteFilesystem
 
 PIECE = 8 * 1024 * 1024
 PAGE = 4096

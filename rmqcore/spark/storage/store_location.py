@@ -13,10 +13,10 @@ from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreError
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
-from rmqcore.spark.storage.filesystem import RemoteFilesystem, split_uri
-from rmqcore.spark.storage.filesystem_options import Options
+from rmqcore.offline.log.remote_file import RemoteLogFile
+from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
+from rmqcore.offline.remote.filesystem_options import Options
 from rmqcore.spark.storage.remote_copy import copy_of
-from rmqcore.spark.storage.remote_file import RemoteLogFile
 from rmqcore.spark.storage.store_pin import StorePin
 
 

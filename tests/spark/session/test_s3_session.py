@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.spark.s3_server import BUCKET, STORAGE, S3Server, s3_server
+from support.remote.s3_server import BUCKET, STORAGE, S3Server, s3_server
 from support.stores.store_maker import make_store, sample_records
 
 import rmqcore

@@ -92,7 +92,7 @@ def test_the_udfs(spark: SparkSession, golden: Path, tmp_path: Path) -> None:
 
 
 def test_the_options_of_a_filesystem() -> None:
-    from rmqcore.spark.storage.filesystem_options import PARAMETERS
+    from rmqcore.offline.remote.filesystem_options import PARAMETERS
 
     (code,) = blocks("docs/spark.md", "storage.")
     for name in re.findall(r"storage\.(\w+)", code):

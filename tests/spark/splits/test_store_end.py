@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.spark.remote_double import remote_file
+from support.remote.remote_double import remote_file
 from support.spark.spark_tables import read_table, rows_of, table_of
 from support.stores.bad_sectors import BadSectors
 from support.stores.live_log import LiveLog

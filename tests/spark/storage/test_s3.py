@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.spark.s3_server import BUCKET, S3Server, s3_server
+from support.remote.s3_server import BUCKET, S3Server, s3_server
 from support.stores.store_maker import make_store, sample_records
 
 import rmqcore

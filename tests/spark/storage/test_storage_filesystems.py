@@ -13,11 +13,11 @@ import pytest
 import rmqcore
 from rmqcore._native.scan.scan import ViewScan
 from rmqcore.errors import RemoteStorageError
+from rmqcore.offline.remote.filesystem import split_uri
+from rmqcore.offline.remote.filesystem_options import parse_options, redact
 from rmqcore.spark.splits.planning import plan_store
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split_scan import SplitScan
-from rmqcore.spark.storage.filesystem import split_uri
-from rmqcore.spark.storage.filesystem_options import parse_options, redact
 from rmqcore.spark.storage.locations import NoStoreWarning, find_stores
 
 FSSPEC = {"filesystem": "fsspec"}
@@ -141,7 +141,7 @@ def test_every_parameter_is_one_of_pyarrow() -> None:
     """The table is ours, since pyarrow's classes do not tell their parameters but in the first line of their documentation."""
     from pyarrow import fs
 
-    from rmqcore.spark.storage.filesystem_options import PARAMETERS
+    from rmqcore.offline.remote.filesystem_options import PARAMETERS
 
     classes = {
         "s3": fs.S3FileSystem,

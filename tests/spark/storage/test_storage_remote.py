@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.spark.remote_double import Disk, DiskFilesystem, remote_file
+from support.remote.remote_double import Disk, DiskFilesystem, remote_file
 from support.stores.store_maker import make_store, sample_records
 
 import rmqcore
@@ -15,10 +15,10 @@ from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.errors import RemoteStorageError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.remote_file import BLOCK, LEAST, RemoteLogFile
 from rmqcore.offline.log.walk import Blank, LogWalk
-from rmqcore.spark.storage.filesystem import RemoteFilesystem
+from rmqcore.offline.remote.filesystem import RemoteFilesystem
 from rmqcore.spark.storage.remote_copy import copy_of
-from rmqcore.spark.storage.remote_file import BLOCK, LEAST, RemoteLogFile
 from rmqcore.spark.storage.store_location import list_remote_log_files
 
 MIB = 1024 * 1024

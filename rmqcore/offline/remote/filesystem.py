@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rmqcore.errors import RemoteStorageError
-from rmqcore.spark.storage.filesystem_options import (
+from rmqcore.offline.remote.filesystem_options import (
     ALIASES,
     Options,
     parse_options,

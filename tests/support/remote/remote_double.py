@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any, Self
 
 from rmqcore.errors import RemoteStorageError
-from rmqcore.spark.storage.filesystem import RemoteEntry, RemoteFilesystem
-from rmqcore.spark.storage.remote_file import RemoteLogFile
+from rmqcore.offline.log.remote_file import RemoteLogFile
+from rmqcore.offline.remote.filesystem import RemoteEntry, RemoteFilesystem
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rmqcore.offline.log.log_files import LogBytes, LogFile
-from rmqcore.spark.storage.filesystem import RemoteFilesystem
+from rmqcore.offline.remote.filesystem import RemoteFilesystem
 
 BLOCK = 8 * 1024 * 1024
 """Bytes of one request while a file is read onwards: large against the cost of a request, small against a task's memory."""
