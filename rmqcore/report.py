@@ -1,4 +1,4 @@
-"""What every report of a tool has: its attributes as plain JSON values, and as tables in a notebook."""
+"""What every report has: its attributes as plain JSON values, and as tables in a notebook."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import html
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from rmqcore.plain_text import printable, printable_lines
 
 SHOWN_ROWS = 50
 """How many items of a list a notebook shows; `as_dict` has them all."""
+SHOWN_TEXT = 400
+"""How many characters of a text in a table."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMES_NO_AMOUNT = ("offset", "magic", "crc", "flag", "code", "_id")
+"""Parts of names of numbers that nobody counts: they have no commas, so that they can be copied into a call."""
 
 
 class Report:
     """Base of the dataclasses that tools answer with."""
+
+    __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values; a part of a report that has an ``as_dict`` of its own says what it is."""
@@ -21,20 +32,11 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Tables for a notebook: one of the plain values, one of each list of items, and those of reports in this one."""
-        single: dict[str, object] = {}
-        lists: dict[str, Sequence[Mapping[str, object]]] = {}
         parts_of_it = {name: part for name, part in _attributes(self) if isinstance(part, Report)}
-        for name, value in self.as_dict().items():
-            if name in parts_of_it:
-                continue
-            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-                lists[name] = value
-            else:
-                single[name] = value
-        parts = [f"<b>{html.escape(type(self).__name__)}</b>", _table(("", ""), single.items())]
-        parts += [_list(name, items) for name, items in lists.items()]
+        values = {name: value for name, value in self.as_dict().items() if name not in parts_of_it}
+        parts = [values_html(type(self).__name__, values)]
         for name, part in parts_of_it.items():
-            parts += [f"<b>{html.escape(name)}</b>", part._repr_html_()]
+            parts += [f"<b>{escaped(name)}</b>", part._repr_html_()]
         return "\n".join(parts)
 
 
@@ -59,30 +61,98 @@ def _attributes(report: object) -> Iterable[tuple[str, object]]:
     return [(field.name, getattr(report, field.name)) for field in fields(report) if field.repr]
 
 
-def _list(name: str, items: Sequence[Mapping[str, object]]) -> str:
-    columns = list(dict.fromkeys(key for item in items[:SHOWN_ROWS] for key in item))
-    rows = [tuple(item.get(column, "") for column in columns) for item in items[:SHOWN_ROWS]]
-    more = len(items) - len(rows)
-    count = f"{len(items):,}" + (f", the first {len(rows)} are shown" if more else "")
-    return f"<b>{html.escape(name)}</b> ({count})\n{_table(columns, rows)}"
+# ---- tables for a notebook --------------------------------------------------------------------------
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def values_html(title: str, values: Mapping[str, object]) -> str:
+    """Give named values as tables: one of the plain ones, one of each list of items. All text is a stranger's, and escaped."""
+    lists = {
+        name: cast("list[dict[str, object]]", value)
+        for name, value in values.items()
+        if _is_items(value)
+    }
+    single = [(name, shown(name, value)) for name, value in values.items() if name not in lists]
+    parts = [f"<b>{escaped(title)}</b>", table_html((), single)]
+    parts += [items_html(name, value) for name, value in lists.items()]
+    return "\n".join(parts)
+
+
+def items_html(title: str, items: Sequence[Mapping[str, object]], count: int | None = None) -> str:
+    """Give items as a table, a column for each of their names; of many the first ones, which is said.
+
+    With `count` there are so many, and `items` are the first of them.
+    """
+    count = len(items) if count is None else count
+    first = items[:SHOWN_ROWS]
+    columns = list(dict.fromkeys(key for item in first for key in item))
+    rows = [[shown(column, item.get(column)) for column in columns] for item in first]
+    said = f"{count:,}" + (f", the first {len(rows)} are shown" if count > len(rows) else "")
+    return f"<b>{escaped(title)}</b> ({said})\n{table_html(columns, rows)}"
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Give a table of texts, which are escaped here."""
     lines = ["<table>"]
-    names = list(heads)
-    if any(names):
-        lines.append(_row("th", names))
+    if heads:
+        lines.append(_row("th", heads))
     lines += [_row("td", row) for row in rows]
     return "\n".join([*lines, "</table>"])
 
 
-def _row(tag: str, cells: Iterable[object]) -> str:
+def escaped(text: str) -> str:
+    """Give text as HTML that shows it, and nothing else; what cannot be shown becomes an escape."""
+    return html.escape(printable_lines(text))
+
+
+def shown(name: str, value: object) -> str:
+    """Give a value as people read it: store times in UTC, amounts with commas, the beginning of what is long."""
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name.endswith("timestamp_ms"):
+            return utc_time(value)
+        return str(value) if any(part in name for part in _NAMES_NO_AMOUNT) else f"{value:,}"
+    if isinstance(value, float):
+        return f"{round(value, 4):,}"
+    if isinstance(value, Mapping):
+        parts = [f"{key}: {shown(str(key), part)}" for key, part in _first(value.items())]
+        return cut(", ".join(parts) + _more(value))
+    if isinstance(value, (list, tuple)):
+        return cut(", ".join(shown(name, part) for part in _first(value)) + _more(value))
+    return cut(str(value))
+
+
+def utc_time(timestamp_ms: int) -> str:
+    """Give a time in UTC; the number where there is no such time: 0 stands for none, and no calendar has all others."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
     return (
-        "<tr>" + "".join(f"<{tag}>{html.escape(_text(cell))}</{tag}>" for cell in cells) + "</tr>"
+        f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d} UTC"
+        if timestamp_ms > 0
+        else str(timestamp_ms)
     )
 
 
-def _text(value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "" if value is None else str(value)
+def cut(text: str) -> str:
+    """Give a text on one line, or its beginning and how long it is."""
+    if len(text) <= SHOWN_TEXT:
+        return printable(text)
+    return f"{printable(text[:SHOWN_TEXT])}… ({len(text):,} characters)"
+
+
+def _is_items(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _first(values: Iterable[Any]) -> list[Any]:
+    return [value for value, _ in zip(values, range(SHOWN_ROWS), strict=False)]
+
+
+def _more(values: Sequence[object] | Mapping[str, object]) -> str:
+    return f" and {len(values) - SHOWN_ROWS:,} more" if len(values) > SHOWN_ROWS else ""
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escaped(cell)}</{tag}>" for cell in cells) + "</tr>"

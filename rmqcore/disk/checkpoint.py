@@ -14,13 +14,14 @@ from rmqcore.disk.durable import write_durable
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import sync_data, write_all
 from rmqcore.errors import CorruptionError
+from rmqcore.report import Report
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCheckpoint:
+class StoreCheckpoint(Report):
     """Six longs, big-endian, at the start of a 4096-byte file of zeros.
 
     Attributes

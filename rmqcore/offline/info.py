@@ -14,13 +14,14 @@ from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_qu
 from rmqcore.errors import StoreError
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
+from rmqcore.report import Report
 
 MOST_DEEP = 64
 """Directories in each other that are looked into; a queue is the third."""
 
 
 @dataclass(frozen=True)
-class StoreInfo:
+class StoreInfo(Report):
     """Sizes, counts and offsets of a store.
 
     Attributes

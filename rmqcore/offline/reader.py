@@ -16,6 +16,7 @@ from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors import NotAStoreError
+from rmqcore.notebook import Shown, store_html
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
@@ -31,6 +32,7 @@ from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
+from rmqcore.report import SHOWN_ROWS
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
@@ -109,6 +111,16 @@ class StoreReader:
 
     def __repr__(self) -> str:
         return f"StoreReader({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        return store_html("StoreReader", self.path, self._shown)
+
+    def _shown(self) -> Shown:
+        info = self.info()
+        if info.queue_count > SHOWN_ROWS:  # each is looked up in its files
+            return info.as_dict(), ()
+        queues = list_queues(self.paths, info.min_phy_offset, info.max_phy_offset)
+        return info.as_dict(), queues
 
     # ---- messages -----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqcore._native.format.codec import MessageView
+from rmqcore.notebook import query_html
 
 
 class QueryAnswer(list[MessageView]):
@@ -32,3 +33,6 @@ class QueryAnswer(list[MessageView]):
     def messages(self) -> list[MessageView]:
         """The messages, by phy offset."""
         return self
+
+    def _repr_html_(self) -> str:
+        return query_html(self)

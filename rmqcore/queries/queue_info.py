@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from rmqcore.report import values_html
+
 Rest = tuple[int | None, int | None, int, int]
 """Minimum and maximum CommitLog offset, number of files, bytes on disk."""
 
@@ -85,6 +87,9 @@ class QueueInfo(QueuePlace):
     def as_dict(self) -> dict[str, Any]:
         """Give the values by name."""
         return {name: getattr(self, name) for name in _NAMES}
+
+    def _repr_html_(self) -> str:
+        return values_html("QueueInfo", self.as_dict())
 
     def __repr__(self) -> str:
         return (

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rmqcore.report import SHOWN_ROWS, Report
+from rmqcore.report import SHOWN_ROWS, SHOWN_TEXT, Report, shown
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ def test_a_part_says_itself_what_it_is() -> None:
 def test_a_notebook_gets_tables_and_no_markup_of_a_stranger() -> None:
     """Topics and paths are what somebody else wrote: they are shown as text."""
     found = Found(Path("/<script>"), 1_234_567, {}, [Range(9, "<b>bold")] * (SHOWN_ROWS + 1))
-    shown = found._repr_html_()
-    assert "<script>" not in shown and "&lt;script&gt;" in shown
-    assert "<b>bold" not in shown
-    assert "1,234,567" in shown
-    assert shown.count("&lt;b&gt;bold") == SHOWN_ROWS
-    assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in shown
+    text = found._repr_html_()
+    assert "<script>" not in text and "&lt;script&gt;" in text
+    assert "<b>bold" not in text
+    assert "1,234,567" in text
+    assert text.count("&lt;b&gt;bold") == SHOWN_ROWS
+    assert f"{SHOWN_ROWS + 1}, the first {SHOWN_ROWS} are shown" in text
 
 
 @dataclass(frozen=True)
@@ -75,3 +75,26 @@ def test_a_report_in_a_report_has_its_own_tables() -> None:
     assert "<b>items</b> (2)" in text
     assert "{" not in text
     assert outer.as_dict() == {"number": 4711, "inner": {"items": [{"one": 1}, {"one": 2}]}}
+
+
+def test_values_as_people_read_them() -> None:
+    """A store time had commas between its digits, an offset could not be copied, and a cell held a whole list."""
+    assert shown("store_timestamp_ms", 1_700_000_000_123) == "2023-11-14 22:13:20.123 UTC"
+    assert shown("store_timestamp_ms", 0) == "0"
+    assert shown("store_timestamp_ms", 2**62) == str(2**62)
+    assert shown("max_phy_offset", 1_073_741_824) == "1073741824"
+    assert shown("records", 1_073_741_824) == "1,073,741,824"
+    assert shown("abort", True) == "True"
+    assert shown("seconds", 1234.567891) == "1,234.5679"
+    assert shown("by_topic", {"A": 1_000, "B": 2}) == "A: 1,000, B: 2"
+    assert shown("queues", [["T", 0]]) == "T, 0"
+    assert shown("files", list(range(SHOWN_ROWS + 2))).endswith("49 and 2 more")
+    assert shown("text", "x" * 1_000) == f"{'x' * SHOWN_TEXT}… (1,000 characters)"
+
+
+def test_text_that_no_screen_can_show() -> None:
+    """A file name that is not UTF-8 has lone surrogates, which Jupyter cannot send; other marks turn the text round."""
+    found = Found(Path("/\udcff\u202e"), 1, {}, [])
+    text = found._repr_html_()
+    text.encode()
+    assert "/\\udcff\\u202e" in text

@@ -1,7 +1,6 @@
 """What a terminal shows is text, folded to its width.
 
-The one place that takes from stored names, keys and bodies what a terminal would obey, and the one that breaks lines: a
-number is never broken, and nothing is cut away.
+The one place that breaks lines: a number is never broken, and nothing is cut away.
 """
 
 from __future__ import annotations
@@ -14,6 +13,22 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from rmqcore.plain_text import printable, printable_lines
+
+__all__ = [
+    "GAP",
+    "ReportConsole",
+    "ScreenText",
+    "card_lines",
+    "column_widths",
+    "folded",
+    "least_width",
+    "printable",
+    "printable_lines",
+    "shortened",
+    "table_lines",
+]
+
 GAP = 2
 """Cells between two columns of a table."""
 LEAST_TEXT, EASY_TEXT = 12, 24
@@ -22,20 +37,6 @@ LEAST_TEXT, EASY_TEXT = 12, 24
 _WORDS = re.compile(r"(?<= )(?=[^ ])")
 _PARTS = re.compile(r"(?<=[^0-9 ] )(?=[^ ])|(?<=[0-9] )(?=[0-9])|(?<=[0-9]\.\.)(?=[0-9])")
 """Date and time, both ends of ``10..20``, the words of a head; a number and its unit stay together."""
-
-
-def printable(text: str) -> str:
-    """Write what a terminal would obey as escapes: control characters (C0, C1), line ends, and marks that turn text round."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def printable_lines(text: str) -> str:
-    """Do what `printable` does, and keep the ends of lines."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def _escaped(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
 class ScreenText:

@@ -19,6 +19,7 @@ from rmqcore.client.messages.subscriptions import is_wanted
 from rmqcore.codec import check, decode, decode_properties, encode
 from rmqcore.errors import CompressionError, CorruptMessageError, ProtocolError
 from rmqcore.message import Message, MessageView
+from rmqcore.notebook import messages_html
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -71,6 +72,11 @@ class PullResult:
     min_offset: int
     max_offset: int
     suggested_broker_id: int
+
+    def _repr_html_(self) -> str:
+        names = ("status", "next_begin_offset", "min_offset", "max_offset", "suggested_broker_id")
+        facts = {name: getattr(self, name) for name in names}
+        return messages_html("PullResult", facts, [message.view for message in self.messages])
 
 
 def pull_request(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.message import MessageView
+from rmqcore.notebook import message_html
 
 _COMPRESSION = sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK
 
@@ -139,6 +140,9 @@ class ReceivedMessage:
     def reconsume_times(self) -> int:
         """How often it came back from a consumer."""
         return self.view.reconsume_times
+
+    def _repr_html_(self) -> str:
+        return message_html(self.view)
 
     def __repr__(self) -> str:
         return (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.report import Report
 
 
 @unique
@@ -23,7 +24,7 @@ class SendStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(Report):
     """Where a broker has put a message, or all messages of a batch.
 
     Attributes

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from rmqcore.report import Report
+
 CleanReason = Literal["time", "disk", "forced", "manual"]
 
 
 @dataclass(frozen=True, slots=True)
-class CleanReport:
+class CleanReport(Report):
     """What a round of cleaning has deleted, and why.
 
     Attributes

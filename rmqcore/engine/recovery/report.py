@@ -8,10 +8,11 @@ from typing import Any
 from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.plan import RecoveryPlan
+from rmqcore.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryReport:
+class RecoveryReport(Report):
     """What was scanned, cut and made right when a store was opened.
 
     Attributes

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rmqcore._native.put.put_result import STATUSES, PutResult
 from rmqcore.errors import PutFailedError
+from rmqcore.report import SHOWN_ROWS, items_html, values_html
 from rmqcore.status import PutMessageStatus, meaning
 
 _STATUS_OF_CODE = np.array(STATUSES, dtype=object)
@@ -92,6 +93,22 @@ class PutManyResult:
             reason = self.refusal if told else f"message {place}: {meaning(status)}"
             error = PutFailedError(status.name, bool(self.phy_offsets[place] >= 0), reason)
             raise error
+
+    def _repr_html_(self) -> str:
+        items = [
+            {
+                "message": place,
+                "status": self.statuses[place],
+                "phy_offset": int(self.phy_offsets[place]),
+                "queue_offset": int(self.queue_offsets[place]),
+                "store_timestamp_ms": int(self.store_timestamps_ms[place]),
+            }
+            for place in range(min(len(self), SHOWN_ROWS))
+        ]
+        values = {"stored": self.count, "refusal": self.refusal}
+        return "\n".join(
+            [values_html("PutManyResult", values), items_html("messages", items, len(self))]
+        )
 
     def __repr__(self) -> str:
         return f"<PutManyResult: {self.count} of {len(self)} messages stored>"

@@ -28,6 +28,7 @@ from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
 from rmqcore.engine.store.store_stats import StoreStats
 from rmqcore.errors.arguments import check_ms
+from rmqcore.notebook import Shown, store_html
 from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
@@ -444,3 +445,9 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
     def __repr__(self) -> str:
         state = self._state.closed or ("failed" if self.failed else "open")
         return f"<MessageStore {str(self.paths.root)!r}, {state}>"
+
+    def _repr_html_(self) -> str:
+        return store_html("MessageStore", self.paths.root, self._shown)
+
+    def _shown(self) -> Shown:
+        return {"path": self.paths.root, **self.stats()}, self.queues()

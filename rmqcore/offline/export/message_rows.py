@@ -8,17 +8,16 @@ writing them, so a dependency would not help.
 from __future__ import annotations
 
 import base64
-import codecs
 import hashlib
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from json.encoder import (
     encode_basestring as quote,
 )  # C where CPython has it; keeps Unicode readable
 from typing import TYPE_CHECKING, Any, Literal
 
-from rmqcore.compression import PIECE, Packed, plain_pieces
+from rmqcore.body_text import Stored, body_start, stored_in_view, utf8_text
+from rmqcore.compression import PIECE, plain_pieces
 from rmqcore.sysflag import COMPRESSED
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ MAX_STORED_BODY = 16 * 1024 * 1024
 MOST_SHORTENED = 20
 """Messages with shortened bodies that a report names; the others are counted."""
 
-Stored = Callable[["MessageView"], AbstractContextManager[Packed]]
 BodyText = Callable[["MessageView"], str | None]
 
 
@@ -91,7 +89,7 @@ def body_encoder(
     stored : callable, optional
         Opens the stored bytes of a body, where `most_body` does not want all of them in the views: `StoreReader.stored_body`.
     """
-    opened = _of_view if stored is None else stored
+    opened = stored_in_view if stored is None else stored
     if body == "none":
         return lambda _view: None
     if body == "sha256":
@@ -99,7 +97,7 @@ def body_encoder(
     encode = _ENCODINGS[body]
 
     def shown(view: MessageView) -> str:
-        start, whole = _body_start(view, max_body, opened, plain=plain)
+        start, whole = body_start(view, max_body, opened, plain=plain)
         if not whole and on_shortened is not None:
             on_shortened(view.phy_offset)
         return encode(start, whole)
@@ -136,30 +134,6 @@ def most_body(body: Body, *, max_body: int | None = MAX_BODY) -> int | None:
     return 0 if body in ("none", "sha256") else max_body
 
 
-def _of_view(view: MessageView) -> AbstractContextManager[Packed]:
-    return nullcontext(view.body)
-
-
-def _body_start(
-    view: MessageView, most: int | None, stored: Stored, *, plain: bool
-) -> tuple[bytes, bool]:
-    """The first bytes of a body, and whether these are all of them."""
-    if not (plain and view.sys_flag & COMPRESSED):
-        if most is None or view.body_size <= most:
-            return view.body, True
-        return view.body_start(most), False
-    if most is None:
-        return view.decompress(), True
-    pieces, left = [], most
-    with stored(view) as body:
-        for piece in plain_pieces(body, view.sys_flag):
-            pieces.append(piece[:left])
-            if len(piece) > left:
-                return b"".join(pieces), False
-            left -= len(piece)
-    return b"".join(pieces), True
-
-
 def _sha256(view: MessageView, stored: Stored, *, plain: bool) -> str:
     found = hashlib.sha256()
     with stored(view) as body:
@@ -181,10 +155,8 @@ def _text(body: bytes, _whole: bool) -> str:
 
 
 def _text_or_base64(body: bytes, whole: bool) -> str:
-    try:
-        return codecs.getincrementaldecoder("utf-8")().decode(body, final=whole)
-    except UnicodeDecodeError:
-        return _base64(body, whole)
+    text = utf8_text(body, whole=whole)
+    return _base64(body, whole) if text is None else text
 
 
 _ENCODINGS: dict[str, Callable[[bytes, bool], str]] = {

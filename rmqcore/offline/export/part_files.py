@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rmqcore.body_text import Stored
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
     Body,
     BodyText,
-    Stored,
     body_encoder,
     csv_encoder,
     json_encoder,

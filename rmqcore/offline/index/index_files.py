@@ -26,6 +26,7 @@ from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
 from rmqcore.disk.read_range import entries_of, read_range
+from rmqcore.report import Report
 
 DEFAULT_FILE_SIZE = index_file_size(DEFAULT_SLOTS, DEFAULT_ENTRIES)
 WINDOW_ENTRIES = 3_200
@@ -33,7 +34,7 @@ WINDOW_ENTRIES = 3_200
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFileInfo:
+class IndexFileInfo(Report):
     """What an IndexFile says about itself.
 
     Attributes

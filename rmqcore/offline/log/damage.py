@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from rmqcore.report import SHOWN_ROWS, Report, items_html
+
 MAX_RANGES = 100_000
 """Ranges that are kept one by one: some 30 MB."""
 
 
 @dataclass(frozen=True)
-class DamageRange:
+class DamageRange(Report):
     """Bytes of the CommitLog that are no sound records.
 
     Attributes
@@ -119,6 +121,9 @@ class DamageList(list[DamageRange]):
     def __iadd__(self, ranges: Iterable[DamageRange], /) -> Self:  # type: ignore[misc, override]
         self.extend(ranges)
         return self
+
+    def _repr_html_(self) -> str:
+        return items_html("damage", [found.as_dict() for found in self[:SHOWN_ROWS]], len(self))
 
     def wants(self, code: int) -> bool:
         """Whether ranges of a code of `Place` are wanted one by one also where there is no `room`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.config import MessageStoreConfig
+from rmqcore.notebook import get_html
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
@@ -37,6 +38,9 @@ class OfflineGetResult:
     max_offset: int
     buffer_total_size: int = 0
     messages: list[MessageView] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        return get_html(self)
 
 
 class QueueGet:

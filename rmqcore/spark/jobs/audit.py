@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.report import Report
 from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
 from rmqcore.spark.runtime.tasks import run_tasks
 from rmqcore.spark.splits.settle import settle
@@ -37,7 +38,7 @@ DAMAGE_SCHEMA = (
 
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Report):
     """What an audit found.
 
     Attributes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.report import Report
 from rmqcore.spark.jobs.export_files import (
     TARGET_FILE_BYTES,
     FilesTask,
@@ -45,7 +46,7 @@ _VERSION = 2
 
 
 @dataclass(frozen=True)
-class ExportReport:
+class ExportReport(Report):
     """What an export wrote, and what it could not.
 
     Attributes

@@ -1,0 +1,63 @@
+"""Which bytes of a body people are shown, and when these are text: for lines, tables and notebooks."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from rmqcore.compression import Packed, plain_pieces
+from rmqcore.message import MessageView
+from rmqcore.sysflag import COMPRESSED
+
+Stored = Callable[[MessageView], AbstractContextManager[Packed]]
+"""Opens the stored bytes of a body."""
+
+
+def stored_in_view(view: MessageView) -> AbstractContextManager[Packed]:
+    """Give the body that a view has whole."""
+    return nullcontext(view.body)
+
+
+def body_start(
+    view: MessageView, most: int | None, stored: Stored = stored_in_view, *, plain: bool
+) -> tuple[bytes, bool]:
+    """Give the first bytes of a body, and whether these are all of them.
+
+    Parameters
+    ----------
+    view : MessageView
+    most : int or None
+        So many bytes; None: all.
+    stored : callable
+        As for `rmqcore.offline.export.message_rows.body_encoder`.
+    plain : bool
+        Decompressed, and no further than is asked for.
+
+    Raises
+    ------
+    CompressionError
+        The body does not decompress.
+    """
+    if not (plain and view.sys_flag & COMPRESSED):
+        if most is None or view.body_size <= most:
+            return view.body, True
+        return view.body_start(most), False
+    if most is None:
+        return view.decompress(), True
+    pieces, left = [], most
+    with stored(view) as body:
+        for piece in plain_pieces(body, view.sys_flag):
+            pieces.append(piece[:left])
+            if len(piece) > left:
+                return b"".join(pieces), False
+            left -= len(piece)
+    return b"".join(pieces), True
+
+
+def utf8_text(body: bytes, *, whole: bool) -> str | None:
+    """Give a body as text; None where it is not UTF-8. One that is not `whole` may end within a character."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(body, final=whole)
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,155 @@
+"""What a notebook shows of messages, of the answers that hold them, and of stores: short tables of escaped text."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from rmqcore.body_text import body_start, utf8_text
+from rmqcore.errors import CompressionError, StoreError
+from rmqcore.message import Message, MessageView
+from rmqcore.report import (
+    SHOWN_ROWS,
+    cut,
+    escaped,
+    items_html,
+    shown,
+    table_html,
+    utc_time,
+    values_html,
+)
+from rmqcore.sysflag import COMPRESSED
+
+MOST_BODY, MOST_CELL = 2_000, 80
+"""Bytes of a body that are shown of one message, and in a table of many."""
+
+
+class Item(Protocol):
+    """A queue."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its values by name."""
+
+
+Shown = tuple[Mapping[str, object], Sequence[Item]]
+"""What is shown of a store: its facts, and queues."""
+COLUMNS = ("topic", "queue_id", "queue_offset", "phy_offset", "stored", "tags", "keys", "body")
+
+
+def message_html(view: MessageView) -> str:
+    """Give a stored message: where it is, what is said of it, and how its body begins."""
+    values = view.as_dict()
+    del values["body"], values["properties"]
+    text, note = _body(view, MOST_BODY)
+    parts = [values_html("MessageView", values), _properties(view.properties)]
+    return "\n".join([*parts, _block(view.body_size, note, text)])
+
+
+def new_message_html(message: Message) -> str:
+    """Give a message that is not stored yet."""
+    given: Any = message.body  # None too, which only a put refuses
+    body = memoryview(b"" if given is None else given).cast("B")
+    text, note = _text(bytes(body[:MOST_BODY]), whole=len(body) <= MOST_BODY)
+    values: dict[str, object] = {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "tags": message.tags,
+        "keys": list(message.keys),
+    }
+    parts = [values_html("Message", values), _properties(message.properties)]
+    return "\n".join([*parts, _block(len(body), note, text)])
+
+
+def messages_html(title: str, facts: Mapping[str, object], messages: Iterable[MessageView]) -> str:
+    """Give an answer: its numbers, and a line for each message."""
+    views = list(messages)
+    more = f", the first {SHOWN_ROWS} are shown" if len(views) > SHOWN_ROWS else ""
+    parts = [values_html(title, facts), f"<b>messages</b> ({len(views):,}{more})"]
+    if views:
+        parts.append(table_html(COLUMNS, map(_line, islice(views, SHOWN_ROWS))))
+    return "\n".join(parts)
+
+
+def get_html(answer: Any) -> str:
+    """Give the answer of a `get`, of an open store or of a reader."""
+    names = ("status", "next_begin_offset", "min_offset", "max_offset", "buffer_total_size")
+    facts = {name: getattr(answer, name) for name in names}
+    return messages_html("GetResult", facts, answer.messages)
+
+
+def query_html(answer: Any) -> str:
+    """Give the answer of a `query`, of an open store or of a reader."""
+    names = ("index_last_update_timestamp_ms", "index_last_update_phy_offset")
+    facts = {name: getattr(answer, name) for name in names}
+    return messages_html("QueryResult", facts, answer.messages)
+
+
+def put_html(result: Any) -> str:
+    """Give a `PutResult`: where the message is, or why it was not stored."""
+    names = ["status", "reason"]
+    if result.stored:
+        names += ["phy_offset", "msg_size", "queue_offset", "msg_id", "count", "store_timestamp_ms"]
+    return values_html("PutResult", {name: getattr(result, name) for name in names})
+
+
+def store_html(title: str, path: PurePath, read: Callable[[], Shown]) -> str:
+    """Give a store: what `read` answers of it, or why that cannot be said now, for an error would take the place of all."""
+    facts: Mapping[str, object]
+    try:
+        facts, queues = read()
+    except (StoreError, OSError) as error:
+        facts, queues = {"path": path, "not read": error}, ()
+    parts = [values_html(title, facts)]
+    if queues:
+        first = [queue.as_dict() for queue in queues[:SHOWN_ROWS]]
+        parts.append(items_html("queues", first, len(queues)))
+    return "\n".join(parts)
+
+
+def _line(view: MessageView) -> list[str]:
+    body, note = _body(view, MOST_CELL)
+    return [
+        cut(view.topic),
+        str(view.queue_id),
+        str(view.queue_offset),
+        str(view.phy_offset),
+        utc_time(view.store_timestamp_ms),
+        cut(view.tags or ""),
+        cut(" ".join(view.keys)),
+        cut(body) + (f" ({note})" if note else ""),
+    ]
+
+
+def _properties(properties: Mapping[str, str]) -> str:
+    rows = [
+        (cut(name), shown(name, value)) for name, value in islice(properties.items(), SHOWN_ROWS)
+    ]
+    return f"<b>properties</b> ({len(properties):,})\n{table_html((), rows)}"
+
+
+def _body(view: MessageView, most: int) -> tuple[str, str]:
+    """The beginning of a body, decompressed where that can be done, and what is to be said of it."""
+    how = "decompressed" if view.sys_flag & COMPRESSED else ""
+    try:
+        start, whole = body_start(view, most, plain=True)
+    except CompressionError as error:
+        how = f"as it is stored: {error}"
+        start, whole = body_start(view, most, plain=False)
+    text, note = _text(start, whole=whole)
+    return text, ", ".join(filter(None, [how, note]))
+
+
+def _text(start: bytes, *, whole: bool) -> tuple[str, str]:
+    note = "" if whole else f"the first {len(start):,} bytes"
+    text = utf8_text(start, whole=whole)
+    if text is not None:
+        return text, note
+    return base64.b64encode(start).decode("ascii"), ", ".join(filter(None, ["base64", note]))
+
+
+def _block(size: int, note: str, text: str) -> str:
+    said = f", {note}" if note else ""
+    return f"<b>body</b> ({size:,} bytes{escaped(said)})\n<pre>{escaped(text)}</pre>"
