@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -12,6 +13,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rmqcore.errors import RemoteStorageError
+from rmqcore.offline.remote.entries import (
+    RemoteEntry,
+    arrow_entries,
+    arrow_entry,
+    fsspec_entries,
+    fsspec_entry,
+)
 from rmqcore.offline.remote.filesystem_options import (
     ALIASES,
     Options,
@@ -26,15 +34,6 @@ _URI = re.compile(
 )
 PATH_HAS_AUTHORITY = ("s3", "gs")
 """Schemes whose paths inside the filesystem begin with the bucket."""
-
-
-@dataclass(frozen=True)
-class RemoteEntry:
-    """A file or directory that lies in a directory."""
-
-    name: str
-    is_dir: bool
-    size: int
 
 
 @dataclass(frozen=True)
@@ -73,17 +72,30 @@ class RemoteFilesystem:
         RemoteStorageError
             The server cannot be reached, refuses, or has no such bucket.
         """
-        from pyarrow.fs import FileSelector, FileType
+        return self._listed(path, recursive=False)
 
+    def tree(self, path: str) -> list[RemoteEntry]:
+        """As `entries`, and all that lies below: an entry's name is its path below the directory."""
+        return self._listed(path, recursive=True)
+
+    def _listed(self, path: str, *, recursive: bool) -> list[RemoteEntry]:
         with self._told("listed", path):
             system, inner = self.connect(path)
-            listed = system.get_file_info(FileSelector(inner))
-        found = [
-            RemoteEntry(info.base_name, info.type == FileType.Directory, info.size or 0)
-            for info in listed
-            if info.base_name
-        ]
+            of_fsspec = _of_fsspec(system)
+            if of_fsspec is None:
+                found = [*arrow_entries(system, inner, recursive=recursive)]
+            else:
+                found = [*fsspec_entries(of_fsspec, inner, recursive=recursive)]
         return sorted(found, key=lambda entry: entry.name)
+
+    def look_at(self, path: str) -> RemoteEntry | None:
+        """What the server says now of a file or directory; None where nothing lies there."""
+        with self._told("looked at", path):
+            system, inner = self.connect(path)
+            of_fsspec = _of_fsspec(system)
+            if of_fsspec is None:
+                return arrow_entry(system, inner)
+            return fsspec_entry(of_fsspec, inner)
 
     def open(self, path: str) -> Any:
         """Open a file for ranged reads: a ``pyarrow.NativeFile``."""
@@ -93,21 +105,12 @@ class RemoteFilesystem:
 
     def size_of(self, path: str) -> int | None:
         """The number of bytes of a file; None when there is no such file."""
-        from pyarrow.fs import FileType
-
-        with self._told("looked at", path):
-            system, inner = self.connect(path)
-            info = system.get_file_info(inner)
-        return info.size if info.type == FileType.File else None
+        found = self.look_at(path)
+        return None if found is None or found.is_dir else found.size
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory of this path."""
-        from pyarrow.fs import FileType
-
-        with self._told("looked at", path):
-            system, inner = self.connect(path)
-            info = system.get_file_info(inner)
-        return bool(info.type != FileType.NotFound)
+        return self.look_at(path) is not None
 
     def read_range(self, handle: Any, path: str, pos: int, count: int) -> bytes:
         """Read `count` bytes of an open file from byte `pos` on."""
@@ -118,7 +121,7 @@ class RemoteFilesystem:
     def connect(self, path: str) -> tuple[Any, str]:
         """The filesystem of pyarrow, and the path in the form that it takes."""
         system, prefix = _connect(self, os.getpid())
-        return system, prefix + path if prefix else path
+        return system, prefix + path or "/"
 
     @contextmanager
     def _told(self, done: str, path: str) -> Iterator[None]:
@@ -126,8 +129,9 @@ class RemoteFilesystem:
         try:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise type(error)(error.errno, os.strerror(error.errno or 2), self.uri(path)) from None
-        except (OSError, TypeError, ValueError, ImportError) as error:
+            number = errno.ENOENT if isinstance(error, FileNotFoundError) else errno.ENOTDIR
+            raise type(error)(number, os.strerror(number), self.uri(path)) from None
+        except Exception as error:  # noqa: BLE001 - filesystems of fsspec raise what their libraries raise
             # `from None`: the text of the cause could still hold the secrets that were cut out of the message.
             raise self.error(f"{self.uri(path)} cannot be {done}", error) from None
 
@@ -148,8 +152,8 @@ def split_uri(uri: str, options: Options) -> tuple[RemoteFilesystem, str]:
     match = _URI.fullmatch(uri)
     if match is None:
         raise ValueError(f"{redact(uri, options)} is no URI")
-    fsspec = uses_fsspec(options)
     scheme = match["scheme"].lower()
+    fsspec = uses_fsspec(scheme, options)
     scheme = scheme if fsspec else ALIASES.get(scheme, scheme)
     host, more = match["host"], dict(parse_qsl(match["query"] or ""))
     user, _, secret = host.rpartition("@")[0].partition(":")
@@ -173,7 +177,7 @@ def _connect(where: RemoteFilesystem, process: int) -> tuple[Any, str]:
 
     parts = urlsplit(where.base)
     given = parse_options(parts.scheme, where.options)
-    if uses_fsspec(where.options):
+    if uses_fsspec(parts.scheme, where.options):
         return _connect_fsspec(where.base, given)
     if parts.scheme == "s3" and given:
         if not {"region", "endpoint_override"} & given.keys():
@@ -196,6 +200,12 @@ def _connect_fsspec(base: str, given: dict[str, Any]) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise ImportError("storage.filesystem=fsspec needs fsspec: pip install fsspec") from None
+        scheme = base.partition("://")[0]
+        raise ImportError(f"{scheme}:// by fsspec needs fsspec: pip install fsspec") from None
     system, prefix = url_to_fs(base + "/", **given)
     return fs.PyFileSystem(fs.FSSpecHandler(system)), prefix.rstrip("/")
+
+
+def _of_fsspec(system: Any) -> Any:
+    """The filesystem of fsspec behind one of pyarrow; None where there is none."""
+    return getattr(getattr(system, "handler", None), "fs", None)

@@ -61,13 +61,15 @@ PARAMETERS: dict[str, Parsers] = {
     },
 }  # fmt: skip
 ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs", "abfss": "abfs"}
+OF_PYARROW = frozenset((*PARAMETERS, *ALIASES))
+"""Schemes of which pyarrow has a filesystem."""
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "proxy", "sas")
 
 
 def parse_options(scheme: str, options: Options) -> dict[str, Any]:
     """Parse the options of a filesystem and check that its scheme has them.
 
-    With ``filesystem=fsspec`` the others are not checked here: an fsspec filesystem refuses wrong parameters when it is made.
+    Those of a filesystem of fsspec are not checked here: it refuses wrong parameters when it is made.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
         of a secret.
     """
     given = dict(options)
-    if uses_fsspec(options):
+    if uses_fsspec(scheme, options):
         return {name: _json_or_text(text) for name, text in given.items() if name != "filesystem"}
     known = PARAMETERS.get(ALIASES.get(scheme, scheme), {})
     parsed = {}
@@ -93,8 +95,8 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
     return parsed
 
 
-def uses_fsspec(options: Options) -> bool:
-    """Whether ``storage.filesystem=fsspec`` was given.
+def uses_fsspec(scheme: str, options: Options) -> bool:
+    """Whether a filesystem is one of fsspec: pyarrow has none for the scheme, or ``storage.filesystem=fsspec`` was given.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def uses_fsspec(options: Options) -> bool:
     kind = dict(options).get("filesystem", "")
     if kind not in ("", "fsspec"):
         raise ValueError(f"storage.filesystem is {kind!r}; only fsspec can be asked for")
-    return kind == "fsspec"
+    return kind == "fsspec" or scheme not in OF_PYARROW
 
 
 def redact(text: str, options: Options) -> str:

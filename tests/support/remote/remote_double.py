@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from rmqcore.errors import RemoteStorageError
 from rmqcore.offline.log.remote_file import RemoteLogFile
-from rmqcore.offline.remote.filesystem import RemoteEntry, RemoteFilesystem
+from rmqcore.offline.remote.entries import RemoteEntry
+from rmqcore.offline.remote.filesystem import RemoteFilesystem
 
 
 @dataclass
@@ -75,10 +76,12 @@ class DiskFilesystem(RemoteFilesystem):
             raise FileNotFoundError(2, "No such file or directory", self.uri(path))
         return [found[name] for name in sorted(found)]
 
-    def size_of(self, path: str) -> int | None:
+    def look_at(self, path: str) -> RemoteEntry | None:
         if self.disk.failing:
             raise RemoteStorageError(self.disk.failing)
-        return len(self.disk.files[path]) if path in self.disk.files else None
+        if path not in self.disk.files:
+            return None
+        return RemoteEntry("", is_dir=False, size=len(self.disk.files[path]))
 
 
 def remote_file(data: bytes, name: str = "0" * 20) -> tuple[Disk, RemoteLogFile]:
