@@ -16,7 +16,6 @@ from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors import NotAStoreError
-from rmqcore.notebook import Shown, store_html
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
@@ -32,7 +31,7 @@ from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
-from rmqcore.report import SHOWN_ROWS
+from rmqcore.shown.notebook import reader_html
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
@@ -113,14 +112,7 @@ class StoreReader:
         return f"StoreReader({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        return store_html("StoreReader", self.path, self._shown)
-
-    def _shown(self) -> Shown:
-        info = self.info()
-        if info.queue_count > SHOWN_ROWS:  # each is looked up in its files
-            return info.as_dict(), ()
-        queues = list_queues(self.paths, info.min_phy_offset, info.max_phy_offset)
-        return info.as_dict(), queues
+        return reader_html(self.path, self.info, lambda *log: list_queues(self.paths, *log))
 
     # ---- messages -----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore.notebook import query_html
+from rmqcore.shown.notebook import query_html
 
 
 class QueryAnswer(list[MessageView]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from rmqcore.report import values_html
+from rmqcore.shown.html_tables import values_html
 
 Rest = tuple[int | None, int | None, int, int]
 """Minimum and maximum CommitLog offset, number of files, bytes on disk."""

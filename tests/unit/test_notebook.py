@@ -16,7 +16,8 @@ from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.pull_message import PullResult, PullStatus
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_result import SendResult, SendStatus
-from rmqcore.notebook import (
+from rmqcore.shown.html_tables import SHOWN_ROWS
+from rmqcore.shown.notebook import (
     MOST_BODY,
     MOST_CELL,
     get_html,
@@ -25,7 +26,6 @@ from rmqcore.notebook import (
     put_html,
     query_html,
 )
-from rmqcore.report import SHOWN_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ def test_the_parts_of_a_store(golden: Path) -> None:
 def test_of_very_many_queues_none_is_looked_up(
     golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqcore.offline.reader.SHOWN_ROWS", 11)
+    monkeypatch.setattr("rmqcore.shown.notebook.SHOWN_ROWS", 11)
     found = shown(rmqcore.read(golden / "basic" / "store"))
     assert "<td>queue_count</td><td>12</td>" in found
     assert "<b>queues</b>" not in found

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rmqcore.report import SHOWN_ROWS, SHOWN_TEXT, Report, shown
+from rmqcore.report import Report
+from rmqcore.shown.html_tables import SHOWN_ROWS, SHOWN_TEXT, shown
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from rmqcore.plain_text import printable, printable_lines
+from rmqcore.shown.plain_text import printable, printable_lines
 
 __all__ = [
     "GAP",

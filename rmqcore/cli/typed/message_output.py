@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from rmqcore.body_text import Stored
 from rmqcore.cli.common.bodies import Bodies, BodyMode, for_people
 from rmqcore.cli.common.message_table import TableShape
 from rmqcore.cli.common.message_writers import LineWriter, MessageWriter, text_writer
@@ -18,6 +17,7 @@ from rmqcore.cli.common.output import (
     row_format,
 )
 from rmqcore.cli.typed.line_template import LineTemplate, format_or_template
+from rmqcore.shown.body_text import Stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from rmqcore.client.messages.subscriptions import is_wanted
 from rmqcore.codec import check, decode, decode_properties, encode
 from rmqcore.errors import CompressionError, CorruptMessageError, ProtocolError
 from rmqcore.message import Message, MessageView
-from rmqcore.notebook import messages_html
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.shown.notebook import messages_html
 
 _LOG = logging.getLogger("rmqcore.client")
 _CODE = RequestCode.LITE_PULL_MESSAGE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcore import sysflag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.message import MessageView
-from rmqcore.notebook import message_html
+from rmqcore.shown.notebook import message_html
 
 _COMPRESSION = sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK
 

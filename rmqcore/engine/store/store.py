@@ -28,10 +28,10 @@ from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
 from rmqcore.engine.store.store_stats import StoreStats
 from rmqcore.errors.arguments import check_ms
-from rmqcore.notebook import Shown, store_html
 from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
+from rmqcore.shown.notebook import Shown, store_html
 
 
 class MessageStore(SteppedStore, ServedStore, PutMethod):

@@ -16,8 +16,8 @@ from json.encoder import (
 )  # C where CPython has it; keeps Unicode readable
 from typing import TYPE_CHECKING, Any, Literal
 
-from rmqcore.body_text import Stored, body_start, stored_in_view, utf8_text
 from rmqcore.compression import PIECE, plain_pieces
+from rmqcore.shown.body_text import Stored, body_start, stored_in_view, utf8_text
 from rmqcore.sysflag import COMPRESSED
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rmqcore.body_text import Stored
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
@@ -23,6 +22,7 @@ from rmqcore.offline.export.message_rows import (
     json_encoder,
 )
 from rmqcore.offline.export.partitions import DAY_MS, LAST_DAY, partition_folder
+from rmqcore.shown.body_text import Stored
 
 if TYPE_CHECKING:
     from rmqcore.message import MessageView

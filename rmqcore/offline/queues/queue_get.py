@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.config import MessageStoreConfig
-from rmqcore.notebook import get_html
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
+from rmqcore.shown.notebook import get_html
 from rmqcore.status import GetMessageStatus
 
 

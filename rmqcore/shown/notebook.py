@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from rmqcore.body_text import body_start, utf8_text
 from rmqcore.errors import CompressionError, StoreError
 from rmqcore.message import Message, MessageView
-from rmqcore.report import (
+from rmqcore.shown.body_text import body_start, utf8_text
+from rmqcore.shown.html_tables import (
     SHOWN_ROWS,
     cut,
     escaped,
@@ -107,6 +107,22 @@ def store_html(title: str, path: PurePath, read: Callable[[], Shown]) -> str:
         first = [queue.as_dict() for queue in queues[:SHOWN_ROWS]]
         parts.append(items_html("queues", first, len(queues)))
     return "\n".join(parts)
+
+
+def reader_html(
+    path: PurePath, info: Callable[[], Any], queues: Callable[[int, int], Sequence[Item]]
+) -> str:
+    """Give a store that is read: its `StoreInfo`, and its queues unless they are many, for each is looked up in its files.
+
+    `queues` gives those with messages between two CommitLog offsets.
+    """
+
+    def read() -> Shown:
+        found = info()
+        few = found.queue_count <= SHOWN_ROWS
+        return found.as_dict(), queues(found.min_phy_offset, found.max_phy_offset) if few else ()
+
+    return store_html("StoreReader", path, read)
 
 
 def _line(view: MessageView) -> list[str]:
