@@ -191,10 +191,11 @@ class _Found(NamedTuple):
         """Whether a setting can have made the file so long."""
         return self.size > 0 and self.size % CQ_STORE_UNIT_SIZE == 0
 
-    def ends_in_room(self) -> bool:
-        """Whether zeros lie behind its entries, as in a file that was made at its full length."""
-        data = read_range(self.path, 0, self.size)
-        return any(data) and not any(data[-CQ_STORE_UNIT_SIZE:])
+
+def ends_in_room(path: str, size: int) -> bool:
+    """Whether zeros lie behind the entries of a queue file, as in one that was made at its full length."""
+    data = read_range(path, 0, size)
+    return any(data) and not any(data[-CQ_STORE_UNIT_SIZE:])
 
 
 def odd_files(paths: StorePaths, file_size: int, *, clean_exit: bool) -> OddFiles:
@@ -225,7 +226,9 @@ def odd_files(paths: StorePaths, file_size: int, *, clean_exit: bool) -> OddFile
     if all(file.size != file_size for file in found):
         others = [file for file in odd if file.may_be_set()]
         one_size = len({file.size for file in others}) == 1
-        if one_size and (clean_exit or len(others) > 1 or others[0].ends_in_room()):
+        if one_size and (
+            clean_exit or len(others) > 1 or ends_in_room(others[0].path, others[0].size)
+        ):
             return NOT_ODD
     return OddFiles(frozenset(file.path for file in odd), frozenset(file.path for file in strays))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,7 @@ from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, absolute_path, is_index_file_name, parse_file_name
+from rmqcore.disk.queue_files import ends_in_room
 from rmqcore.disk.read_range import entries_of, opened
 from rmqcore.errors import StoreFormatError
 from rmqcore.offline.info import log_end
@@ -85,21 +87,38 @@ def find_config(
 def adopt_sizes(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
     """Give the configuration for an open: the files tell the sizes that nobody gave.
 
-    After an unclean exit the only queue file may have lost its end, and tells nothing then: see `odd_files`.
+    After an unclean exit the only queue file may have lost its end, and tells nothing then unless it has room left: see
+    `odd_files`.
 
     Raises
     ------
     StoreFormatError
         The only file of the log ends within a record: it may have lost its end, and all later files would get its length.
     """
-    wanted = SIZE_FIELDS - config.given
+    return _adopted(paths, config, SIZE_FIELDS - config.given)
+
+
+def config_to_open(paths: StorePaths, config: MessageStoreConfig) -> MessageStoreConfig:
+    """Give what `found_config` does, for a store that is to be opened: no size is taken from a file that may have lost its end.
+
+    Raises
+    ------
+    OSError, StoreFormatError
+        As `found_config` and `adopt_sizes`; a size of log files that `config` gives, and that the file has, is believed.
+    """
+    return _adopted(paths, config, SIZE_FIELDS)
+
+
+def _adopted(
+    paths: StorePaths, config: MessageStoreConfig, wanted: AbstractSet[str]
+) -> MessageStoreConfig:
     if not wanted:
         return config
     found = found_sizes(paths, config)
     if "mapped_file_size_commit_log" in wanted:
         _check_only_log_file(paths, config)
-    if AbortFile(paths.abort).exists and _few_queue_files(paths):
-        wanted -= {"mapped_file_size_consume_queue"}
+    if AbortFile(paths.abort).exists and _lone_queue_file_may_be_short(paths.consumequeue):
+        wanted = wanted - {"mapped_file_size_consume_queue"}
     return _with_sizes(paths, config, {name: found[name] for name in wanted & found.keys()})
 
 
@@ -123,15 +142,16 @@ def _check_only_log_file(paths: StorePaths, config: MessageStoreConfig) -> None:
             "a CommitLog file: it may have lost its end"
         )
         error.hint = (
-            "give mapped_file_size_commit_log if the file is whole; `rmqcore fsck` tells what is in it, "
-            "`rmqcore salvage` saves it"
+            "if the file is whole give its size: mapped_file_size_commit_log, in a broker.conf mappedFileSizeCommitLog; "
+            "`rmqcore fsck` tells what is in it, `rmqcore salvage` saves it"
         )
         raise error
 
 
-def _few_queue_files(paths: StorePaths) -> bool:
-    """Whether the files of the queues are one at most, so that no other says whether it has its length."""
-    return len(list(islice(_queue_file_sizes(paths.consumequeue), 2))) < 2
+def _lone_queue_file_may_be_short(folder: Path) -> bool:
+    """Whether there is one queue file, so that no other says whether it has its length, and it has no room left either."""
+    files = list(islice(_queue_files(folder), 2))
+    return len(files) == 1 and not ends_in_room(*files[0])
 
 
 def found_config(paths: StorePaths, config: MessageStoreConfig | None = None) -> MessageStoreConfig:
@@ -171,7 +191,7 @@ def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]
     log_files = list_log_files(paths)
     if log_files:
         found["mapped_file_size_commit_log"] = mapped_file_size(log_files)
-    sizes = Counter(_queue_file_sizes(paths.consumequeue))
+    sizes = Counter(size for _, size in _queue_files(paths.consumequeue))
     whole = {size: count for size, count in sizes.items() if size % CQ_STORE_UNIT_SIZE == 0}
     if whole:
         found["mapped_file_size_consume_queue"] = max(whole, key=lambda size: (whole[size], size))
@@ -181,8 +201,8 @@ def found_sizes(paths: StorePaths, config: MessageStoreConfig) -> dict[str, Any]
     return found
 
 
-def _queue_file_sizes(folder: Path) -> Iterator[int]:
-    """Sizes of the queue files of some queues."""
+def _queue_files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Paths and sizes of the queue files of some queues."""
     queues = (queue for topic in _folders(folder) for queue in _folders(topic))
     for _, queue in zip(range(SAMPLED_QUEUES), queues, strict=False):
         for entry in entries_of(queue):
@@ -190,7 +210,7 @@ def _queue_file_sizes(folder: Path) -> Iterator[int]:
                 with suppress(FileNotFoundError):  # the cleaner was faster
                     size = entry.stat().st_size
                     if size:
-                        yield size
+                        yield entry.path, size
 
 
 def _folders(folder: str | Path) -> Iterator[str]:

@@ -11,15 +11,24 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.found_config import found_config
+from rmqcore.offline.found_config import config_to_open, found_config
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
 from rmqcore.unused_settings import UnusedSettingWarning
 
 
 def store_settings(
-    store: Path, config: Path | None, commitlog: str | None, *, follow_links: bool
+    store: Path,
+    config: Path | None,
+    commitlog: str | None,
+    *,
+    follow_links: bool,
+    to_open: bool = False,
 ) -> tuple[StorePaths, MessageStoreConfig]:
-    """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`)."""
+    """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`).
+
+    With `to_open` it is for `rmqcore.open`, which takes these sizes for given: one that a lone file tells is looked at as an
+    open would (`config_to_open`).
+    """
     base = read_config(config) if config is not None else None
     if commitlog is not None:
         base = (base or MessageStoreConfig()).changed(
@@ -41,6 +50,8 @@ def store_settings(
         check_one_log(paths)
     if not {"commitlog", "consumequeue"} & set(names) and not paths.commitlog.is_dir():
         raise NotAStoreError(f"{store} holds no commitlog/ or consumequeue/")
+    if to_open:
+        return paths, config_to_open(paths, base or MessageStoreConfig())
     return paths, found_config(paths, base)
 
 

@@ -62,7 +62,9 @@ def rebuild(
       rmqcore rebuild /data/store --out /data/rebuilt
       rmqcore rebuild /data/store --cq --apply
     """
-    paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
+    paths, settings = store_settings(
+        store, config, commitlog, follow_links=follow_links, to_open=apply
+    )
     wanted = [part for part, asked in zip(PARTS, (cq, index), strict=True) if asked] or list(PARTS)
     if config is None:
         _note_sizes(paths, settings, wanted)

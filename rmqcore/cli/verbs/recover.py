@@ -70,7 +70,9 @@ def recover(
       rmqcore recover /data/store --deep --apply
     """
     kind = report_format(asked_format, json)
-    paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
+    paths, settings = store_settings(
+        store, config, commitlog, follow_links=follow_links, to_open=True
+    )
     fields: dict[str, Any] = {"path": str(store), "applied": apply, "deep": deep}
     if apply:
         if _asks(kind, paths, yes=yes) and not _agreed(

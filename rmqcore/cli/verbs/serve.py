@@ -220,7 +220,7 @@ def _store_config(
     """Give the configuration with the file sizes of the store, if there is one."""
     if not (store / "commitlog").is_dir():
         return given
-    return store_settings(store, config, None, follow_links=False)[1]
+    return store_settings(store, config, None, follow_links=False, to_open=True)[1]
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:

@@ -119,6 +119,58 @@ def test_a_brokers_file_as_it_is(rmqcore: Run, store_copy: StoreCopy, tmp_path: 
         )
 
 
+@pytest.fixture
+def lone_log(tmp_path: Path) -> Path:
+    """A store whose only log file was cut by a copy that broke off, within the third record."""
+    root = tmp_path / "lone"
+    with package.open(root, services=False, mapped_file_size_commit_log=1 << 16) as store:
+        for number in range(10):
+            store.put(package.Message("T", bytes(4000), keys=f"k{number}")).raise_for_status()
+        store.wait_dispatched()
+    os.truncate(root / "commitlog" / ("0" * 20), 10_000)
+    return root
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+@pytest.mark.parametrize("words", [[], ["--apply"], ["--deep", "--apply"]], ids=" ".join)
+def test_a_lone_log_file_that_lost_its_end(
+    rmqcore: Run, lone_log: Path, tmp_path: Path, words: list[str], unclean: bool
+) -> None:
+    """`rmqcore.open` refuses it; recover gave the open the sizes that it had found, as if a person had.
+
+    The record that was cut went away, and all later files would have got 10,000 bytes, which no Java broker opens.
+    """
+    if unclean:
+        (lone_log / "abort").touch()
+    before = tree(lone_log)
+    done = rmqcore("recover", lone_log, *words)
+    assert (done.code, done.out) == (2, b"")
+    assert "file size is 10000, expected 1073741824" in done.err
+    assert "mappedFileSizeCommitLog" in done.err
+    assert tree(lone_log) == before
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=65536\n")
+    assert "file size is 10000, expected 65536" in rmqcore("recover", lone_log, *words, "--config", conf).err  # fmt: skip
+    assert tree(lone_log) == before
+    conf.write_text("mappedFileSizeCommitLog=10000\n")  # its owner knows
+    assert rmqcore("recover", lone_log, *words, "--config", conf).code == (0 if words else 2)
+
+
+def test_a_rebuild_that_opens_the_store_first_refuses_it_too(rmqcore: Run, lone_log: Path) -> None:
+    (lone_log / "abort").touch()
+    before = tree(lone_log)
+    done = rmqcore("rebuild", lone_log, "--apply")
+    assert (done.code, "it may have lost its end" in done.err) == (2, True)
+    assert tree(lone_log) == before
+
+
+def test_a_broker_refuses_it_too(rmqcore: Run, lone_log: Path) -> None:
+    before = tree(lone_log)
+    done = rmqcore("serve", lone_log, "--port", "0")
+    assert (done.code, "it may have lost its end" in done.err) == (2, True)
+    assert tree(lone_log) == before
+
+
 def test_for_people(store_copy: StoreCopy) -> None:
     store = store_copy("crash_flipped", "input")
     code, text, _ = in_terminal("recover", store)

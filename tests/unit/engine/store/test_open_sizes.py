@@ -210,6 +210,15 @@ def test_the_only_queue_file_lost_its_end(tmp_path: Path) -> None:
     assert file.stat().st_size == 6_000_000
 
 
+def test_the_only_queue_file_has_room_left(tmp_path: Path) -> None:
+    """Small stores after a crash were refused, with the hint to leave out sizes that nobody had given."""
+    made(tmp_path, 5)
+    (tmp_path / "abort").touch()
+    with rmqcore.open(tmp_path, services=False) as store:
+        assert sizes_of(store.config) == SMALL
+        assert store.max_offset("T", 0) == 5
+
+
 def test_what_was_given() -> None:
     config = MessageStoreConfig(file_reserved_time=72)
     assert MessageStoreConfig().given == frozenset()
