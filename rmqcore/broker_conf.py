@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import NamedTuple
 
 from rmqcore.broker_keys import IGNORED_KEYS
+from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 
 MOST_BYTES = 1 << 20
@@ -66,8 +69,8 @@ def parse_value(name: str, kind: str, text: str) -> object:
 
     Raises
     ------
-    ValueError
-        The text is no such value; the message names the field.
+    SettingError
+        The text is no such value.
     """
     value: object = text
     if kind == "bool":
@@ -80,11 +83,37 @@ def parse_value(name: str, kind: str, text: str) -> object:
         return text or None  # a key with nothing behind it, as templates of files have
     if value is None:
         expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]
-        raise ValueError(f"{name}: expected {expected}, got {text!r}")
+        raise SettingError((name,), f"expected {expected}, got {text!r}")
     return value
 
 
-def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
+class Written(NamedTuple):
+    """A value as it stands in a file."""
+
+    text: str
+    line: int
+
+
+def wrong_in_file(
+    path: str | os.PathLike[str], error: SettingError, places: Mapping[str, tuple[str, int]]
+) -> ValueError:
+    """Give the error for a value that stands in a file: file, line and key, as whoever wrote it knows it.
+
+    Parameters
+    ----------
+    path : path-like
+    error : SettingError
+    places : mapping
+        The key and the line of each name that the file has. An error of others is none of the file, and given back.
+    """
+    lines = [places[name][1] for name in error.names if name in places]
+    if not lines:
+        return error
+    told = error.renamed({name: key for name, (key, _) in places.items()})
+    return ValueError(f"{os.fspath(path)}:{max(lines)}: {told}")
+
+
+def read_properties(path: str | os.PathLike[str]) -> dict[str, Written]:
     """Read a properties file as Java does (ISO 8859-1); white space around a value is dropped, and a byte order mark before all.
 
     Raises
@@ -100,7 +129,7 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
         raise ValueError(f"no configuration file: it has more than {MOST_BYTES} bytes")
     if b"\0" in data:
         raise ValueError("no configuration file: it has NUL bytes")
-    return parse_properties(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1"))
+    return _parsed(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -108,30 +137,39 @@ def parse_properties(text: str) -> dict[str, str]:
 
     The last value of a repeated key counts. Source: java.util.Properties#load.
     """
+    return {key: written.text for key, written in _parsed(text).items()}
+
+
+def _parsed(text: str) -> dict[str, Written]:
     found = {}
-    for line in _logical_lines(text):
+    for number, line in _logical_lines(text):
         match = _LINE.fullmatch(line)
         if match is not None and match[1]:
-            found[_unescape(match[1])] = _unescape(match[2]).strip()
+            try:
+                found[_unescape(match[1])] = Written(_unescape(match[2]).strip(), number)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
     return found
 
 
-def _logical_lines(text: str) -> list[str]:
-    """Lines with their continuations joined, without comments and blank lines."""
-    lines: list[str] = []
-    pending = ""
-    for raw in re.split(r"\r\n|\n|\r", text):
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    """Lines with their continuations joined, without comments and blank lines; each with the number of its first line."""
+    lines: list[tuple[int, str]] = []
+    pending, begin = "", 0
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         line = raw.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
-            continue
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            begin = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             pending += line[:-1]
             continue
-        lines.append(pending + line)
+        lines.append((begin, pending + line))
         pending = ""
     if pending:
-        lines.append(pending)
+        lines.append((begin, pending))
     return lines
 
 

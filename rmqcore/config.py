@@ -22,9 +22,11 @@ from rmqcore.broker_conf import (
     java_name,
     parse_value,
     read_properties,
+    wrong_in_file,
 )
 from rmqcore.broker_keys import IGNORED_KEYS
 from rmqcore.config_values import INT_MAX, PATHS, check_extra, check_value, parse_delay_levels
+from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 from rmqcore.unused_settings import REFUSED, UNUSED, warn_unused
 
@@ -216,15 +218,15 @@ class MessageStoreConfig:
             check_value(name, _TYPES[name], value)
             if value != _DEFAULTS[name]:
                 if name in REFUSED:
-                    raise ValueError(f"{name}: {value!r} cannot be set: {REFUSED[name]}")
+                    raise SettingError((name,), f"{value!r} cannot be set: {REFUSED[name]}")
                 if name in UNUSED:
                     warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
-        for name, size in (
-            ("mapped_file_size_consume_queue", self.consume_queue_file_size),
-            ("max_hash_slot_num, max_index_num", self.index_file_size),
+        for sizes, size in (
+            (("mapped_file_size_consume_queue",), self.consume_queue_file_size),
+            (("max_hash_slot_num", "max_index_num"), self.index_file_size),
         ):
             if size > INT_MAX:
-                raise ValueError(f"{name}: a file of {size} bytes, Java maps at most {INT_MAX}")
+                raise SettingError(sizes, f"a file of {size} bytes, Java maps at most {INT_MAX}")
         most, room = self.max_message_size, self.mapped_file_size_commit_log
         if "max_message_size" in names and room < most != _DEFAULTS["max_message_size"]:
             warn_unused(
@@ -273,7 +275,7 @@ class MessageStoreConfig:
         Raises
         ------
         ValueError
-            A field cannot take its value, or the file is no text of settings; the message names file and field.
+            A field cannot take its value, or the file is no text of settings; the message names file, line and key.
         TypeError
             An override that is no field.
         OSError
@@ -282,20 +284,28 @@ class MessageStoreConfig:
         check_names(overrides)
         names = set(_NAMES)
         values: dict[str, Any] = {}
+        places: dict[str, tuple[str, int]] = {}
         extra: dict[str, str] = {}
         try:
-            for key, text in read_properties(path).items():
+            written = read_properties(path)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+        try:
+            for key, (text, line) in written.items():
                 name = field_of(key, names)
                 if name is not None:
+                    places[name] = (key, line)
                     values[name] = parse_value(name, _TYPES[name], text)
                     continue
                 extra[key] = text
                 if key not in IGNORED_KEYS:
                     unknown = describe_unknown(key, names)
-                    warnings.warn(f"{os.fspath(path)}: {unknown}", stacklevel=2)
+                    warnings.warn(f"{os.fspath(path)}:{line}: {unknown}", stacklevel=2)
+            for name in overrides:
+                places.pop(name, None)
             return cls(**{**values, "extra": extra, **overrides})
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+        except SettingError as error:
+            raise wrong_in_file(path, error, places) from None
 
 
 _FIELDS = [f for f in fields(MessageStoreConfig) if f.name != "extra"]

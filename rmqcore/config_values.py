@@ -1,8 +1,10 @@
-"""What the fields of MessageStoreConfig can hold. Imports nothing of the package."""
+"""What the fields of MessageStoreConfig can hold. Imports only errors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from rmqcore.errors.arguments import SettingError
 
 CHOICES = {
     "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
@@ -62,8 +64,8 @@ def check_value(name: str, kind: str, value: object) -> None:
 
     Raises
     ------
-    ValueError
-        It has another type, is out of its range or is none of the names; the message names the field.
+    SettingError
+        It has another type, is out of its range or is none of the names.
     """
     right = {
         "bool": isinstance(value, bool),
@@ -73,7 +75,7 @@ def check_value(name: str, kind: str, value: object) -> None:
         "str | None": value is None or isinstance(value, str),
     }[kind]
     if not right:
-        raise ValueError(f"{name}: expected {kind}, got {value!r}")
+        raise SettingError((name,), f"expected {kind}, got {value!r}")
     if isinstance(value, int | float) and kind != "bool":
         least = AT_LEAST.get(name, 0)
         most = AT_MOST.get(name, LONG_MAX if name in LONGS else INT_MAX)
@@ -82,14 +84,14 @@ def check_value(name: str, kind: str, value: object) -> None:
                 isinstance(value, int) and value.bit_length() > 1000
             )  # Python refuses to print it
             shown = "a number of hundreds of digits" if long else value
-            raise ValueError(f"{name}: expected {least} to {most}, got {shown}")
+            raise SettingError((name,), f"expected {least} to {most}, got {shown}")
     if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")
+        raise SettingError((name,), f"expected one of {', '.join(CHOICES[name])}, got {value!r}")
     if isinstance(value, str):
         if name in _PARSERS:
             _PARSERS[name](value)
         elif name in PATHS and (not value or "\0" in value):
-            raise ValueError(f"{name}: expected a path, got {value!r}")
+            raise SettingError((name,), f"expected a path, got {value!r}")
 
 
 def check_extra(extra: object) -> None:
@@ -112,7 +114,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 
     Raises
     ------
-    ValueError
+    SettingError
         A word is no whole number with s, m, h or d after it, or so large that no clock gets there.
 
     Notes
@@ -123,12 +125,14 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     for word in text.split():
         number, unit = word[:-1], word[-1]
         if unit not in DELAY_UNITS_MS or not (number.isascii() and number.isdigit()):
-            raise ValueError(
-                f"message_delay_level: {word!r} is no delay (a number and s, m, h or d)"
+            raise SettingError(
+                ("message_delay_level",), f"{word!r} is no delay (a number and s, m, h or d)"
             )
         delay_ms = int(number[:20]) * DELAY_UNITS_MS[unit]
         if len(number) > 20 or delay_ms > LONG_MAX:
-            raise ValueError(f"message_delay_level: {word!r} does not fit 64 bits of milliseconds")
+            raise SettingError(
+                ("message_delay_level",), f"{word!r} does not fit 64 bits of milliseconds"
+            )
         delays.append(delay_ms)
     return tuple(delays)
 
@@ -138,7 +142,7 @@ def parse_hours(text: str) -> tuple[int, ...]:
 
     Raises
     ------
-    ValueError
+    SettingError
         A part is no hour; white space is none either, as in Java.
 
     Notes
@@ -148,8 +152,8 @@ def parse_hours(text: str) -> tuple[int, ...]:
     hours = []
     for hour in text.rstrip(";").split(";"):
         if not (hour.isascii() and hour.isdigit() and len(hour) <= 2 and int(hour) <= 23):
-            raise ValueError(
-                f"delete_when: expected hours of the day such as '04' or '04;16', got {text!r}"
+            raise SettingError(
+                ("delete_when",), f"expected hours of the day such as '04' or '04;16', got {text!r}"
             )
         hours.append(int(hour))
     return tuple(hours)

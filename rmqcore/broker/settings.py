@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from rmqcore.broker_conf import field_of, java_name, parse_value
+from rmqcore.errors.arguments import SettingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +86,16 @@ class BrokerSettings:
 
         Raises
         ------
-        ValueError
-            A value is out of its range; the message names it.
+        SettingError
+            A value is out of its range.
         """
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if not low <= value <= high:
-                raise ValueError(f"{java_name(name)} is {value}, expected {low} to {high}")
+                raise SettingError((java_name(name),), f"expected {low} to {high}, got {value}")
         for name in ("broker_name", "broker_cluster_name"):
             if not getattr(self, name).strip():
-                raise ValueError(f"{java_name(name)} is empty")
+                raise SettingError((java_name(name),), "expected a name, got none")
 
     @classmethod
     def from_properties(cls, given: Mapping[str, str]) -> Self:
@@ -102,8 +103,8 @@ class BrokerSettings:
 
         Raises
         ------
-        ValueError
-            A value is none; the message names the key.
+        SettingError
+            A value is none; the error names the key.
         """
         return replace(cls(), **parse_settings(given))
 
@@ -113,8 +114,8 @@ def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
 
     Raises
     ------
-    ValueError
-        A value is none; the message names the key.
+    SettingError
+        A value is none; the error names the key.
     """
     values: dict[str, Any] = {}
     for key, text in given.items():

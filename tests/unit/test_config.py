@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rmqcore.broker_conf import java_name, parse_properties, snake_case
 from rmqcore.broker_keys import IGNORED_KEYS
 from rmqcore.config import MessageStoreConfig
 from rmqcore.config_values import parse_delay_levels
+from rmqcore.errors.arguments import SettingError
 from rmqcore.unused_settings import UnusedSettingWarning
 
 FIELDS = [f.name for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"]
@@ -136,21 +138,73 @@ def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "field"),
+    ("line", "told"),
     [
-        ("fileReservedTime=4d", "file_reserved_time"),
-        ("messageIndexEnable=yes", "message_index_enable"),
-        ("flushDiskType=FAST", "flush_disk_type"),
-        ("logicalDiskSpaceCleanForciblyThreshold=x", "logical_disk_space_clean_forcibly_threshold"),
-        ("maxIndexNum=0", "max_index_num"),
-        ("maxMessageSize=1_000", "max_message_size"),
-        ("diskMaxUsedSpaceRatio=٧٥", "disk_max_used_space_ratio"),
-        ("logicalDiskSpaceCleanForciblyThreshold=0.7_5", "logical_disk_space"),
+        ("fileReservedTime=4d", "fileReservedTime: expected a whole number, got '4d'"),
+        ("messageIndexEnable=yes", "messageIndexEnable: expected true or false, got 'yes'"),
+        ("flushDiskType=FAST", "flushDiskType: expected one of ASYNC_FLUSH, SYNC_FLUSH, got 'FAST'"),
+        ("logicalDiskSpaceCleanForciblyThreshold=x", "logicalDiskSpaceCleanForciblyThreshold: expected a number, got 'x'"),
+        ("logicalDiskSpaceCleanForciblyThreshold=0.7_5", "logicalDiskSpaceCleanForciblyThreshold: expected a number"),
+        ("maxIndexNum=0", "maxIndexNum: expected 2 to 2147483647, got 0"),
+        ("maxMessageSize=1_000", "maxMessageSize: expected a whole number, got '1_000'"),
+        ("diskMaxUsedSpaceRatio=٧٥", "diskMaxUsedSpaceRatio: expected a whole number"),
+        ("mapedFileSizeCommitLog=1", "mapedFileSizeCommitLog: expected 64 to 2147483647, got 1"),
+        ("checkCRCOnRecover=1", "checkCRCOnRecover: expected true or false, got '1'"),
+        ("deleteWhen=25", "deleteWhen: expected hours of the day such as '04' or '04;16', got '25'"),
+        ("messageDelayLevel=1s 5x", "messageDelayLevel: '5x' is no delay (a number and s, m, h or d)"),
+        ("enableConsumeQueueExt=true", "enableConsumeQueueExt: True cannot be set: Java then keeps"),
+        ("maxIndexNum=110000000", "max_hash_slot_num, maxIndexNum: a file of 2220000040 bytes, Java maps at most 2147483647"),
+        ("storePathCommitLog=a\\u0000b", "storePathCommitLog: expected a path, got 'a\\x00b'"),
     ],
-)
-def test_a_wrong_value_in_a_file_names_its_field(tmp_path: Path, line: str, field: str) -> None:
-    with pytest.raises(ValueError, match=field):
-        MessageStoreConfig.from_broker_conf(conf(tmp_path, line))
+)  # fmt: skip
+def test_a_wrong_value_in_a_file_names_line_and_key(tmp_path: Path, line: str, told: str) -> None:
+    """It was told by the field's name in Python, which whoever edits the file has never seen."""
+    path = conf(tmp_path, f"# a broker\nbrokerName=a\\\n  b\n{line}\n\nslaveTimeout=1\n")
+    with pytest.raises(ValueError) as caught:
+        MessageStoreConfig.from_broker_conf(path)
+    assert str(caught.value).startswith(f"{path}:4: {told}")
+
+
+def test_two_values_that_do_not_go_together(tmp_path: Path) -> None:
+    path = conf(tmp_path, "\nmaxHashSlotNum=400000000\n\nmaxIndexNum = 110000000")
+    with pytest.raises(ValueError, match=rf"^{path}:4: maxHashSlotNum, maxIndexNum: a file of"):
+        MessageStoreConfig.from_broker_conf(path)
+
+
+def test_the_last_value_of_a_repeated_key_is_the_wrong_one(tmp_path: Path) -> None:
+    path = conf(tmp_path, "slaveTimeout=1\nslaveTimeout=-1\n")
+    with pytest.raises(ValueError, match=rf"^{path}:2: slaveTimeout: expected 0"):
+        MessageStoreConfig.from_broker_conf(path)
+
+
+def test_a_wrong_value_of_a_caller_is_none_of_the_file(tmp_path: Path) -> None:
+    """Its own name, and not the file's."""
+    path = conf(tmp_path, "slaveTimeout=1\n")
+    with pytest.raises(ValueError, match=r"^slave_timeout: expected 0 to"):
+        MessageStoreConfig.from_broker_conf(path, slave_timeout=-1)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_of_all_systems_are_counted(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(end.join(["# one", "", "brokerName=1\\", "  2", "slaveTimeout=x"]).encode())
+    with pytest.raises(ValueError, match=rf"^{path}:5: slaveTimeout"):
+        MessageStoreConfig.from_broker_conf(path)
+
+
+def test_an_unknown_key_is_told_with_its_line(tmp_path: Path) -> None:
+    path = conf(tmp_path, "\nbrokerNam=a\n")
+    with pytest.warns(
+        UserWarning, match=rf"^{path}:2: no RocketMQ setting is called brokerNam; did"
+    ):
+        MessageStoreConfig.from_broker_conf(path)
+
+
+def test_the_error_pickles() -> None:
+    with pytest.raises(SettingError) as caught:
+        MessageStoreConfig(max_index_num=1)
+    same = pickle.loads(pickle.dumps(caught.value))
+    assert (str(same), same.names) == (str(caught.value), ("max_index_num",))
 
 
 def test_properties_syntax() -> None:

@@ -220,7 +220,7 @@ def test_a_broker_conf_that_is_none(tmp_path: Path) -> None:
         ("directory", IsADirectoryError, "directory"),
         ("nul", ValueError, "nul: no configuration file: it has NUL bytes"),
         ("huge", ValueError, "huge: no configuration file: it has more than 1048576 bytes"),
-        ("escape", ValueError, "escape: four hex digits are missing"),
+        ("escape", ValueError, "escape: line 1: four hex digits are missing"),
         ("missing/below", FileNotFoundError, "below"),
         ("nul/below", NotADirectoryError, "below"),
     ):
@@ -240,17 +240,17 @@ def test_a_broker_conf_in_another_encoding_is_read_as_java_reads_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("deleteWhen=nonsense", "delete_when"),
-        ("diskMaxUsedSpaceRatio=175", "disk_max_used_space_ratio"),
-        ("enableConsumeQueueExt=true", "enable_consume_queue_ext"),
-        ("flushDiskType=sync_flush", "flush_disk_type"),
-        ("messageIndexEnable=1", "message_index_enable"),
+        ("deleteWhen=nonsense", "deleteWhen"),
+        ("diskMaxUsedSpaceRatio=175", "diskMaxUsedSpaceRatio"),
+        ("enableConsumeQueueExt=true", "enableConsumeQueueExt"),
+        ("flushDiskType=sync_flush", "flushDiskType"),
+        ("messageIndexEnable=1", "messageIndexEnable"),
     ],
 )
-def test_a_value_in_a_file_names_file_and_field(line: str, name: str, tmp_path: Path) -> None:
+def test_a_value_in_a_file_names_file_and_key(line: str, name: str, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(line)
-    with pytest.raises(ValueError, match=f"broker.conf: .*{name}|broker.conf: {name}"):
+    with pytest.raises(ValueError, match=f"broker.conf:1: {name}: "):
         rmqcore.open(tmp_path / "store", conf)
     assert os.listdir(tmp_path) == ["broker.conf"]
 

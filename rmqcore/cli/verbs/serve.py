@@ -15,12 +15,14 @@ import typer
 from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker_conf import read_properties, wrong_in_file
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
 from rmqcore.cli.common.store_settings import read_config, store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.exit_codes import OK
 from rmqcore.opening import open as open_store
 
@@ -127,8 +129,11 @@ def serve(
 def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSettings:
     try:
         return BrokerSettings.from_properties(given.extra)
-    except ValueError as error:
-        raise ValueError(f"{config}: {error}") from None
+    except SettingError as error:
+        if config is None:
+            raise
+        places = {key: (key, line) for key, (_, line) in read_properties(config).items()}
+        raise wrong_in_file(config, error, places) from None
 
 
 def _say_what_was_found(store: MessageStore) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rmqcore.broker_conf import field_of, java_name, parse_value
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.clean.rules import CleanRules
+from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import did_you_mean
 
 RULES = (
@@ -46,6 +47,7 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
         No such setting, or one that has no say in what is deleted; or it cannot have this value.
     """
     values: dict[str, object] = {}
+    keys: dict[str, str] = {}
     for key, value in what_if.items():
         name = key if key in RULES else field_of(key, set(RULES))
         if name is None:
@@ -53,8 +55,12 @@ def changed_rules(config: MessageStoreConfig, what_if: Mapping[str, object]) -> 
         if name in values:
             raise ValueError(f"{java_name(name)} is given twice, as {key} too")
         kind = type(getattr(config, name)).__name__
-        values[name] = parse_value(name, kind, value) if isinstance(value, str) else value
-    return config.changed(**values)
+        values[name] = parse_value(key, kind, value) if isinstance(value, str) else value
+        keys[name] = key
+    try:
+        return config.changed(**values)
+    except SettingError as error:
+        raise error.renamed(keys) from None
 
 
 def _unknown(key: str) -> str:

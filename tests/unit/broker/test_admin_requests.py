@@ -297,7 +297,7 @@ def test_a_setting_is_changed(client: Sender) -> None:
         (b"brokerName=other", 16, "Can not update config 'brokerName'"),
         (b"noSuchKey=1", 16, "Can not update config 'noSuchKey'"),
         (b"traceOn=false\nlistenPort=1", 16, "Can not update config 'listenPort'"),
-        (b"brokerPermission=9", 1, "brokerPermission is 9, expected 0 to 7"),
+        (b"brokerPermission=9", 1, "brokerPermission: expected 0 to 7, got 9"),
         (b"traceOn=perhaps", 1, "expected true or false"),
         (b"\xff=1", 1, "decode"),
         (b"traceOn=false\n" * 1000, 29, "14000 bytes of settings, at most 8192 are taken"),

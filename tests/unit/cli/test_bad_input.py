@@ -195,6 +195,33 @@ def test_no_room_on_the_output(golden: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert "Traceback" not in done.stderr
 
 
+VERBS_WITH_CONF = {
+    "recover": (), "rebuild": ("--out", "OUT"), "retention": (), "doctor": (), "backup": ("OUT",), "salvage": ("OUT",),
+    "serve": ("--port", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verb", "line", "told"),
+    [(verb, "maxIndexNum=1", "maxIndexNum: expected 2 to 2147483647, got 1") for verb in VERBS_WITH_CONF]
+    + [
+        ("serve", "brokerPermission=9", "brokerPermission: expected 0 to 7, got 9"),
+        ("serve", "traceOn=1", "traceOn: expected true or false, got '1'"),
+        ("serve", "brokerName= ", "brokerName: expected a name, got none"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_in_a_broker_conf(
+    rmqcore: Run, store_copy: StoreCopy, tmp_path: Path, verb: str, line: str, told: str
+) -> None:
+    """It was told as max_index_num, without a line."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"# a broker\n{line}\n")
+    more = [str(tmp_path / "out") if word == "OUT" else word for word in VERBS_WITH_CONF[verb]]
+    done = rmqcore(verb, store_copy("basic"), *more, "--config", conf)
+    assert (done.code, done.out) == (1, b"")
+    assert done.err == f"Error: {conf}:2: {told}\n"
+
+
 def test_a_file_that_may_not_be_read(rmqcore: Run, store_copy: StoreCopy, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root reads everything")

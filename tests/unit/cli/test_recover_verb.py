@@ -115,7 +115,7 @@ def test_a_brokers_file_as_it_is(rmqcore: Run, store_copy: StoreCopy, tmp_path: 
         done = rmqcore("recover", store, "--config", conf, "--json", *options)
         assert done.code == 0
         assert done.err == (
-            f"Warning: {conf}: no RocketMQ setting is called maxIndexNun; did you mean maxIndexNum?\n"
+            f"Warning: {conf}:3: no RocketMQ setting is called maxIndexNun; did you mean maxIndexNum?\n"
         )
 
 

@@ -91,4 +91,4 @@ def test_settings_of_a_broker_conf(rmqcore: Run, golden: Path, tmp_path: Path) -
     conf.write_text("deleteWhen=twelve\n")
     done = rmqcore("retention", golden / "basic" / "store", "--config", conf)
     assert done.code == 1
-    assert "delete_when: expected hours of the day" in done.err
+    assert done.err.startswith(f"Error: {conf}:1: deleteWhen: expected hours of the day")
