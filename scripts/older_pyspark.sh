@@ -11,7 +11,7 @@ for line; do
     pip=("$venv/bin/pip" --quiet --disable-pip-version-check)
     "${pip[@]}" install --upgrade 'pip>=25.1'
     # protobuf: the client of Spark Connect in PySpark 4.0 was made for 5, and what is made for 5 runs with 5 and 6.
-    "${pip[@]}" install --group test --group notebook --group jre "pyspark==$line.*" 'protobuf<7' '.[all]'
+    "${pip[@]}" install --group test --group notebook --group demo --group jre "pyspark==$line.*" 'protobuf<7' '.[all]'
     "$venv/bin/python" -c 'import pyspark; print("PySpark", pyspark.__version__)'
     # Python 3.12 and later warn about what the older ones call; what is asked here is whether the answers are right.
     "$venv/bin/python" -P -m pytest -q -W default -n logical --maxprocesses 4 --dist loadfile tests/spark

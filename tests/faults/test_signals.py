@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.places import TESTS
+from support.places import TESTS, python_path
 
 SIGNALS = int(os.environ.get("RMQCORE_SIGNALS", "40"))
 
@@ -22,7 +22,7 @@ def test_signals_at_random_moments(tmp_path: Path, rng: random.Random) -> None:
     done = subprocess.run(
         [*command, str(tmp_path), str(SIGNALS), str(rng.randrange(1 << 30))],
         cwd=TESTS,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+        env={**os.environ, "PYTHONPATH": python_path()},
         capture_output=True,
         text=True,
         check=False,

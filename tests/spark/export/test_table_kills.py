@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.places import ROOT
+from support.places import python_path
 from support.spark.killed_tables import Steps, watch, watch_logs
 from support.spark.table_rows import NO_SPARK, grow, rows_in, rows_of
 from support.stores.live_log import LiveLog
@@ -100,7 +100,7 @@ def test_processes_that_are_killed_beside_a_store_that_is_written(tmp_path: Path
     rng = random.Random(int(os.environ.get("RMQCORE_SEED", "5")))
     put(tmp_path / "store", 0, 100)
     count, ended, kills, most = 100, 0, 0, 40
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}/tests:{ROOT}"}
+    environment = os.environ | {"PYTHONPATH": python_path()}
     while kills < KILLS or not ended:
         step = rng.randrange(most) if kills < KILLS else 10**6
         process = subprocess.Popen(

@@ -122,15 +122,21 @@ def test_settings_of_a_new_session(spark: SparkSession) -> None:
 def test_a_session_that_runs_is_taken_with_a_warning_of_what_it_cannot_change(
     spark: SparkSession,
 ) -> None:
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    with pytest.warns(UserWarning, match=r"only when it starts: spark\.driver\.memory=7g$"):
-        same = session(conf={"spark.driver.memory": "7g"})
-    assert same is spark
-    assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo", "the program's own"
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
-    session(conf={"spark.sql.session.timeZone": "UTC"})
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    has_pushdown = versions.pyspark_version() >= versions.PUSH_FILTERS
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        if has_pushdown:
+            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        with pytest.warns(UserWarning, match=r"only when it starts: spark\.driver\.memory=7g$"):
+            same = session(conf={"spark.driver.memory": "7g"})
+        assert same is spark
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo", "the program's own"
+        if has_pushdown:
+            assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+        session(conf={"spark.sql.session.timeZone": "UTC"})
+        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")  # the other tests share the session
 
 
 SUBMITTED = """

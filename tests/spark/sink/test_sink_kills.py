@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.places import python_path
 from support.spark.killed_writes import ROWS
 
 import rmqcore
@@ -53,7 +53,7 @@ class Driver:
             | {
                 "SPARK_LOCAL_DIRS": str(folder / "local"),
                 "TZ": "UTC",
-                "PYTHONPATH": f"{ROOT}/tests:{ROOT}",
+                "PYTHONPATH": python_path(),
             },
         )
         self._told: queue.Queue[str] = queue.Queue()

@@ -132,6 +132,7 @@ def test_the_plain_way(spark: SparkSession, golden: Path) -> None:
     assert rows_of(frame) == only(golden_rows(golden, "delay"), *DEFAULT)
 
 
+@pytest.mark.skipif(pyspark_version() < PUSH_FILTERS, reason="PySpark hands no filters down")
 def test_the_plain_way_needs_no_setting(spark: SparkSession, golden: Path) -> None:
     """A reader that merely could take filters makes every query fail while Spark's setting is off, as it is by default."""
     setting = "spark.sql.python.filterPushdown.enabled"
