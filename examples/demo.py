@@ -1,4 +1,4 @@
-"""What `make demo` shows: a store of RocketMQ 5.5.0 is read, checked and queried; a new one is written, another served; Spark.
+"""What `make demo` shows: stores of RocketMQ 5.5.0 are read, checked, saved and queried; a new one is written, one served; Spark.
 
 The exit code is 0 only if every step did what it should.
 """
@@ -6,13 +6,14 @@ The exit code is 0 only if every step did what it should.
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -20,7 +21,9 @@ import polars as pl
 
 import rmqcore
 import rmqcore.spark
+from rmqcore import codec
 from rmqcore.client import Producer, PullConsumer
+from rmqcore.errors import CorruptMessageError
 from rmqcore.testing.served_broker import ServedBroker
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,21 +52,61 @@ DAYS = "select topic, count(*) as messages from read_parquet(?) group by topic o
 
 def main() -> None:
     """Run all steps, each under its heading."""
+    began = time.perf_counter()
     unpack()
-    store = OUT / CLEAN
-    heading("The store, as rmqcore sees it")
-    command("info", store, "--format", "table")
+    a_sick_store()
+    parquet_sql_frame(OUT / CLEAN)
+    heading(f"{MESSAGES:,} messages written by this process: put, put_many, put_arrow from a query")
+    write(OUT / "written")
+    heading("A backup, which a store in use gets too")
+    command("backup", OUT / "written", OUT / "backup")
+    heading(
+        "Opened again: recovery had nothing to cut, every message is there, and one more is put"
+    )
+    reopen(OUT / "written")
+    heading("What was written is sound: log, queues and index agree")
+    command("fsck", OUT / "written")
+    heading("What the backup lacks by now; exit code 2, for they differ")
+    command("diff", OUT / "backup", OUT / "written", expected=2)
+    heading("A broker and a name server on a new store; a producer and a consumer in this process")
+    serve(OUT / "served")
+    heading("Spark over what was written: audit, and statistics by topic and hour")
+    spark(OUT / "written")
+    heading("Only the codec: a message into the bytes of a record, and back")
+    record()
+    shutil.rmtree(OUT / "written")
+    shutil.rmtree(OUT / "backup")
+    seconds = time.perf_counter() - began
+    print(f"\nAll of that took {seconds:.0f} s. The store of a million messages was removed;")
+    print(f"the others, the Parquet files and Spark's log are in {OUT.name}/.")
+
+
+def a_sick_store() -> None:
+    """A store that a broker wrote, then one with a flipped bit: found, explained, and a sound store made of what is left."""
+    heading("A store of RocketMQ 5.5.0, as rmqcore sees it")
+    command("info", OUT / CLEAN)
+    heading("A message by its key, out of the log itself")
+    command("cat", OUT / CLEAN, "--topic", "TopicBasicA", "--key", "key-0-0")
     heading("Every record, queue entry and index entry against each other")
-    command("fsck", store, "--format", "table")
+    command("fsck", OUT / CLEAN)
     heading("The same for a store with a flipped bit: exit code 2, and where it is")
-    command("fsck", OUT / DAMAGED, "--format", "table", expected=2)
+    command("fsck", OUT / DAMAGED, expected=2)
+    heading("What to do about it")
+    command("doctor", OUT / DAMAGED, expected=2)
+    heading("A sound store of every record that can be read; exit code 2, for one is lost")
+    command("salvage", OUT / DAMAGED, OUT / "salvaged", expected=2)
+    command("fsck", OUT / "salvaged")
+
+
+def parquet_sql_frame(store: Path) -> None:
+    """The same messages as Parquet files, by SQL and as a frame."""
     heading("Parquet, by topic and day")
     command("export", store, "--format", "parquet", "-o", OUT / "parquet")
     for path in sorted((OUT / "parquet").rglob("*.parquet")):
-        print(f"{path.stat().st_size:9d} {path.relative_to(OUT)}")
+        print(f"{path.stat().st_size:9,d} bytes {path.relative_to(OUT)}")
     heading("SQL by DuckDB over the store itself: rmqcore.read(store).batches(), nothing exported")
     by_arrow = query(rmqcore.read(store))
-    heading("A frame of the same columns by Polars")
+    heading("A frame of the same messages by Polars")
     frame = pl.DataFrame(
         rmqcore.read(store).batches(["topic", "queue_id", "store_timestamp_ms", "keys"])
     )
@@ -73,23 +116,9 @@ def main() -> None:
         sys.exit(
             f"demo: the answers differ: {by_arrow} by Arrow, {by_parquet} by Parquet, {frame.height} rows by Polars"
         )
-    print(f"\nDuckDB over Arrow, DuckDB over Parquet and Polars agree on {frame.height} messages.")
-    heading(
-        f"{MESSAGES:,} messages written by this process: put, put_many, and put_arrow from a SQL query"
+    print(
+        f"DuckDB over the store, DuckDB over Parquet and Polars agree on {frame.height:,} messages."
     )
-    write(OUT / "written")
-    heading("Opened again: recovery had nothing to cut, and every message is there")
-    reopen(OUT / "written")
-    heading("fsck of what was written: log, queues and index agree")
-    command("fsck", OUT / "written", "--format", "table")
-    heading(
-        "A broker and a name server on a new store, and a producer and a consumer in this process"
-    )
-    serve(OUT / "served")
-    heading("Spark over what was written: audit, and statistics by topic and hour")
-    spark(OUT / "written")
-    shutil.rmtree(OUT / "written")
-    print(f"\nThe store of a million messages was removed. What is left: {OUT.name}/")
 
 
 def unpack() -> None:
@@ -108,12 +137,33 @@ def heading(text: str) -> None:
 
 
 def command(*words: object, expected: int = 0) -> None:
-    """Run `rmqcore WORDS`, shown as a user would type it."""
+    """Run `rmqcore WORDS`, shown as a user would type it, with the tables that a terminal gets."""
     call = [str(word).removeprefix(f"{ROOT}/") for word in words]
     print("$ rmqcore " + " ".join(call), flush=True)
-    code = subprocess.run([RMQCORE, *call], cwd=ROOT, check=False).returncode
+    run = in_place if sys.stdout.isatty() else in_a_terminal
+    code = run([str(RMQCORE), *call])
     if code != expected:
         sys.exit(f"demo: rmqcore {words[0]} ended with exit code {code}, not {expected}")
+
+
+def in_place(call: list[str]) -> int:
+    """Run a program in the terminal that the demo has."""
+    return subprocess.run(call, cwd=ROOT, check=False).returncode
+
+
+def in_a_terminal(call: list[str]) -> int:
+    """Run a program in a terminal of its own, and print what it shows: into a pipe it would write JSON."""
+    ours, theirs = pty.openpty()
+    plain = {**os.environ, "TERM": "dumb", "NO_COLOR": "1"}
+    with subprocess.Popen(call, cwd=ROOT, stdout=theirs, stderr=theirs, env=plain) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # Linux's way to say that nobody writes to it any more
+            while came := os.read(ours, 1 << 16):
+                shown += came
+    os.close(ours)
+    print(shown.decode().replace("\r\n", "\n"), end="", flush=True)
+    return process.returncode
 
 
 def query(reader: rmqcore.StoreReader) -> list[tuple[str, int]]:
@@ -196,20 +246,21 @@ def serve(folder: Path) -> None:
             consumer.commit()
         if sorted(received) != sorted(bodies):
             sys.exit(f"demo: {len(received)} messages came back of {SENT}")
-    command("fsck", broker.store, "--format", "table")
+    command("fsck", broker.store)
 
 
 def spark(root: Path) -> None:
     """Run two jobs of `rmqcore.spark` in a local session; only their results leave the workers."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    print("Spark starts, with both jobs over the small store: 10 to 20 s.", flush=True)
     began = time.perf_counter()
     conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
-    session = rmqcore.spark.session("local[2]", conf=conf)
+    with errors_into(OUT / "spark.log"):  # for as long as Java runs, which inherits the place
+        session = rmqcore.spark.session("local[2]", conf=conf)
     # The first jobs start Python workers and compile Spark's code, which the rates below shall not count.
     rmqcore.spark.run_audit(session, OUT / CLEAN)
     rmqcore.spark.topic_stats(session, OUT / CLEAN).collect()
-    seconds = time.perf_counter() - began
-    print(f"Spark {session.version} started, with both jobs over the small store: {seconds:.1f} s")
+    print(f"Spark {session.version} is ready after {time.perf_counter() - began:.1f} s.")
     audit = rmqcore.spark.run_audit(session, root)
     print(
         f"audit: {audit.records:,} records in {audit.splits} parts, {len(audit.damage)} damaged ranges; "
@@ -230,6 +281,38 @@ def spark(root: Path) -> None:
     written = MESSAGES + 1  # with the message that was put after the store was opened again
     if audit.damage or audit.records != written or messages != written:
         sys.exit(f"demo: Spark saw {audit.records} and {messages} messages of {written}")
+
+
+@contextmanager
+def errors_into(path: Path) -> Iterator[None]:
+    """Let a file have what is written to stderr, also by programs that are started meanwhile; an exception goes its own way."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+            yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def record() -> None:
+    """Encode a message, decode the record, and have a flipped bit found."""
+    raw = codec.encode(
+        rmqcore.Message("Orders", b"paid", tags="A", keys=["ORDER_1"]),
+        phy_offset=0,
+        queue_offset=0,
+        store_timestamp_ms=1_700_000_000_000,
+    )
+    print(codec.decode(raw))
+    try:
+        codec.check(raw.replace(b"paid", b"pais"))
+    except CorruptMessageError as error:
+        print(f"with a bit flipped: {error}")
+    else:
+        sys.exit("demo: a flipped bit was not found")
 
 
 def throughput(count: int, size: int, seconds: float) -> str:
