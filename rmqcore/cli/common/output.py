@@ -229,9 +229,13 @@ def human_bytes(count: int) -> str:
         if abs(size) < 1024 or unit == "TiB":
             break
         size /= 1024
-    return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+    return counted(count, "byte") if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def counted(count: int, noun: str) -> str:
-    """Give a number with its noun: ``1 file``, ``2,000 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Give a number with its noun: ``1 file``, ``2,000 files``, ``3 entries``."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun[-1] == "y" and noun[-2] not in "aeo":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}s"

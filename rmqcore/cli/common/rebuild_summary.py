@@ -18,17 +18,17 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
     ]
     if "consumequeue" in report.parts:
         lines.append(
-            f"{report.queue_entries:,} entries of {counted(report.queues, 'queue')} in "
+            f"{counted(report.queue_entries, 'entry')} of {counted(report.queues, 'queue')} in "
             f"{counted(report.queue_files, 'file')}"
         )
     if "index" in report.parts:
         lines.append(
-            f"{report.index_entries:,} index entries in {counted(report.index_files, 'file')}"
+            f"{counted(report.index_entries, 'index entry')} in {counted(report.index_files, 'file')}"
         )
     if report.filled_entries:
-        lines.append(f"{report.filled_entries} entries stand for records that are damaged")
+        lines.append(f"in the place of damaged records: {counted(report.filled_entries, 'entry')}")
     if report.ignored_records:
-        lines.append(f"{report.ignored_records} records have no place in a queue")
+        lines.append(f"without a place in a queue: {counted(report.ignored_records, 'record')}")
     lines.append("in place in the store" if applied else f"in {report.out}")
     for line in lines:
         print_line(line)

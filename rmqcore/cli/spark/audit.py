@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json, print_line
+from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
 
 if TYPE_CHECKING:
@@ -38,14 +38,17 @@ def audit(run: RunOptions, stores: Stores) -> int:
 def _print_summary(report: AuditReport) -> None:
     seconds = max(report.seconds, 1e-9)
     print_line(
-        f"{report.records} records, {human_bytes(report.record_bytes)}, in {report.files} files of {len(report.stores)} stores"
+        f"{counted(report.records, 'record')}, {human_bytes(report.record_bytes)}, in {counted(report.files, 'file')} of "
+        f"{counted(len(report.stores), 'store')}"
     )
     print_line(
-        f"{report.splits} tasks in {report.seconds:.1f} s: {report.records / seconds / 1e6:.2f} million records/s, "
+        f"{counted(report.splits, 'task')} in {report.seconds:.1f} s: {report.records / seconds / 1e6:.2f} million records/s, "
         f"{human_bytes(int(report.record_bytes / seconds))}/s"
     )
     if report.rewalked_files:
-        note(f"{report.rewalked_files} files were read again as a whole: their parts did not fit")
+        note(
+            f"read again as a whole, as the parts did not fit: {counted(report.rewalked_files, 'file')}"
+        )
     if report.damage:
         ranges = sum(found.range_count for _, found in report.damage)
         note(f"damaged ranges: {ranges}, {human_bytes(report.damaged_bytes)}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqcore.cli.common.output import human_bytes, print_json, print_line
+from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import RunOptions, spark_verb
 
 SHOWN = 50
@@ -47,10 +47,12 @@ def compare(
         path = found.left_path or found.right_path or ""
         size = found.end_phy_offset - found.start_phy_offset
         print_line(
-            f"{found.kind}: {found.start_phy_offset}..{found.end_phy_offset} ({size} bytes), {path}"
+            f"{found.kind}: {found.start_phy_offset}..{found.end_phy_offset} ({counted(size, 'byte')}), {path}"
         )
     if len(report.differences) > SHOWN:
-        print_line(f"and {len(report.differences) - SHOWN} more ranges: --json lists all")
+        print_line(
+            f"and {counted(len(report.differences) - SHOWN, 'more range')}: --json lists all"
+        )
     if not report.differences:
         print_line("no difference")
     return report.exit_code

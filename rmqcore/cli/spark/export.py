@@ -8,7 +8,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json, print_line
+from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import Out, RunOptions, Stores, spark_verb
 
 TargetFileSize = Annotated[
@@ -79,12 +79,13 @@ def export_parquet(
     else:
         seconds = max(report.seconds, 1e-9)
         print_line(
-            f"{report.rows} messages in {report.files} files, {human_bytes(report.file_bytes)}, "
-            f"in {report.partitions} partitions below {report.out}"
+            f"{counted(report.rows, 'message')} in {counted(report.files, 'file')}, {human_bytes(report.file_bytes)}, "
+            f"in {counted(report.partitions, 'partition')} below {report.out}"
         )
         kept = f", {report.kept_splits} of them before" if report.kept_splits else ""
         print_line(
-            f"{report.splits} tasks{kept} in {report.seconds:.1f} s: {report.rows / seconds / 1e6:.2f} million messages/s"
+            f"{counted(report.splits, 'task')}{kept} in {report.seconds:.1f} s: "
+            f"{report.rows / seconds / 1e6:.2f} million messages/s"
         )
         if report.damage:
             note(f"damaged ranges: {sum(found.range_count for _, found in report.damage)}")

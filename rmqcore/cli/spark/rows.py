@@ -8,16 +8,18 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from rmqcore.cli.common.bodies import BodyMode
-from rmqcore.cli.common.output import print_json, terminal_console
-from rmqcore.cli.common.shown import printable
+from rmqcore.cli.common.message_table import BODY_WIDTH
+from rmqcore.cli.common.output import print_json, print_line, terminal_console
+from rmqcore.cli.common.shown import printable, shortened
+from rmqcore.cli.reports.report_table import ReportTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIMES = {"store_timestamp", "born_timestamp", "hour"}
+"""Columns of times."""
 
 
 def plain_rows(frame: DataFrame, body: BodyMode = BodyMode.text) -> list[dict[str, Any]]:
@@ -80,20 +82,27 @@ def show_rows(
     if as_json:
         print_json({name: rows})
         return
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        numbers = bool(rows) and isinstance(rows[0].get(column), int | float)
-        table.add_column(
-            column, justify="right" if numbers else "left", no_wrap=True, overflow="ellipsis"
-        )
+    if not rows:
+        print_line(f"no {name}")
+        return
+    texts = {
+        column
+        for column in columns
+        if column not in TIMES and not any(isinstance(row.get(column), int | float) for row in rows)
+    }
+    table = ReportTable("", *columns, left=[*texts])
     for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
+        table.add_row(*(_cell(column, row.get(column)) for column in columns))
     terminal_console().print(table)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
+def _cell(column: str, value: Any) -> str:
+    if value is None or value == "":
         return "-"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return printable(str(value))
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if column in TIMES:
+        return str(value).replace("T", " ")  # where it may be folded
+    return shortened(printable(value), BODY_WIDTH) if column == "body" else str(value)

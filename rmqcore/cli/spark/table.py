@@ -9,7 +9,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.output import human_bytes, print_json, print_line
+from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.export import TargetFileSize, file_bytes
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
 
@@ -79,7 +79,8 @@ def export_table(
         print_json(report.as_dict())
     else:
         print_line(
-            f"{report.rows} new messages in {report.files} files, {human_bytes(report.file_bytes)}, below {report.out}"
+            f"{counted(report.rows, 'new message')} in {counted(report.files, 'file')}, {human_bytes(report.file_bytes)}, "
+            f"below {report.out}"
         )
         for broker, phy_offset in report.watermarks.items():
             print_line(f"{broker}: up to CommitLog offset {phy_offset}")
@@ -120,7 +121,7 @@ def compact(
         print_json(report.as_dict())
     else:
         print_line(
-            f"{report.rewritten} of {report.files_before} files became {report.written}: "
-            f"{human_bytes(report.rewritten_bytes)}, now {human_bytes(report.written_bytes)}, {report.rows} messages"
+            f"{report.rewritten} of {counted(report.files_before, 'file')} became {report.written}: "
+            f"{human_bytes(report.rewritten_bytes)}, now {human_bytes(report.written_bytes)}, {counted(report.rows, 'message')}"
         )
     return 0

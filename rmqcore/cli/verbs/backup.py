@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
-from rmqcore.cli.common.output import human_bytes, print_json, terminal_console, wants_json
+from rmqcore.cli.common.output import counted, human_bytes, print_json, terminal_console, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.reports.report_table import facts
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
 
@@ -92,17 +92,12 @@ def _print_table(report: BackupReport) -> None:
         "shared blocks": _way(report.cloned),
         "hard links": _way(report.linked),
         "unchanged": _way(report.unchanged),
-        "deleted": f"{report.deleted:,} files",
+        "deleted": counted(report.deleted, "file"),
         "fsck": _verdict(report),
         "state": report.state,
         "time": f"{report.seconds:.2f} s",
     }
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    terminal_console().print(table)
+    terminal_console().print(facts(rows))
     if report.state_reason:
         note(report.state_reason)
     _note_list("deleted by the store's cleaner meanwhile, and left out", report.deleted_meanwhile)
@@ -112,14 +107,14 @@ def _print_table(report: BackupReport) -> None:
 
 
 def _way(way: Way) -> str:
-    return f"{way.files:,} files, {human_bytes(way.bytes)}" if way.files else "-"
+    return f"{counted(way.files, 'file')}, {human_bytes(way.bytes)}" if way.files else "-"
 
 
 def _verdict(report: BackupReport) -> str:
     if report.fsck is None:
         return "not checked"
     if report.fsck["exit_code"] == 0:
-        return f"sound, {report.fsck['records']:,} records"
+        return f"sound, {counted(report.fsck['records'], 'record')}"
     whose = "the store has the same damage" if report.fsck["in_source"] else "see `rmqcore fsck`"
     return f"damaged: {whose}"
 

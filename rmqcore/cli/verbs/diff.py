@@ -115,7 +115,7 @@ def _print_tables(console: Console, report: DiffReport, *, with_queues: bool) ->
 
 
 def _queue_words(report: DiffReport) -> str:
-    compared = f"{report.compared_entries:,} entries of {counted(report.compared_queues, 'queue')} compared"
+    compared = f"{counted(report.compared_entries, 'entry')} of {counted(report.compared_queues, 'queue')} compared"
     if not report.queues:
         return f"no difference, {compared}"
     are = f"{counted(report.only_a, 'message')} {'is' if report.only_a == 1 else 'are'}"

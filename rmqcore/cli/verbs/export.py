@@ -122,7 +122,7 @@ def export(
         _print_summary(report)
     if report.shortened_bodies:
         note(
-            f"{'1 body' if report.shortened_bodies == 1 else f'{report.shortened_bodies} bodies'} shortened to "
+            f"{counted(report.shortened_bodies, 'body')} shortened to "
             f"{report.max_body} bytes (--max-body writes more), of the messages at "
             f"{', '.join(map(str, report.shortened_at))}"
             f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"

@@ -182,10 +182,12 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         rows["drops"] = dropped.text()
     if plan.cut.unused:
         rows["will delete"] = (
-            f"{counted(len(plan.cut.unused), 'file')} made ahead, which hold nothing"
+            f"{counted(len(plan.cut.unused), 'file')} made ahead, without content"
         )
-    rows["compared"] = f"{plan.comparison.compared_records:,} records with their queue entries"
-    rows["makes right"] = f"{plan.differing_entries:,} queue entries"
+    rows["compared"] = (
+        f"{counted(plan.comparison.compared_records, 'record')} with the queue entries"
+    )
+    rows["makes right"] = counted(plan.differing_entries, "queue entry")
     if plan.truncated_queues:
         rows["shortens"] = ", ".join(f"{t} {q}" for t, q in plan.truncated_queues[:10]) + (
             f" and {len(plan.truncated_queues) - 10:,} more" * (len(plan.truncated_queues) > 10)
@@ -217,12 +219,12 @@ def _index_row(index: IndexReport) -> str:
 def _report_rows(report: RecoveryReport) -> dict[str, str]:
     rows = {
         "reads from": f"{report.start_phy_offset} ({report.start_reason})",
-        "read": f"{report.scanned_records:,} records of {human_bytes(report.scanned_bytes)}",
+        "read": f"{counted(report.scanned_records, 'record')} of {human_bytes(report.scanned_bytes)}",
         "log ends at": f"{report.end_phy_offset}: {report.stop_reason}",
         "cut": human_bytes(report.cut_bytes),
         "kept in": "\n".join(report.cut_files) or "-",
-        "compared": f"{report.compared_records:,} records with their queue entries",
-        "made right": f"{report.healed_entries:,} queue entries",
+        "compared": f"{counted(report.compared_records, 'record')} with the queue entries",
+        "made right": counted(report.healed_entries, "queue entry"),
         "queue entries cut": f"{report.truncated_entries:,}",
         "index": _index_row(report.index),
         "time": f"{report.plan_seconds + report.apply_seconds:.2f} s",

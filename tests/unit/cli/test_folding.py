@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import StoreCopy
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -17,8 +18,18 @@ from support.cli.cli_runs import Run, in_terminal
 
 import rmqcore as package
 from rmqcore import Message, MessageStoreConfig
-from rmqcore.cli.common.shown import GAP, column_widths, folded, least_width, table_lines
+from rmqcore.cli.common.output import counted, human_bytes
+from rmqcore.cli.common.shown import (
+    GAP,
+    ReportConsole,
+    column_widths,
+    folded,
+    least_width,
+    table_lines,
+)
 from rmqcore.cli.reports.report_table import ReportTable
+from rmqcore.cli.spark import find as spark_find
+from rmqcore.cli.spark import rows as spark_rows
 
 WIDTHS = (60, 80, 120, 200)
 TOPIC = "%RETRY%order-payment-notification-group"
@@ -45,9 +56,9 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def shown(width: int, *words: str | Path) -> list[str]:
+def shown(width: int, *words: str | Path, streams: str = "stdout stderr") -> list[str]:
     """The lines on a terminal without colours."""
-    code, text, _ = in_terminal(*words, COLUMNS=str(width), NO_COLOR="1")
+    code, text, _ = in_terminal(*words, streams=streams, COLUMNS=str(width), NO_COLOR="1")
     assert code in (0, 2), text
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
     assert max(map(cell_len, lines)) <= width, max(lines, key=cell_len)
@@ -105,6 +116,90 @@ def test_statistics(orders: Path, width: int, by: tuple[str, ...]) -> None:
 )  # fmt: skip
 def test_reports_fit(orders: Path, width: int, words: list[str]) -> None:
     shown(width, words[0], orders, *words[1:])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_backup(orders: Path, tmp_path: Path, width: int) -> None:
+    """It said "1 files", in a table of its own."""
+    words = ("backup", orders, tmp_path / "a-long-name-for-a-folder-of-backups" / "copy")
+    text = squeezed(shown(width, *words))
+    assert f"backup{words[2]}" in text
+    assert "deleted0files" in text
+    (orders / "index" / "not-an-index-file").unlink(missing_ok=True)
+    lines = shown(width, *words)
+    assert re.search(r"^copied +(1 file,|-)", "\n".join(lines), re.MULTILINE)
+    assert not re.search(r"\b1 (files|records)\b", "\n".join(lines))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_salvage(golden: Path, tmp_path: Path, width: int) -> None:
+    """It printed lines that the terminal broke in the middle of words."""
+    out = tmp_path / "a-long-name-for-a-folder-of-stores" / "salvaged"
+    plain = squeezed(
+        shown(width, "salvage", golden / "crash_flipped" / "input", out, streams="stdout")
+    )
+    assert f"newstore{out}" in plain
+    assert "442bytesofthelog,1messagethatqueueshad" in plain
+    assert "TopicCrashB191" in plain
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("words", [["recover"], ["recover", "--apply", "--yes"]], ids=" ".join)
+def test_a_recovery(store_copy: StoreCopy, width: int, words: list[str]) -> None:
+    store = store_copy("crash_flipped", "input")
+    plain = squeezed(shown(width, words[0], store, *words[1:]))
+    assert "BODYCRCis" in plain
+    assert f"{store}/cut/" in plain or "21messagesof6queues" in plain
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rows_of_a_spark_job(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column without room was cut with an ellipsis, numbers too."""
+    rows: list[dict[str, Any]] = [
+        {
+            "broker": f"/data/warehouse/broker-{number}/store",
+            "store_timestamp": "2026-11-24T00:37:13.148+00:00",
+            "topic": TOPIC,
+            "queue_id": number,
+            "queue_offset": 10**12 + number,
+            "tags": None,
+            "keys": f"ORDER-2026-{number:05} customer-{number}",
+            "body": BODY % number * 3 + "\x1b[2J",
+        }
+        for number in range(3)
+    ]
+    console = ReportConsole(width=width)
+    monkeypatch.setattr(spark_rows, "terminal_console", lambda: console)
+    with console.capture() as printed:
+        spark_rows.show_rows("messages", rows, spark_find.SHOWN, as_json=False)
+    lines = printed.get().splitlines()
+    assert max(map(cell_len, lines)) <= width
+    plain = "\n".join(lines)
+    for row in rows:
+        assert re.search(rf"\b{row['queue_offset']}\b", plain)
+    assert "\x1b" not in plain
+    assert plain.count("…") == 3  # ends of bodies
+    in_columns = [line for line in lines if line.startswith("broker ")]
+    assert len(in_columns) == 3 or "queue_offset" in lines[0]
+    if len(in_columns) == 3:
+        assert squeezed(lines).count(TOPIC) == 3
+
+
+def test_no_rows_of_a_spark_job(capsys: pytest.CaptureFixture[str]) -> None:
+    spark_rows.show_rows("messages", [], spark_find.SHOWN, as_json=False)
+    assert capsys.readouterr().out == "no messages\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "told"),
+    [
+        (1, "file", "1 file"), (0, "file", "0 files"), (2000, "file", "2,000 files"), (1, "entry", "1 entry"),
+        (2, "index entry", "2 index entries"), (2, "body", "2 bodies"), (2, "day", "2 days"), (1, "byte", "1 byte"),
+    ],
+)  # fmt: skip
+def test_one_is_no_plural(count: int, noun: str, told: str) -> None:
+    assert counted(count, noun) == told
+    assert human_bytes(1) == "1 byte"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -178,8 +273,6 @@ def test_columns_share_a_line(columns: list[tuple[str, bool]], room: int) -> Non
 
 
 def test_a_report_without_room_becomes_cards() -> None:
-    from rmqcore.cli.common.shown import ReportConsole
-
     table = ReportTable("Files", "name", "from", "to", left=("name",))
     table.add_row("one", "1234567890123", "1234567890124")
     table.add_row("[red]two", "1", "2")
