@@ -218,6 +218,6 @@ def test_wrong_settings_are_told_in_our_words(rmqcore: Run, golden: Path, tmp_pa
         config.write_text(line)
         done = rmqcore("doctor", golden / "basic" / "store", "--config", config)
         assert done.code == 1
-        assert done.err.startswith(f"Error: {config}: ")
+        assert done.err.startswith(f"Error: {config}:1: {line.partition('=')[0]}: ")
         assert "expected" in done.err
         assert "Input should" not in done.err
