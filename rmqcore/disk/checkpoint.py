@@ -13,6 +13,7 @@ from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.durable import write_durable
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import sync_data, write_all
+from rmqcore.disk.inside.skeletons import shown_path
 from rmqcore.errors import CorruptionError
 from rmqcore.report import Report
 
@@ -99,7 +100,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> StoreCheckpoint | None:
     except ValueError:
         expected = f"at least {CHECKPOINT_USED_SIZE} bytes"
         raise CorruptionError(
-            os.fspath(path), len(data), "file size", expected, f"{len(data)} bytes"
+            shown_path(path), len(data), "file size", expected, f"{len(data)} bytes"
         ) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,9 @@ from typing import Any
 
 from rmqcore.data_version import DataVersion
 from rmqcore.disk.config_files import read_config_file
+from rmqcore.disk.inside.skeletons import shown_path
 from rmqcore.disk.paths import MAX_OFFSET, MAX_QUEUE_ID, StorePaths
-from rmqcore.errors import StoreError
+from rmqcore.errors import RemoteStorageError, StoreError
 from rmqcore.java_json import shown_value
 
 FILE = "config/consumerOffset.json"
@@ -63,27 +63,33 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
     ----------
     paths : StorePaths
 
+    Raises
+    ------
+    RemoteStorageError
+        The store is behind a URL, and its server does not give a file.
+
     Notes
     -----
     Source: RocketMQ 5.5.0 ConfigManager#load, ConsumerOffsetManager#decode.
     """
     problems = _Problems()
     _tell_rocksdb(paths, problems)
+    root = shown_path(paths.root)
     for place in (FILE, BACKUP):
         try:
             saved = read_config_file(paths, place)
             if saved is None:
                 continue
+        except RemoteStorageError:
+            raise  # it says nothing of what lies there
         except (StoreError, OSError, ValueError) as error:
             what = str(error)
-            problems.add(what if os.fspath(paths.root) in what else f"{paths.root / place}: {what}")
+            problems.add(what if root in what else f"{root}/{place}: {what}")
             continue
-        groups, version = parse_consumer_offsets(saved, problems.at(paths.root / place))
+        groups, version = parse_consumer_offsets(saved, problems.at(f"{root}/{place}"))
         is_backup = place == BACKUP
         if is_backup:
-            problems.add(
-                f"{paths.root / BACKUP} was read instead: offsets may be older than the groups'"
-            )
+            problems.add(f"{root}/{BACKUP} was read instead: offsets may be older than the groups'")
         return ConsumerOffsets(groups, paths.root / place, is_backup, version, problems.told())
     return ConsumerOffsets(problems=problems.told())
 
@@ -107,7 +113,7 @@ def _tell_rocksdb(paths: StorePaths, problems: _Problems) -> None:
         path = paths.root / place
         if path.is_dir():
             problems.add(
-                f"{path}: a broker that keeps offsets in RocksDB has made it; those are not read"
+                f"{shown_path(path)}: a broker that keeps offsets in RocksDB has made it; those are not read"
             )
 
 
@@ -178,7 +184,7 @@ class _Problems:
         else:
             self._more += 1
 
-    def at(self, path: Path) -> Callable[[str], None]:
+    def at(self, path: str) -> Callable[[str], None]:
         return lambda text: self.add(f"{path}: {text}")
 
     def told(self) -> tuple[str, ...]:

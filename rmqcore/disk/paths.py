@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","
 MAX_OFFSET = (1 << 63) - 1
 MAX_QUEUE_ID = (1 << 31) - 1
+READ_BY_URL = "rmqcore.read, fsck, export and stats, and the verbs info, cat, get, query and lookup, read a store there"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SECRETS_OF_URL = re.compile(r"(?<=://)[^/]*@|[?].*", re.DOTALL)
 
 
 class StorePaths:
@@ -80,6 +84,22 @@ class StorePaths:
         self.lock = self.root / "lock"
         self.cut = self.root / "cut"
 
+    @property
+    def location(self) -> str:
+        """Where the store lies, as messages and reports name it."""
+        return str(self.root)
+
+    def bring_in(self, *parts: Path, progress: Callable[[int, int], object] | None = None) -> int:
+        """Bring the files below some directories here that lie elsewhere, before each is asked for; answer their bytes.
+
+        The files of a directory lie here: nothing happens, and the answer is 0.
+        """
+        del parts, progress
+        return 0
+
+    def close(self) -> None:
+        """Let go of what was brought here; of a directory nothing was."""
+
     @classmethod
     def configured(
         cls,
@@ -146,13 +166,17 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
     TypeError
         No str and no path-like of str.
     ValueError
-        The path is empty, or has a NUL or half of a surrogate pair in it.
+        The path is empty, or has a NUL or half of a surrogate pair in it; or it is a URL.
     FileNotFoundError
         The path is relative, and the working directory is gone.
     """
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}, expected str or a path-like of str")
+    if is_url(text):
+        raise ValueError(
+            f"{what} is {shown_url(text)}, expected a directory of this machine: {READ_BY_URL}, and nothing else does"
+        )
     if not text:
         raise ValueError(f"{what} is empty, expected a directory")
     if "\0" in text:
@@ -169,6 +193,16 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
         why = "the working directory is gone, so this path leads nowhere"
         raise FileNotFoundError(errno.ENOENT, why, text) from None
     return Path(os.path.realpath(found)) if ".." in found.parts else found
+
+
+def is_url(text: str) -> bool:
+    """Whether a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
+    return _URL.match(text) is not None
+
+
+def shown_url(text: str) -> str:
+    """A URL without the user, the password and the query that it may have."""
+    return _SECRETS_OF_URL.sub("", text)
 
 
 def log_directories(text: str, field: str) -> list[str]:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from rmqcore.disk.inside.files import open_file
+from rmqcore.disk.inside.skeletons import Part
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 FEW_ENTRIES = 10_000
@@ -33,7 +34,7 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
     if pos < 0 or count <= 0:
         return b""
     try:
-        file = open_file(path, os.O_RDONLY)
+        file = open_file(path, os.O_RDONLY, part=(pos, count))
     except FileNotFoundError:
         return b""
     fd = file.fileno()
@@ -108,9 +109,9 @@ def _bytes_of(entry: os.DirEntry[str]) -> int:
 
 
 @contextmanager
-def opened(path: str | Path, flags: int) -> Iterator[int]:
+def opened(path: str | Path, flags: int, *, part: Part | None = None) -> Iterator[int]:
     """Open a file for the time of a ``with`` block, as `open_file` does."""
-    file = open_file(path, flags)
+    file = open_file(path, flags, part=part)
     try:
         yield file.fileno()
     finally:

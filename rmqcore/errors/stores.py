@@ -271,9 +271,16 @@ class RemoteStorageError(StoreError):
 
     code = "REMOTE_STORAGE"
     hint = (
-        "look at the address, the credentials and the region in the storage.* options; HDFS needs JAVA_HOME and "
-        "CLASSPATH (`hadoop classpath --glob`) in every worker"
+        "look at the address, the credentials and the region: in Spark the options storage.*, else storage_options= or --storage; HDFS "
+        "needs JAVA_HOME and CLASSPATH (`hadoop classpath --glob`), in Spark in every worker"
     )
+
+
+class RemoteChangedError(RemoteStorageError):
+    """A file on a server was deleted, cut or replaced after it was listed, so that what was read is of two stores."""
+
+    code = "REMOTE_CHANGED"
+    hint = "read it again when nobody writes there any more; to read a store that is in use take a copy of it: `rmqcore backup`"
 
 
 # ---- writing ----------------------------------------------------------------------------------------

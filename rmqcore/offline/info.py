@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
-from rmqcore.errors import StoreError
+from rmqcore.errors import RemoteStorageError, StoreError
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
 from rmqcore.report import Report
@@ -35,7 +36,7 @@ class StoreInfo(Report):
     abort : bool
         The ``abort`` file is there: the store is in use, or was not cleanly closed.
     commitlog_bytes, consumequeue_bytes, index_bytes : int
-        Bytes on disk (allocated blocks: the files are sparse).
+        Bytes on disk (allocated blocks: the files are sparse); behind a URL the sizes of the files.
     """
 
     path: str
@@ -69,11 +70,13 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
     checkpoint, checkpoint_error = None, None
     try:
         checkpoint = read_checkpoint(paths.checkpoint)
+    except RemoteStorageError:
+        raise  # it says nothing of what lies there
     except (StoreError, OSError) as error:
         checkpoint_error = str(error)
     topic_count, queue_count = _count_queues(paths.consumequeue)
     return StoreInfo(
-        path=str(paths.root),
+        path=paths.location,
         mapped_file_size=mapped_file_size(files),
         log_file_count=len(files),
         commitlog_bytes=sum(map(disk_bytes, paths.commitlogs)),
@@ -179,7 +182,7 @@ def _count_queues(consumequeue: Path) -> tuple[int, int]:
 
 
 def disk_bytes(directory: str | Path, depth: int = 0) -> int:
-    """Allocated bytes of all files below a directory."""
+    """Bytes that all files below a directory occupy."""
     total = 0
     try:
         found = os.scandir(directory)
@@ -189,7 +192,7 @@ def disk_bytes(directory: str | Path, depth: int = 0) -> int:
         for entry in found:
             if not entry.is_dir():
                 with suppress(FileNotFoundError):  # cleaned meanwhile
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    total += occupied_bytes(entry.path, entry.stat(follow_symlinks=False))
             elif depth < MOST_DEEP and not entry.is_symlink():
                 total += disk_bytes(entry.path, depth + 1)
     return total

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.scan.batch import Batch, ColumnList
 from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
-from rmqcore.disk.inside.links import refuse_links
-from rmqcore.disk.paths import StorePaths, absolute_path
+from rmqcore.disk.paths import absolute_path
 from rmqcore.disk.queue_files import queue_directories
-from rmqcore.errors import NotAStoreError
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList, DamageRange
-from rmqcore.offline.log.log_files import LogFile, check_one_log, is_log_file, list_log_files
+from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.long_rows import MOST_IN_COLUMNS, LongRowScan
+from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.queues.queues import list_queues
+from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.shown.notebook import reader_html
@@ -36,7 +35,7 @@ from rmqcore.shown.notebook import reader_html
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
 
-LogDirectories = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+__all__ = ["LogDirectories", "StoreReader", "read", "store_paths"]
 
 
 class StoreReader:
@@ -47,8 +46,8 @@ class StoreReader:
 
     Parameters
     ----------
-    path : path-like
-        The store's root, which holds ``commitlog/``; or a ``commitlog`` directory itself.
+    path : path-like or StoreUrl
+        The store's root, which holds ``commitlog/``; or a ``commitlog`` directory itself. `read` opens a URL.
     config : MessageStoreConfig, optional
         Its ``message_delay_level`` gives the tags code of delayed messages, and its paths say where the CommitLog is; all else is
         below `path`, whatever ``store_path_root_dir`` says.
@@ -59,7 +58,7 @@ class StoreReader:
 
     Attributes
     ----------
-    path : Path
+    path : Path or StoreUrl
         Absolute from the start: a later `os.chdir` changes nothing.
     damage : list of DamageRange
         Ranges that the running or last call of `messages` or `batches` could not deliver, or whose body fails its CRC. Each such
@@ -85,13 +84,13 @@ class StoreReader:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | StoreUrl,
         *,
         config: MessageStoreConfig | None = None,
         commitlog: LogDirectories | None = None,
         follow_links: bool = False,
     ) -> None:
-        self.path = absolute_path(path, "path")
+        self.path = path if isinstance(path, StoreUrl) else absolute_path(path, "path")
         self.damage: list[DamageRange] = DamageList()
         self.paths = store_paths(self.path, config, commitlog, follow_links=follow_links)
         self._lookup = StoreLookup(self)
@@ -106,7 +105,11 @@ class StoreReader:
         self.close()
 
     def close(self) -> None:
-        """Do nothing: a reader holds no file or lock between calls, and may be used on. A store has this method too."""
+        """Let go of what was brought here from a URL, whose reader ends with it.
+
+        The reader of a directory holds no file or lock between calls, and may be used on.
+        """
+        self.paths.close()
 
     def __repr__(self) -> str:
         return f"StoreReader({str(self.path)!r})"
@@ -415,79 +418,16 @@ def read(
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
+    storage_options: StorageOptions | None = None,
 ) -> StoreReader:
-    """Open a store directory for reading; see `StoreReader`."""
-    return StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
+    """Open a store for reading: a directory, or a URL such as ``s3://bucket/store``; see `StoreReader`.
 
-
-def store_paths(
-    root: Path,
-    config: MessageStoreConfig | None = None,
-    commitlog: LogDirectories | None = None,
-    *,
-    follow_links: bool = False,
-    leave_out_links: bool = False,
-) -> StorePaths:
-    """Where the parts of a store lie, given its root or its ``commitlog`` directory; the arguments are those of `StoreReader`.
-
-    With `leave_out_links` links in the store are left out (`StorePaths.leave_out_links`); one in the CommitLog's place is not.
-
-    Raises
-    ------
-    NotAStoreError
-        The directory holds none of the parts of a store.
-    LinkError
-        As `refuse_links`.
-    FileNotFoundError, NotADirectoryError
-        There is no such directory.
-    ValueError
-        As `StorePaths.configured`; or the directory has a CommitLog, and `config` names another.
+    Of a store behind a URL the log is read by ranges, and of other files what is asked for comes into a temporary directory until
+    `StoreReader.close` (docs/paths.md). It is the store as it is listed now: a file that is another by the time it is read is a
+    `RemoteChangedError`. `storage_options` are those of its filesystem.
     """
-    names = os.listdir(root)  # raises where there is no such directory
-    paths = _named_paths(root, config, commitlog, follow_links)
-    if paths is not None:
-        for directory in paths.commitlogs:
-            os.scandir(directory).close()
-    elif holds_store(names):
-        paths = StorePaths(root, follow_links=follow_links)
-    elif holds_log_files(root.name, names):
-        paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
-    else:
-        raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
-    paths.leave_out_links = leave_out_links
-    refuse_links(paths)
-    return paths
-
-
-def _named_paths(
-    root: Path,
-    config: MessageStoreConfig | None,
-    commitlog: LogDirectories | None,
-    follow_links: bool,
-) -> StorePaths | None:
-    """The paths of a store of which it was said where the CommitLog is; None when nothing was said."""
-    if isinstance(commitlog, str):
-        return StorePaths.configured(root, commitlog, follow_links=follow_links)
-    if commitlog is not None:
-        return StorePaths(root, commitlog=commitlog, follow_links=follow_links)
-    if config is None:
-        return None
-    log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
-    if log is None and not (read_only and read_only.strip()):
-        return None
-    paths = StorePaths.configured(root, log, read_only, follow_links=follow_links)
-    check_one_log(paths)
-    return paths
-
-
-def holds_store(names: Iterable[str]) -> bool:
-    """Whether a directory with these names in it is a store's root."""
-    return not {"commitlog", "consumequeue", "index", "checkpoint"}.isdisjoint(names)
-
-
-def holds_log_files(directory: str, names: Iterable[str]) -> bool:
-    """Whether a directory of this name, with these names in it, is a CommitLog's."""
-    return directory == "commitlog" or any(map(is_log_file, names))
+    place = store_place(path, storage_options)
+    return StoreReader(place, config=config, commitlog=commitlog, follow_links=follow_links)
 
 
 def _flat(walk: LogWalk[list[MessageView]], start: int) -> Iterator[MessageView | Blank]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from pathlib import PurePath
 from typing import Any, Protocol
 
 from rmqcore.errors import CompressionError, StoreError
@@ -95,13 +94,13 @@ def put_html(result: Any) -> str:
     return values_html("PutResult", {name: getattr(result, name) for name in names})
 
 
-def store_html(title: str, path: PurePath, read: Callable[[], Shown]) -> str:
+def store_html(title: str, path: object, read: Callable[[], Shown]) -> str:
     """Give a store: what `read` answers of it, or why that cannot be said now, for an error would take the place of all."""
     facts: Mapping[str, object]
     try:
         facts, queues = read()
     except (StoreError, OSError) as error:
-        facts, queues = {"path": path, "not read": error}, ()
+        facts, queues = {"path": str(path), "not read": error}, ()
     parts = [values_html(title, facts)]
     if queues:
         first = [queue.as_dict() for queue in queues[:SHOWN_ROWS]]
@@ -110,7 +109,7 @@ def store_html(title: str, path: PurePath, read: Callable[[], Shown]) -> str:
 
 
 def reader_html(
-    path: PurePath, info: Callable[[], Any], queues: Callable[[int, int], Sequence[Item]]
+    path: object, info: Callable[[], Any], queues: Callable[[int, int], Sequence[Item]]
 ) -> str:
     """Give a store that is read: its `StoreInfo`, and its queues unless they are many, for each is looked up in its files.
 

@@ -35,6 +35,9 @@ SHORT_LIST: dict[str, dict[str, str]] = {
         "Path.mkdir": "the folder that the caller names",
         "tempfile": "a working folder in it with a name of its own, which only this user may enter",
     },
+    "offline/remote/skeleton.py": {
+        "tempfile": "a folder for the files of a store behind a URL, which only this user may enter",
+    },
     "offline/export/part_files.py": {"Path.open": "a file in that working folder"},
     "offline/export/parquet_parts.py": dict.fromkeys(
         ("Path.mkdir", "Path.open", "Path.unlink", "Path.read_bytes"),

@@ -13,8 +13,8 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.errors.exit_codes import OK
 from rmqcore.offline.info import StoreInfo
-from rmqcore.offline.log.log_files import is_log_file
-from rmqcore.offline.reader import StoreReader, holds_store
+from rmqcore.offline.log.log_files import holds_store, is_log_file
+from rmqcore.offline.reader import StoreReader
 
 
 def store_here(directory: Path) -> StoreReader | None:

@@ -12,6 +12,7 @@ import stat
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.inside.links import link_error
+from rmqcore.disk.inside.skeletons import Part, bring_in, shown_path
 from rmqcore.errors import StoreFormatError, is_of_the_system
 
 Path = str | os.PathLike[str]
@@ -21,7 +22,7 @@ _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
-def open_file(path: Path, flags: int) -> Descriptor:
+def open_file(path: Path, flags: int, *, part: Part | None = None) -> Descriptor:
     """Open a regular file.
 
     Parameters
@@ -29,6 +30,9 @@ def open_file(path: Path, flags: int) -> Descriptor:
     path : path-like
     flags : int
         Of ``os.open``.
+    part : (int, int), optional
+        Where the bytes begin that will be read, and how many: of a file that lies elsewhere no others have to come
+        (`skeletons`).
 
     Raises
     ------
@@ -39,13 +43,21 @@ def open_file(path: Path, flags: int) -> Descriptor:
     OSError
         It is a directory, or cannot be opened.
     """
-    return open_file_in(None, path, flags, path)
+    return open_file_in(None, path, flags, path, part=part)
 
 
 def open_file_in(
-    folder: Descriptor | None, name: Path, flags: int, path: Path, mode: int = 0o644
+    folder: Descriptor | None,
+    name: Path,
+    flags: int,
+    path: Path,
+    mode: int = 0o644,
+    *,
+    part: Part | None = None,
 ) -> Descriptor:
-    """Open a regular file by its name in a directory that is open; `path` is for errors, which are those of `open_file`."""
+    """Open a regular file by its name in a directory that is open; errors are those of `open_file` and name `path`."""
+    if flags & os.O_ACCMODE == os.O_RDONLY:
+        bring_in(path, part)
     try:
         file = Descriptor(name, flags | _SAFE, folder, mode)
         kind = file.mode
@@ -90,18 +102,18 @@ def _better(error: OSError, path: Path) -> Exception:
             return link_error(path)
         if error.errno == errno.ENOTDIR and not stat.S_ISDIR(mode):
             why = f"{kind_of(mode)}, expected a directory"
-            return NotADirectoryError(errno.ENOTDIR, why, os.fspath(path))
+            return NotADirectoryError(errno.ENOTDIR, why, shown_path(path))
         if error.errno == errno.ENXIO and not stat.S_ISREG(mode):
             return _wrong_kind(mode, path)
-    error.filename = os.fspath(path)
+    error.filename = shown_path(path)
     return error
 
 
 def _wrong_kind(mode: int, path: Path) -> Exception:
     if stat.S_ISDIR(mode):
         why = "a directory, expected a file"
-        return IsADirectoryError(errno.EISDIR, why, os.fspath(path))
-    return StoreFormatError(f"{os.fspath(path)}: {kind_of(mode)}, expected a file")
+        return IsADirectoryError(errno.EISDIR, why, shown_path(path))
+    return StoreFormatError(f"{shown_path(path)}: {kind_of(mode)}, expected a file")
 
 
 def check_is_file(path: Path) -> None:

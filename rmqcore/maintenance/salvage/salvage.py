@@ -39,8 +39,8 @@ from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.maintenance.salvage.set_aside import set_aside
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageList
-from rmqcore.offline.log.log_files import LogFile, list_log_files
-from rmqcore.offline.reader import holds_store, store_paths
+from rmqcore.offline.log.log_files import LogFile, holds_store, list_log_files
+from rmqcore.offline.reader import store_paths
 
 if TYPE_CHECKING:
     from rmqcore.offline.log.walk import Progress

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rmqcore.disk.paths import absolute_path
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
@@ -25,7 +27,8 @@ from rmqcore.offline.export.record_batches import RecordBatches
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, Progress
-from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.reader import StoreReader, read
+from rmqcore.offline.remote.store_url import StorageOptions
 from rmqcore.report import Report
 
 ExportFormat = Literal["parquet", "csv", "jsonl"]
@@ -107,6 +110,7 @@ def export(
     verify_crc: bool = False,
     csv_safe: bool = False,
     progress: Progress | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> ExportReport:
     """Write the messages of a store into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
 
@@ -117,7 +121,7 @@ def export(
     Parameters
     ----------
     store : path-like or StoreReader
-        The store's root, or its reader.
+        The store's root, which may be a URL, or its reader.
     out : path-like
         A new or empty folder, or with `overwrite` the folder of an earlier export.
     file_format : {"parquet", "csv", "jsonl"}
@@ -132,6 +136,8 @@ def export(
         Of Parquet files.
     csv_safe : bool
         Put an apostrophe before texts in CSV that a spreadsheet would take for a formula.
+    storage_options : mapping of str to any, optional
+        As of `rmqcore.read`.
 
     Raises
     ------
@@ -144,7 +150,6 @@ def export(
     ModuleNotFoundError
         Parquet without pyarrow.
     """
-    reader = store if isinstance(store, StoreReader) else StoreReader(store)
     wanted = Conditions.of(
         topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
     )
@@ -153,7 +158,10 @@ def export(
         raise ValueError(f"body {body!r}: Parquet holds bodies as they are stored, or none")
     began = time.monotonic()
     shortened = ShortenedBodies()
-    with ExportTarget(Path(out), overwrite=overwrite) as target:
+    with (
+        _reader_of(store, storage_options) as reader,
+        ExportTarget(absolute_path(out, "out"), overwrite=overwrite) as target,
+    ):
         if file_format == "parquet":
             max_body = MAX_STORED_BODY if max_body is None else max_body
             batches = RecordBatches(
@@ -192,6 +200,22 @@ def export(
         damage=list(reader.damage),
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+@contextmanager
+def _reader_of(
+    store: StoreReader | str | os.PathLike[str], storage_options: StorageOptions | None
+) -> Iterator[StoreReader]:
+    """Give the reader itself, or one that is closed at the end."""
+    if isinstance(store, StoreReader):
+        if storage_options:
+            raise ValueError(
+                "storage_options are given, and the store is open: rmqcore.read takes them"
+            )
+        yield store
+        return
+    with read(store, storage_options=storage_options) as reader:
+        yield reader
 
 
 def _without_rows(wanted: Conditions, places: Iterable[str]) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqcore._native.format.codec import DelayLevels
-from rmqcore.disk.paths import StorePaths, absolute_path
+from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import (
@@ -32,8 +34,9 @@ from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost
 from rmqcore.offline.info import LOG_ONLY, is_log_only
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Progress
-from rmqcore.offline.reader import LogDirectories, store_paths
+from rmqcore.offline.remote.store_url import StorageOptions, store_place
 from rmqcore.report import Report
 
 if TYPE_CHECKING:
@@ -105,6 +108,7 @@ def fsck(
     check_queues: bool = True,
     progress: Progress | None = None,
     max_findings: int = 1000,
+    storage_options: StorageOptions | None = None,
 ) -> FsckReport:
     """Check a store: every record, queue entry and index entry, and the files around them.
 
@@ -114,7 +118,7 @@ def fsck(
     Parameters
     ----------
     path : path-like
-        The store's root.
+        The store's root; may be a URL. From there queues and index come into a temporary directory first.
     config : MessageStoreConfig, optional
         Its ``message_delay_level`` gives the deliver times of delayed messages, and its paths say where the CommitLog is.
     commitlog : str, path-like or sequence of path-like, optional
@@ -128,25 +132,25 @@ def fsck(
         Called with (bytes done, bytes in all).
     max_findings : int
         How many findings are kept for each kind; all are counted.
+    storage_options : mapping of str to any, optional
+        As of `rmqcore.read`.
 
     Raises
     ------
     NotAStoreError, LinkError, FileNotFoundError, NotADirectoryError
         See `StoreReader`.
+    RemoteStorageError
+        The server behind a URL does not give a file: that is no finding.
     ValueError
         `max_findings` is negative.
     """
     if max_findings < 0:
         raise ValueError(f"max_findings {max_findings} is negative")
-    paths = store_paths(
-        absolute_path(path, "path"),
-        config,
-        commitlog,
-        follow_links=follow_links,
-        leave_out_links=True,
-    )
-    check = _Check(path, paths, config, max_findings, progress)
-    return check.run(queues=check_queues, index=check_index)
+    place = store_place(path, storage_options)
+    paths = store_paths(place, config, commitlog, follow_links=follow_links, leave_out_links=True)
+    with closing(paths):
+        check = _Check(str(place), paths, config, max_findings, progress)
+        return check.run(queues=check_queues, index=check_index)
 
 
 class _Check:
@@ -154,18 +158,19 @@ class _Check:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str,
         paths: StorePaths,
         config: MessageStoreConfig | None,
         max_findings: int,
         progress: Progress | None,
     ) -> None:
-        self._path = absolute_path(path, "path")
+        self._path = path
         self._paths = paths
         self._config = config
         self._findings = Findings(max_findings)
         self._progress = progress
         self._beside = 0
+        self._brought = 0
 
     def run(self, *, queues: bool, index: bool) -> FsckReport:
         began = time.monotonic()
@@ -188,6 +193,7 @@ class _Check:
             progress=self._walked if self._progress else None,
         )
         check_log_files(paths, log.files, findings)
+        self._bring_in(log, [paths.consumequeue] * queues + [paths.index] * index)
         queue_audit = index_audit = None
         if queues and in_rocksdb(paths):
             findings.add(
@@ -201,11 +207,11 @@ class _Check:
             queue_audit = QueueAudit(
                 paths, log, findings, own_levels=own_levels, live=open_before, names=names
             )
-            self._beside += queue_audit.total_bytes
+            self._beside += 0 if self._brought else queue_audit.total_bytes
         if index:
             check_index_files(paths, findings)
             index_audit = IndexAudit(paths, log, findings, live=open_before)
-            self._beside += index_audit.total_bytes
+            self._beside += 0 if self._brought else index_audit.total_bytes
         growing = self._walk(log, queue_audit, index_audit, live=open_before)
         unclean = open_before or is_open(paths)
         log.settle()
@@ -227,7 +233,7 @@ class _Check:
         dispatched_end = log.log_end if queue_audit is None else queue_audit.dispatched_end
         start = broker_start(log, checkpoint, dispatched_end, unclean=unclean)
         if self._progress is not None:
-            total = sum(file.size for file in log.files) + self._beside
+            total = sum(file.size for file in log.files) + self._beside + self._brought
             self._progress(total, total)
         return self._report(log, queue_audit, index_audit, start, time.monotonic() - began)
 
@@ -249,8 +255,18 @@ class _Check:
 
     def _walked(self, done: int, total: int) -> None:
         assert self._progress is not None
-        # Queues and index are read beside the log, so the same share of them is done.
-        self._progress(done + (self._beside * done // total if total else 0), total + self._beside)
+        # Queues and index are read beside the log, so the same share of them is done; what was brought here was before.
+        beside = self._beside * done // total if total else 0
+        self._progress(self._brought + done + beside, self._brought + total + self._beside)
+
+    def _bring_in(self, log: LogAudit, parts: list[Path]) -> None:
+        """Bring queues and index here that lie behind a URL: many files at once, where the check asks for one after the other."""
+        of_log = sum(file.size for file in log.files)
+        told = self._progress
+        self._brought = self._paths.bring_in(
+            *parts,
+            progress=None if told is None else lambda done, total: told(done, total + of_log),
+        )
 
     def _report(
         self,
@@ -262,7 +278,7 @@ class _Check:
     ) -> FsckReport:
         lost = Lost() if queues is None else queues.lost
         return FsckReport(
-            path=str(self._path),
+            path=self._path,
             findings=self._findings.items,
             totals={kind: dict(counts) for kind, counts in self._findings.totals.items()},
             damage=log.damage.ranges,

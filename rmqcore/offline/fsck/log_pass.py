@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.read_range import read_range
 from rmqcore.errors import CorruptMessageError
 from rmqcore.offline.fsck.findings import ERROR, Findings
 from rmqcore.offline.fsck.log_batch import (
@@ -211,7 +209,7 @@ class LogAudit:
     def has_expired(self, phy_offset: int) -> bool:
         """Whether the file of a CommitLog offset was deleted while the store was checked."""
         file = self.file_of(phy_offset)
-        return file is not None and not Path(file.path).exists()
+        return file is not None and not file.exists()
 
     def record(
         self, phy_offset: int, size: int = 0, *, most_whole: int = QUICK_SIZE
@@ -230,7 +228,7 @@ class LogAudit:
     def _record(self, phy_offset: int, size: int, most_whole: int) -> MessageView | None:
         file = self.file_of(phy_offset)
         if file is not None and 0 < size <= QUICK_SIZE:
-            data = read_range(str(file.path), phy_offset - file.file_from_offset, size)
+            data = file.read_range(phy_offset - file.file_from_offset, size)
             view: MessageView | None
             try:
                 view = codec.decode(data, 0, self._levels)

@@ -151,7 +151,7 @@ class EntryRoom:
 
 def read_into(path: str | Path, out: memoryview, pos: int) -> None:
     """Fill `out` from byte `pos` of a file on; bytes behind the file's end are left as they are."""
-    with opened(path, os.O_RDONLY) as fd:
+    with opened(path, os.O_RDONLY, part=(pos, len(out))) as fd:
         os.preadv(fd, [out], pos)
 
 

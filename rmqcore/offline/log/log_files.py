@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreFormatError
+from rmqcore.offline.remote.remote_paths import RemotePaths
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
 PAGE = 4096
@@ -68,6 +69,14 @@ class LogFile:
     ) -> AbstractContextManager[LogBytes]:
         """Open for positional reads; see `LogBytes`."""
         return open_log_file(self, unreadable)
+
+    def exists(self) -> bool:
+        """Whether the file is still there."""
+        return Path(self.path).exists()
+
+    def read_range(self, pos: int, count: int) -> bytes:
+        """Read `count` bytes at `pos`; fewer at the end of the file, none where it is not there any more."""
+        return read_range(str(self.path), pos, count)
 
     def read_until(self, end_offset: int | None) -> LogFile:
         """The same file for a reader that needs little behind a CommitLog offset: a hint how far to read ahead."""
@@ -134,6 +143,16 @@ def is_log_file(name: str) -> bool:
     return len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()
 
 
+def holds_store(names: Iterable[str]) -> bool:
+    """Whether a directory with these names in it is a store's root."""
+    return not {"commitlog", "consumequeue", "index", "checkpoint"}.isdisjoint(names)
+
+
+def holds_log_files(directory: str, names: Iterable[str]) -> bool:
+    """Whether a directory of this name, with these names in it, is a CommitLog's."""
+    return directory == "commitlog" or any(map(is_log_file, names))
+
+
 def list_log_files(paths: StorePaths) -> list[LogFile]:
     """CommitLog files by offset; empty files, and names that are no offset, are left out (`fsck` lists them).
 
@@ -156,18 +175,28 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
             _list_into(found, links, directory, follow_symlinks=not paths.leave_out_links)
         except FileNotFoundError:
             continue
+    if isinstance(paths, RemotePaths):
+        found = _as_listed(paths, found)
     # Not before: a directory of 100,000 files is not held twice.
     found.sort(key=lambda file: file.file_from_offset)
     if len(seen) > 1:
         for one, other in pairwise(found):
             if one.file_from_offset == other.file_from_offset:
                 raise StoreFormatError(
-                    f"{one.path} and {other.path} have the same name, expected each file of the log in one directory"
+                    f"{one.location} and {other.location} have the same name, expected each file of the log in one directory"
                 )
     for names in links.values():
         if len(names) > 1:
             _name_links(found, set(names))
     return found
+
+
+def _as_listed(paths: RemotePaths, found: list[LogFile]) -> list[LogFile]:
+    from rmqcore.offline.log.listed_log_file import (
+        listed_log_file,  # which makes its class of `LogFile`
+    )
+
+    return [listed_log_file(paths, file) for file in found]
 
 
 def _name_links(found: list[LogFile], offsets: set[int]) -> None:
@@ -180,7 +209,7 @@ def _name_links(found: list[LogFile], offsets: set[int]) -> None:
 
 
 def _says_its_place(file: LogFile) -> bool:
-    place = read_range(str(file.path), REC_PHYSICALOFFSET, 8)
+    place = file.read_range(REC_PHYSICALOFFSET, 8)
     return len(place) == 8 and int.from_bytes(place, "big") == file.file_from_offset
 
 

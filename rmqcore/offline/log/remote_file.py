@@ -56,6 +56,17 @@ class RemoteLogFile(LogFile):
         """
         return _open(self, unreadable)
 
+    def exists(self) -> bool:
+        """Whether the file is still there."""
+        return self.filesystem.size_of(str(self.path)) is not None
+
+    def read_range(self, pos: int, count: int) -> bytes:
+        """Read `count` bytes at `pos`; fewer at the end of the file."""
+        data = bytearray(count)
+        with self.open(lambda start, end, error: None) as source, memoryview(data) as view:
+            got = source.read_into(view, pos)
+        return bytes(data[:got])
+
     def read_until(self, end_offset: int | None) -> LogFile:
         """The same file, read ahead only up to a CommitLog offset."""
         limit = None if end_offset is None else end_offset - self.file_from_offset
@@ -67,7 +78,8 @@ def _open(
     file: RemoteLogFile, unreadable: Callable[[int, int, OSError], None]
 ) -> Iterator[LogBytes]:
     handle = file.filesystem.open(str(file.path))
-    source = RemoteBytes(file, handle, unreadable)
+    # The size that the file has now: it may have been cut since it was listed.
+    source = RemoteBytes(file, handle, handle.size(), unreadable)
     try:
         yield source
     finally:
@@ -85,6 +97,8 @@ class RemoteBytes(LogBytes):
     ----------
     file : RemoteLogFile
     handle : pyarrow.NativeFile
+    size : int
+        Bytes that the file has.
     unreadable : callable
         Not used; see `RemoteLogFile.open`.
 
@@ -97,6 +111,7 @@ class RemoteBytes(LogBytes):
         self,
         file: RemoteLogFile,
         handle: Any,
+        size: int,
         unreadable: Callable[[int, int, OSError], None],
     ) -> None:
         super().__init__(
@@ -104,8 +119,7 @@ class RemoteBytes(LogBytes):
         )  # no remote filesystem tells where a file has holes
         self._remote = file
         self._handle = handle
-        # The size that the file has now: it may have been cut since it was listed.
-        self._size: int = handle.size()
+        self._size = size
         self._limit = self._size if file.limit is None else min(file.limit, self._size)
         self._lock = threading.Lock()
         self._block = memoryview(b"")

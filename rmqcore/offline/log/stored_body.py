@@ -56,7 +56,7 @@ class StoredBody:
             got = self._source.peek_into(view, self._begin + first)
         if got < len(memory):
             raise StoreFormatError(
-                f"{self._source.file.path}: there is no byte {self._begin + first + got}, expected a body up to "
+                f"{self._source.file.location}: there is no byte {self._begin + first + got}, expected a body up to "
                 f"{self._begin + self._length}: the file was cut while it was read"
             )
         return bytes(memory)

@@ -12,6 +12,7 @@ import numpy as np
 from rmqcore._native.format.cq import CQ_DTYPE, unpack_cq
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.inside.links import is_file
+from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import parse_file_name
 from rmqcore.disk.queue_files import Entries, QueueFile
 from rmqcore.disk.read_range import entries_of
@@ -44,7 +45,7 @@ class QueueFiles:
     file_size : int
         Bytes of a whole file of this queue: the size that most of them have.
     disk_bytes : int
-        Bytes that the files occupy.
+        Bytes that the files occupy; behind a URL their sizes.
     known_end : (int, int)
         Note of `queues.max_offset`: first offset of the last file it looked at, and the number of valid entries there.
     """
@@ -89,7 +90,7 @@ class QueueFiles:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
-            self.disk_bytes += status.st_blocks * 512
+            self.disk_bytes += occupied_bytes(entry.path, status)
             if status.st_size >= CQ_STORE_UNIT_SIZE:
                 found.append((start, status.st_size, entry.path))
         next_starts = [*(start for start, _, _ in found), 1 << 63][1:]

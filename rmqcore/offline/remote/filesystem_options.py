@@ -9,7 +9,9 @@ from typing import Any
 
 from rmqcore.errors.near_names import nearest
 
-Options = tuple[tuple[str, str], ...]
+OptionValue = str | int | float
+Options = tuple[tuple[str, OptionValue], ...]
+"""Names and values: from Spark and the command line texts, in Python also numbers."""
 
 
 def _flag(text: str) -> bool:
@@ -30,8 +32,10 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _json_or_text(text: str) -> Any:
-    return json.loads(text) if text[:1] in ("{", "[") or text in ("true", "false") else text
+def _json_or_value(value: OptionValue) -> Any:
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value[:1] in ("{", "[") or value in ("true", "false") else value
 
 
 Parsers = dict[str, Callable[[str], Any]]
@@ -79,7 +83,7 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
     """
     given = dict(options)
     if uses_fsspec(scheme, options):
-        return {name: _json_or_text(text) for name, text in given.items() if name != "filesystem"}
+        return {name: _json_or_value(text) for name, text in given.items() if name != "filesystem"}
     known = PARAMETERS.get(ALIASES.get(scheme, scheme), {})
     parsed = {}
     for name, text in given.items():
@@ -88,7 +92,7 @@ def parse_options(scheme: str, options: Options) -> dict[str, Any]:
             hint = _choices(known) if near is None else f"did you mean storage.{near}?"
             raise ValueError(f"storage.{name} is no option of {scheme}://: {hint}")
         try:
-            parsed[name] = known[name](text)
+            parsed[name] = known[name](str(text))
         except ValueError as error:
             why = "" if is_secret(name) else f": {error}"
             raise ValueError(f"storage.{name} cannot be read as its type{why}") from None
@@ -111,7 +115,7 @@ def uses_fsspec(scheme: str, options: Options) -> bool:
 
 def redact(text: str, options: Options) -> str:
     """Blot out the values of secret options in a text, for instance in the message of a server's error."""
-    secrets = [value for name, value in options if is_secret(name) and value]
+    secrets = [str(value) for name, value in options if is_secret(name) and value]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

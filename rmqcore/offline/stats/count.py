@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from contextlib import closing
 
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.consumer_offsets import read_consumer_offsets
-from rmqcore.disk.paths import absolute_path
 from rmqcore.offline.info import log_times
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.long_record import LongRecords
+from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
-from rmqcore.offline.reader import LogDirectories, store_paths
+from rmqcore.offline.remote.store_url import StorageOptions, store_place
 from rmqcore.offline.stats.columns import COLUMNS, WITH_QUEUE, StatsColumns
 from rmqcore.offline.stats.few_messages import FewMessages
 from rmqcore.offline.stats.groups import Groups
@@ -47,6 +48,7 @@ def stats(
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
     progress: Progress | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> StatsReport:
     """Count messages by topic: bytes, rates, tags, sizes and latencies; and how far consumer groups are behind.
 
@@ -55,7 +57,7 @@ def stats(
     Parameters
     ----------
     path : path-like
-        The store's root, or a ``commitlog`` directory.
+        The store's root, or a ``commitlog`` directory; may be a URL.
     by : iterable of str
         ``hour`` and ``queue``: topics are told apart by these, too.
     topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
@@ -64,11 +66,13 @@ def stats(
         As for `StoreReader`.
     progress : callable, optional
         Called with (bytes done, bytes in all).
+    storage_options : mapping of str to any, optional
+        As of `rmqcore.read`.
 
     Raises
     ------
-    NotAStoreError, LinkError, StoreFormatError, FileNotFoundError, NotADirectoryError, ValueError
-        As `StoreReader`. ValueError also for another `by`.
+    NotAStoreError, LinkError, StoreFormatError, FileNotFoundError, NotADirectoryError, RemoteStorageError, ValueError
+        As `rmqcore.read`. ValueError also for another `by`.
     """
     asked = {by} if isinstance(by, str) else set(by)
     if not asked.issubset(BY):
@@ -77,55 +81,55 @@ def stats(
     wanted = Conditions.of(
         topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
     )
-    root = absolute_path(path, "path")
-    paths = store_paths(root, commitlog=commitlog, follow_links=follow_links)
-    offsets = read_consumer_offsets(paths)  # before the log: groups read on meanwhile
-    files = list_log_files(paths)
-    damage = DamageList()
-    scan = ColumnScan(
-        WITH_QUEUE if "queue" in asked else COLUMNS,
-        filter=wanted.native(),
-        stop_offset=end_phy_offset,
-        batch_rows=BATCH_ROWS,
-        batch_bytes=BATCH_BYTES,
-        topic_room=NAME_ROOM,
-    )
-    walk: LogWalk[Batch] = LogWalk(
-        files, scan, damage, start=start_phy_offset, stop=end_phy_offset,
-        long_records=LongRecords(), progress=progress, unreadable_files=True,
-    )  # fmt: skip
-    groups = Groups(by_hour="hour" in asked, by_queue="queue" in asked)
-    timeline, few = Timeline(), FewMessages()
-    for batch in walk.run():
-        if isinstance(batch, Blank) or not batch.num_rows:
-            continue
-        columns = StatsColumns.of(batch)
-        groups.add(columns, scan)
-        timeline.add(columns.store_timestamp_ms, columns.msg_size)
-        few.add(columns)
-    newest_ms, log_end = few.end if wanted == Conditions() else log_times(files)[1:]
-    width_ms, buckets = timeline.buckets(TIMELINE_BUCKETS)
-    return StatsReport(
-        path=str(root),
-        total=groups.total(),
-        by=("topic", *(name for name in BY if name in asked)),
-        groups=_in_order(groups.groups(), by_hour="hour" in asked),
-        more_groups=groups.has_others,
-        consumers=LagReader(paths).lags(
-            offsets,
-            files,
-            newest_ms,
-            log_end,
-            lambda topic, queue_id: _has(wanted, topic, queue_id),
-        ),
-        largest=few.largest(files),
-        newest=few.newest(files),
-        timeline_width_ms=width_ms,
-        timeline=buckets,
-        damage=list(damage),
-        problems=list(offsets.problems),
-        seconds=time.perf_counter() - begin,
-    )
+    place = store_place(path, storage_options)
+    with closing(store_paths(place, commitlog=commitlog, follow_links=follow_links)) as paths:
+        offsets = read_consumer_offsets(paths)  # before the log: groups read on meanwhile
+        files = list_log_files(paths)
+        damage = DamageList()
+        scan = ColumnScan(
+            WITH_QUEUE if "queue" in asked else COLUMNS,
+            filter=wanted.native(),
+            stop_offset=end_phy_offset,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+            topic_room=NAME_ROOM,
+        )
+        walk: LogWalk[Batch] = LogWalk(
+            files, scan, damage, start=start_phy_offset, stop=end_phy_offset,
+            long_records=LongRecords(), progress=progress, unreadable_files=True,
+        )  # fmt: skip
+        groups = Groups(by_hour="hour" in asked, by_queue="queue" in asked)
+        timeline, few = Timeline(), FewMessages()
+        for batch in walk.run():
+            if isinstance(batch, Blank) or not batch.num_rows:
+                continue
+            columns = StatsColumns.of(batch)
+            groups.add(columns, scan)
+            timeline.add(columns.store_timestamp_ms, columns.msg_size)
+            few.add(columns)
+        newest_ms, log_end = few.end if wanted == Conditions() else log_times(files)[1:]
+        width_ms, buckets = timeline.buckets(TIMELINE_BUCKETS)
+        return StatsReport(
+            path=str(place),
+            total=groups.total(),
+            by=("topic", *(name for name in BY if name in asked)),
+            groups=_in_order(groups.groups(), by_hour="hour" in asked),
+            more_groups=groups.has_others,
+            consumers=LagReader(paths).lags(
+                offsets,
+                files,
+                newest_ms,
+                log_end,
+                lambda topic, queue_id: _has(wanted, topic, queue_id),
+            ),
+            largest=few.largest(files),
+            newest=few.newest(files),
+            timeline_width_ms=width_ms,
+            timeline=buckets,
+            damage=list(damage),
+            problems=list(offsets.problems),
+            seconds=time.perf_counter() - begin,
+        )
 
 
 def _has(wanted: Conditions, topic: str, queue_id: int) -> bool:

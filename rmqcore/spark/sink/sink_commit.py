@@ -18,7 +18,7 @@ from typing import Any
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreError, StoreFormatError, StoreLockedError, TargetNotEmptyError
-from rmqcore.offline.reader import holds_store
+from rmqcore.offline.log.log_files import holds_store
 from rmqcore.spark.output.job_folder import local_folder, lock_folder
 from rmqcore.spark.sink.store_task import StagedStore
 from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest, part_name

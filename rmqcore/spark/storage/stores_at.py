@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.reader import holds_log_files, holds_store
+from rmqcore.offline.log.log_files import holds_log_files, holds_store
 from rmqcore.spark.storage.directories import Directories, RemoteDirectories, utf8_text
 from rmqcore.spark.storage.globs import Found
 from rmqcore.spark.storage.sink_folder import MANIFEST, SINK, SinkManifest

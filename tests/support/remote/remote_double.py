@@ -76,6 +76,17 @@ class DiskFilesystem(RemoteFilesystem):
             raise FileNotFoundError(2, "No such file or directory", self.uri(path))
         return [found[name] for name in sorted(found)]
 
+    def tree(self, path: str) -> list[RemoteEntry]:
+        found: dict[str, RemoteEntry] = {}
+        for name, data in self.disk.files.items():
+            if name.startswith(f"{path}/"):
+                below = name.removeprefix(f"{path}/")
+                found[below] = RemoteEntry(below, is_dir=False, size=len(data))
+                while "/" in below:
+                    below = below.rpartition("/")[0]
+                    found[below] = RemoteEntry(below, is_dir=True, size=0)
+        return [found[name] for name in sorted(found)]
+
     def look_at(self, path: str) -> RemoteEntry | None:
         if self.disk.failing:
             raise RemoteStorageError(self.disk.failing)

@@ -1,0 +1,138 @@
+"""Where the parts of a store lie: given its root, its ``commitlog`` directory, or the URL of either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqcore.disk.inside.links import refuse_links
+from rmqcore.disk.paths import StorePaths, is_url, log_directories
+from rmqcore.errors import NotAStoreError
+from rmqcore.offline.log.log_files import check_one_log, holds_log_files, holds_store
+from rmqcore.offline.remote.filesystem import split_uri
+from rmqcore.offline.remote.remote_paths import RemotePaths
+from rmqcore.offline.remote.store_url import StoreUrl
+
+if TYPE_CHECKING:
+    from rmqcore.config import MessageStoreConfig
+
+LogDirectories = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def store_paths(
+    root: Path | StoreUrl,
+    config: MessageStoreConfig | None = None,
+    commitlog: LogDirectories | None = None,
+    *,
+    follow_links: bool = False,
+    leave_out_links: bool = False,
+) -> StorePaths:
+    """Where the parts of a store lie, given its root or its ``commitlog`` directory; the arguments are those of `StoreReader`.
+
+    With `leave_out_links` links in the store are left out (`StorePaths.leave_out_links`); one in the CommitLog's place is not.
+
+    Raises
+    ------
+    NotAStoreError
+        The directory holds none of the parts of a store.
+    LinkError
+        As `refuse_links`.
+    FileNotFoundError, NotADirectoryError
+        There is no such directory.
+    ValueError
+        As `StorePaths.configured`; or the directory has a CommitLog, and `config` names another.
+    """
+    if isinstance(root, StoreUrl):
+        return _url_paths(root, config, commitlog)
+    names = os.listdir(root)  # raises where there is no such directory
+    paths = _named_paths(root, config, commitlog, follow_links)
+    if paths is not None:
+        for directory in paths.commitlogs:
+            os.scandir(directory).close()
+    elif holds_store(names):
+        paths = StorePaths(root, follow_links=follow_links)
+    elif holds_log_files(root.name, names):
+        paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
+    else:
+        raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+    paths.leave_out_links = leave_out_links
+    refuse_links(paths)
+    return paths
+
+
+def _named_paths(
+    root: Path,
+    config: MessageStoreConfig | None,
+    commitlog: LogDirectories | None,
+    follow_links: bool,
+) -> StorePaths | None:
+    """The paths of a store of which it was said where the CommitLog is; None when nothing was said."""
+    if isinstance(commitlog, str):
+        return StorePaths.configured(root, commitlog, follow_links=follow_links)
+    if commitlog is not None:
+        return StorePaths(root, commitlog=commitlog, follow_links=follow_links)
+    if config is None:
+        return None
+    log, read_only = config.store_path_commit_log, config.read_only_commit_log_store_paths
+    if log is None and not (read_only and read_only.strip()):
+        return None
+    paths = StorePaths.configured(root, log, read_only, follow_links=follow_links)
+    check_one_log(paths)
+    return paths
+
+
+def _url_paths(
+    url: StoreUrl, config: MessageStoreConfig | None, commitlog: LogDirectories | None
+) -> RemotePaths:
+    """The paths of a store, given the URL of its root or its ``commitlog`` directory; what is there is listed.
+
+    Parameters
+    ----------
+    url : StoreUrl
+    config : MessageStoreConfig, optional
+        May not say where the CommitLog is: what is a path on a broker's machine leads nowhere from a URL.
+    commitlog : str, path-like or sequence of path-like, optional
+        URLs of the CommitLog's directories; a str with commas between them.
+
+    Raises
+    ------
+    NotAStoreError
+        The directory holds none of the parts of a store.
+    FileNotFoundError, NotADirectoryError, RemoteStorageError
+        As `RemotePaths`.
+    ValueError
+        `commitlog` is no URL; or `config` has paths of the CommitLog, and `commitlog` does not say where it is.
+    """
+    if commitlog is not None:
+        return RemotePaths(url, _logs(url, commitlog))
+    if config is not None and (
+        config.store_path_commit_log or (config.read_only_commit_log_store_paths or "").strip()
+    ):
+        named = config.store_path_commit_log or config.read_only_commit_log_store_paths
+        raise ValueError(
+            f"by the config the CommitLog is {named}, and the store is {url}: say where the CommitLog is (commitlog)"
+        )
+    names = [entry.name for entry in url.filesystem.entries(url.path)]
+    if holds_store(names):
+        return RemotePaths(url)
+    if holds_log_files(url.name, names):
+        return RemotePaths(url.parent, [url])
+    raise NotAStoreError(f"{url} holds no commitlog/, consumequeue/, index/ or checkpoint")
+
+
+def _logs(url: StoreUrl, commitlog: LogDirectories) -> list[StoreUrl]:
+    given: Sequence[str | os.PathLike[str]]
+    if isinstance(commitlog, str):
+        given = log_directories(commitlog, "commitlog")
+    elif isinstance(commitlog, os.PathLike):
+        given = [commitlog]
+    else:
+        given = commitlog
+    found = []
+    for one in [os.fspath(directory) for directory in given]:
+        if not is_url(one):
+            raise ValueError(f"commitlog is {one!r}, expected a URL, as that of the store: {url}")
+        found.append(StoreUrl(*split_uri(one, url.filesystem.options)))
+    return found

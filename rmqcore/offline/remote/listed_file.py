@@ -1,0 +1,155 @@
+"""A file as it was when its directory was listed: what is read of it is of that version, or an error."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcore.errors import RemoteChangedError, RemoteStorageError, StoreError
+from rmqcore.offline.remote.entries import RemoteEntry
+from rmqcore.offline.remote.filesystem import RemoteFilesystem
+
+CHECKED_S = 5.0
+"""So long it is believed that a file is the one that was listed."""
+MOST_OPEN = 32
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file of a remote store.
+
+    Attributes
+    ----------
+    filesystem : RemoteFilesystem
+    path : str
+        Within the filesystem.
+    listed : RemoteEntry
+        What the listing said of it.
+    """
+
+    filesystem: RemoteFilesystem
+    path: str
+    listed: RemoteEntry
+
+    @property
+    def uri(self) -> str:
+        """The file's URI, as messages name it."""
+        return self.filesystem.uri(self.path)
+
+    def new_handle(self) -> Any:
+        """Open the file for `read`.
+
+        Raises
+        ------
+        RemoteChangedError
+            It was deleted.
+        RemoteStorageError
+            The server cannot be reached, or refuses.
+        """
+        try:
+            return self.filesystem.open(self.path)
+        except FileNotFoundError:
+            raise self._is_gone() from None
+
+    def check(self) -> None:
+        """Ask the server whether the file is still the one that was listed.
+
+        Raises
+        ------
+        RemoteChangedError
+            It was deleted, or another lies there.
+        RemoteStorageError
+            As `new_handle`.
+        """
+        now = self.filesystem.look_at(self.path)
+        if now is None or now.is_dir:
+            raise self._is_gone()
+        if now.is_other_than(self.listed):
+            found, expected = now.described(), self.listed.described()
+            more = "" if found != expected else ", another version"
+            raise RemoteChangedError(
+                f"{self.uri}: the file has {found}{more}, expected {expected} as it was listed: it was changed meanwhile"
+            )
+
+    def read(self, handle: Any, pos: int, count: int) -> bytes:
+        """Read `count` bytes from byte `pos` on, which the file has by its listing.
+
+        Raises
+        ------
+        RemoteChangedError
+            It was cut, deleted or replaced.
+        RemoteStorageError
+            The server does not give these bytes.
+        """
+        try:
+            data: bytes = handle.read_at(count, pos)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - filesystems of fsspec raise what their libraries raise
+            self.check()
+            what = f"{self.uri}: bytes {pos} to {pos + count} cannot be read"
+            raise self.filesystem.error(what, error) from None
+        if len(data) != count:
+            self.check()
+            raise RemoteStorageError(
+                f"{self.uri}: {len(data)} bytes came from byte {pos} on, expected {count}"
+            )
+        return data
+
+    def _is_gone(self) -> RemoteChangedError:
+        return RemoteChangedError(
+            f"{self.uri}: the file is not there any more, expected {self.listed.described()} as it was listed"
+        )
+
+
+class _Open:
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.checked = time.monotonic()
+
+
+class OpenFiles:
+    """Files of one store that are open: each is looked at when it is opened, and again when it is used long after.
+
+    Notes
+    -----
+    Thread safety: safe to share. A file that is let go of closes when the last that reads it is done. A forked child opens its
+    own: no connection lives through a fork.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._open: OrderedDict[ListedFile, _Open] = OrderedDict()
+
+    def get(self, file: ListedFile) -> Any:
+        """The handle of a file that is the one that was listed; raises as `ListedFile.check`."""
+        if self._process != os.getpid():
+            self._begin()
+        with self._lock:
+            known = self._open.get(file)
+            if known is not None:
+                self._open.move_to_end(file)
+        if known is None:
+            known = _Open(file.new_handle())
+            file.check()
+            with self._lock:
+                self._open[file] = known
+                while len(self._open) > MOST_OPEN:
+                    self._open.popitem(last=False)
+        elif time.monotonic() - known.checked > CHECKED_S:
+            file.check()
+            known.checked = time.monotonic()
+        return known.handle
+
+    def close(self) -> None:
+        """Let go of all."""
+        with self._lock:
+            self._open.clear()

@@ -1,0 +1,94 @@
+"""The paths of a store behind a URL: those of a skeleton of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rmqcore.disk.paths import StorePaths
+from rmqcore.errors import StoreClosedError
+from rmqcore.offline.remote.skeleton import Skeleton
+from rmqcore.offline.remote.store_url import StoreUrl
+
+WHOLE = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index", "config")
+"""Directories in a store's root in which all is listed; of others nothing but their name is asked for."""
+ROOT = "store"
+"""The root's place in the skeleton."""
+
+
+class RemotePaths(StorePaths):
+    """The paths of a store as it is listed now: of what is written there later nothing is seen.
+
+    Parameters
+    ----------
+    url : StoreUrl
+        The store's root.
+    logs : sequence of StoreUrl, optional
+        The directories of the CommitLog, when it is not ``commitlog`` in the root.
+
+    Attributes
+    ----------
+    url : StoreUrl
+    skeleton : Skeleton
+
+    Raises
+    ------
+    FileNotFoundError, NotADirectoryError
+        There is no such directory.
+    RemoteStorageError
+        The server cannot be reached or refuses; or a name cannot be that of a file here.
+    StoreClosedError
+        From anything that is asked of it after `close`.
+    """
+
+    def __init__(self, url: StoreUrl, logs: Sequence[StoreUrl] | None = None) -> None:
+        skeleton = Skeleton()
+        try:
+            places = _fill(skeleton, url, logs)
+        except BaseException:
+            skeleton.close()
+            raise
+        super().__init__(f"{skeleton.root}/{ROOT}", commitlog=places)
+        self.url = url
+        self.skeleton = skeleton
+
+    @property
+    def location(self) -> str:
+        """The URL."""
+        return str(self.url)
+
+    def bring_in(self, *parts: Path, progress: Callable[[int, int], object] | None = None) -> int:
+        """Fetch all files below some directories, many at once, and answer their bytes."""
+        return self.skeleton.bring_all(map(str, parts), progress)
+
+    def close(self) -> None:
+        """Remove the skeleton; may be repeated."""
+        if "skeleton" in self.__dict__:
+            self.skeleton.close()
+            url = self.url
+            self.__dict__.clear()
+            self.url = url
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if "url" in self.__dict__ and "skeleton" not in self.__dict__:
+            raise StoreClosedError(f"the reader of {self.url} is closed")
+        raise AttributeError(name)
+
+
+def _fill(skeleton: Skeleton, url: StoreUrl, logs: Sequence[StoreUrl] | None) -> list[str] | None:
+    """Make the tree, and answer the places of the CommitLog's directories."""
+    entries = url.filesystem.entries(url.path)
+    skeleton.add(ROOT, url.filesystem, url.path, entries)
+    places: list[str] = []
+    for number, log in enumerate(logs or ()):
+        inside = log == url / "commitlog"
+        place = f"{ROOT}/commitlog" if inside else f"log-{number}/{log.name}"
+        skeleton.add(place, log.filesystem, log.path, log.filesystem.tree(log.path))
+        places.append(f"{skeleton.root}/{place}")
+    for entry in entries:
+        if entry.is_dir and entry.name in WHOLE and not (places and entry.name == "commitlog"):
+            part = url / entry.name
+            tree = part.filesystem.tree(part.path)
+            skeleton.add(f"{ROOT}/{entry.name}", part.filesystem, part.path, tree)
+    return places or None

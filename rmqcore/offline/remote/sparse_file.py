@@ -1,0 +1,136 @@
+"""One file of a skeleton: the parts of it that were read are there, the others are holes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import RemoteStorageError
+from rmqcore.offline.remote.listed_file import ListedFile, OpenFiles
+from rmqcore.offline.remote.sparse import write_sparse
+
+BLOCK = 64 * 1024
+"""The least that is fetched."""
+PIECE = 8 * 1024 * 1024
+"""The most that is fetched at once."""
+FIRST_AHEAD = 4
+"""Blocks that are fetched where a reader goes on, and twice as many each time that it goes on again."""
+
+
+class SparseFile:
+    """A file of a remote store, of its size here, whose bytes are fetched as they are asked for.
+
+    Parameters
+    ----------
+    source : ListedFile
+    folder : Folder
+        The skeleton's root.
+    place : str
+        The file's path in it.
+
+    Notes
+    -----
+    Thread safety: safe to share; who asks for a file waits for others that ask for the same.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_fetched_end",
+        "_folder",
+        "_lock",
+        "_missing",
+        "_there",
+        "place",
+        "source",
+    )
+
+    def __init__(self, source: ListedFile, folder: Folder, place: str) -> None:
+        self.source = source
+        self.place = place
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._there: bytearray | None = (
+            None  # a byte for each block, made when the first is fetched
+        )
+        self._missing = -(-source.listed.size // BLOCK)
+        self._fetched_end = -1
+        self._ahead = FIRST_AHEAD
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.source.listed.size
+
+    def bring_in(self, files: OpenFiles, begin: int, end: int) -> None:
+        """Fetch what is missing of bytes [begin, end), and somewhat more where a reader goes on.
+
+        Raises
+        ------
+        RemoteStorageError
+            The server does not give it, the file is another by now, or there is no room for it here.
+        """
+        end = min(end, self.size)
+        if not self._missing or begin >= end:
+            return
+        with self._lock:
+            pieces = 0
+            for first, stop in self._runs(begin // BLOCK, -(-end // BLOCK)):
+                pieces += self._fetch(files, first, stop)
+            if pieces > 1:  # each alone is of one version of the file
+                self.source.check()
+
+    def _runs(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Blocks that are missing, as runs."""
+        count = -(-self.size // BLOCK)
+        there = self._there
+        if there is None:
+            there = self._there = bytearray(count)
+        while first < stop:
+            first = there.find(0, first, stop)
+            if first < 0:
+                return
+            until = stop
+            if first == self._fetched_end:
+                until = max(stop, min(first + self._ahead, count))
+                self._ahead = min(2 * self._ahead, PIECE // BLOCK)
+            else:
+                self._ahead = FIRST_AHEAD
+            end = there.find(1, first, until)
+            end = until if end < 0 else end
+            yield first, end
+            first = end
+
+    def _fetch(self, files: OpenFiles, first: int, stop: int) -> int:
+        assert self._there is not None
+        pieces = 0
+        for at in range(first, stop, PIECE // BLOCK):
+            until = min(at + PIECE // BLOCK, stop)
+            begin, end = at * BLOCK, min(until * BLOCK, self.size)
+            self._keep(self.source.read(files.get(self.source), begin, end - begin), begin)
+            self._missing -= self._there.count(0, at, until)
+            self._there[at:until] = b"\1" * (until - at)
+            pieces += 1
+        self._fetched_end = stop
+        return pieces
+
+    def _keep(self, data: bytes, pos: int) -> None:
+        try:
+            file = self._folder.open_file(self.place, os.O_WRONLY)
+            try:
+                write_sparse(file.fileno(), data, pos)
+                set_mtime(file.fileno(), self.source.listed.mtime_ns)
+            finally:
+                file.close()
+        except OSError as error:
+            raise RemoteStorageError(
+                f"{self.source.uri}: bytes {pos} to {pos + len(data)} cannot be kept in {self._folder.path}: "
+                f"{error.strerror or error}; TMPDIR names another directory for them"
+            ) from None
+
+
+def set_mtime(fd: int, mtime_ns: int | None) -> None:
+    """Give an open file the time that a listing told, if it did."""
+    if mtime_ns is not None:
+        os.utime(fd, ns=(mtime_ns, mtime_ns))

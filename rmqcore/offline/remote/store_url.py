@@ -1,0 +1,101 @@
+"""Where a store is that somebody names: a directory of this machine, or a URL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from rmqcore.disk.paths import absolute_path, is_url
+from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
+from rmqcore.offline.remote.filesystem_options import OF_PYARROW
+from rmqcore.offline.remote.given_options import given_options
+
+_FILE = re.compile(r"file:(//[^/]*)?(?=/)", re.IGNORECASE)
+
+StorageOptions = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A directory of another filesystem. As a text it is the URL, without secrets.
+
+    Attributes
+    ----------
+    filesystem : RemoteFilesystem
+    path : str
+        Within the filesystem, without a slash at its end.
+    """
+
+    filesystem: RemoteFilesystem
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The directory's own name."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> StoreUrl:
+        """The directory above."""
+        return StoreUrl(self.filesystem, self.path.rpartition("/")[0])
+
+    def __truediv__(self, name: str) -> StoreUrl:
+        return StoreUrl(self.filesystem, f"{self.path}/{name}")
+
+    def __str__(self) -> str:
+        return self.filesystem.uri(self.path)
+
+
+def store_place(
+    path: str | os.PathLike[str], storage_options: StorageOptions | None = None
+) -> Path | StoreUrl:
+    """Give the place of a store that somebody names: a path of this machine made absolute, for a URL where it leads.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``file://`` is a path of this machine.
+    storage_options : mapping of str to any, optional
+        Of the filesystem that a URL names; see `given_options`.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        As `absolute_path`. ValueError also where the URL is malformed or names no bucket, an option is unknown, or there are
+        options and no URL.
+    ModuleNotFoundError
+        pyarrow or fsspec, which is needed for such URLs, is not installed.
+    """
+    text = path if isinstance(path, str) else ""
+    local = local_path(text)
+    if local is None and is_url(text):
+        scheme = text.partition("://")[0].lower()
+        _check_installed(scheme)
+        return StoreUrl(*split_uri(text, given_options(scheme, storage_options)))
+    found = absolute_path(path if local is None else local, "path")
+    if storage_options:
+        raise ValueError(f"storage_options has no meaning for {found}, a path of this machine")
+    return found
+
+
+def local_path(text: str) -> str | None:
+    """The path that a URL of a local file names; None for any other text."""
+    found = _FILE.match(text)
+    return None if found is None else unquote(text[found.end() :])
+
+
+def _check_installed(scheme: str) -> None:
+    needed = {"pyarrow": "pip install 'rmqcore[arrow]'"}
+    if scheme not in OF_PYARROW:
+        needed["fsspec"] = "pip install fsspec"
+    for package, command in needed.items():
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(
+                f"{scheme}:// needs {package}, which is not installed: {command}", name=package
+            )
