@@ -43,12 +43,16 @@ if TYPE_CHECKING:
     from rmqcore.offline.export.export import export
     from rmqcore.offline.found_config import find_config
     from rmqcore.offline.fsck.fsck import fsck
+    from rmqcore.offline.lazy.damage_warning import DamageWarning
+    from rmqcore.offline.lazy.duckdb_view import duckdb_view
+    from rmqcore.offline.lazy.polars_scan import scan
     from rmqcore.offline.reader import StoreReader, read
     from rmqcore.offline.stats.count import stats
     from rmqcore.opening import open  # noqa: A004
     from rmqcore.unused_settings import UnusedSettingWarning
 
 __all__ = [
+    "DamageWarning",
     "Message",
     "MessageStore",
     "MessageStoreConfig",
@@ -59,6 +63,7 @@ __all__ = [
     "codec",
     "diff",
     "doctor",
+    "duckdb_view",
     "export",
     "find_config",
     "fsck",
@@ -67,12 +72,14 @@ __all__ = [
     "rebuild",
     "retention",
     "salvage",
+    "scan",
     "stats",
 ]
 __version__ = "0.1.0"
 
 # The codec alone must not pay for the rest at import.
 _LATER = {
+    "DamageWarning": "rmqcore.offline.lazy.damage_warning",
     "MessageStore": "rmqcore.engine.store.store",
     "MessageStoreConfig": "rmqcore.config",
     "StoreReader": "rmqcore.offline.reader",
@@ -80,6 +87,7 @@ _LATER = {
     "backup": "rmqcore.maintenance.backup.backup",
     "diff": "rmqcore.offline.diff.diff",
     "doctor": "rmqcore.maintenance.doctor.doctor",
+    "duckdb_view": "rmqcore.offline.lazy.duckdb_view",
     "export": "rmqcore.offline.export.export",
     "find_config": "rmqcore.offline.found_config",
     "fsck": "rmqcore.offline.fsck.fsck",
@@ -88,6 +96,7 @@ _LATER = {
     "rebuild": "rmqcore.maintenance.rebuild.rebuild",
     "retention": "rmqcore.maintenance.retention.retention",
     "salvage": "rmqcore.maintenance.salvage.salvage",
+    "scan": "rmqcore.offline.lazy.polars_scan",
     "stats": "rmqcore.offline.stats.count",
 }
 

@@ -13,6 +13,7 @@ from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import absolute_path
 from rmqcore.disk.queue_files import queue_directories
+from rmqcore.offline.frames.store_frames import StoreFrames
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
 from rmqcore.offline.log.batch_stream import BatchStream
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["LogDirectories", "StoreReader", "read", "store_paths"]
 
 
-class StoreReader:
+class StoreReader(StoreFrames):
     """Reads a RocketMQ store directory: no lock is taken, nothing is written, no file is mapped.
 
     The store may be in use by a broker, not cleanly closed, or damaged: a read skips damage and lists it in `damage`. The reader
@@ -61,8 +62,9 @@ class StoreReader:
     path : Path or StoreUrl
         Absolute from the start: a later `os.chdir` changes nothing.
     damage : list of DamageRange
-        Ranges that the running or last call of `messages` or `batches` could not deliver, or whose body fails its CRC. Each such
-        call begins with a new, empty list. Behind the first 100,000 ranges the last one stands for all others (`MoreDamage`).
+        Ranges that the running or last call of `messages`, `batches` or a method of frames could not deliver, or whose body fails
+        its CRC. Each such call begins with a new, empty list. Behind the first 100,000 ranges the last one stands for all others
+        (`MoreDamage`).
 
     Raises
     ------

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from rmqcore._native.scan.filter import Filter
 from rmqcore.errors.arguments import check_ms, wrong_type
 from rmqcore.offline.log.damage import DamageRange
 
 Item = TypeVar("Item")
+
+
+class Wanted(TypedDict, total=False):
+    """The conditions of `StoreReader.messages`, as keywords."""
+
+    topics: Iterable[str] | None
+    queue_ids: Iterable[int] | None
+    tags: Iterable[str] | None
+    keys: Iterable[str] | None
+    since_ms: int | None
+    until_ms: int | None
+    start_phy_offset: int | None
+    end_phy_offset: int | None
 
 
 @dataclass(frozen=True)
@@ -32,10 +45,10 @@ class Conditions:
     @classmethod
     def of(
         cls,
-        topics: Iterable[str] | None,
-        queue_ids: int | Iterable[int] | None,
-        tags: Iterable[str] | None,
-        keys: Iterable[str] | None,
+        topics: Iterable[str] | None = None,
+        queue_ids: int | Iterable[int] | None = None,
+        tags: Iterable[str] | None = None,
+        keys: Iterable[str] | None = None,
         since_ms: int | None = None,
         until_ms: int | None = None,
         start_phy_offset: int | None = None,
@@ -83,6 +96,22 @@ class Conditions:
             _smaller(self.end_phy_offset, other.end_phy_offset),
         )
 
+    def either(self, other: Self) -> Self:
+        """Give conditions that hold wherever one of the two does; they may hold for more messages.
+
+        A field limits the answer only where both have it.
+        """
+        return type(self)(
+            _united(self.topics, other.topics),
+            _united(self.queue_ids, other.queue_ids),
+            _united(self.tags, other.tags),
+            _united(self.keys, other.keys),
+            _of_both(min, self.since_ms, other.since_ms),
+            _of_both(max, self.until_ms, other.until_ms),
+            _of_both(min, self.start_phy_offset, other.start_phy_offset),
+            _of_both(max, self.end_phy_offset, other.end_phy_offset),
+        )
+
     def overlaps(self, damage: DamageRange) -> bool:
         """Tell whether a damaged range lies, at least partly, in the range of CommitLog offsets."""
         start, end = self.start_phy_offset, self.end_phy_offset
@@ -111,6 +140,14 @@ def _common(left: frozenset[Item] | None, right: frozenset[Item] | None) -> froz
     if left is None or right is None:
         return right if left is None else left
     return left & right
+
+
+def _united(left: frozenset[Item] | None, right: frozenset[Item] | None) -> frozenset[Item] | None:
+    return None if left is None or right is None else left | right
+
+
+def _of_both(choose: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else choose(left, right)
 
 
 def _larger(left: int | None, right: int | None) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rmqcore.offline.frames.column_conditions import among, between, is_plain_text, is_whole
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.rows.arrow_rows import MAX_MS
@@ -73,7 +74,7 @@ def _take(condition: Any, taken: Taken) -> bool:
         values = condition.value if kind == "In" else (condition.value,)
         return _take_values(name, tuple(values), taken, is_in=kind == "In")
     if kind in _RANGES:
-        if name == "phy_offset" and _is_int(condition.value):
+        if name == "phy_offset" and is_whole(condition.value):
             _narrow(taken, _phy_range(kind, condition.value))
             return True
         if name == "store_timestamp" and _is_time(condition.value):
@@ -88,32 +89,21 @@ _RANGES = ("GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
 def _take_values(name: str, values: tuple[Any, ...], taken: Taken, *, is_in: bool) -> bool:
     if is_in:
         values = tuple(value for value in values if value is not None)  # null equals nothing
-    if name in ("topic", "tags", "broker") and all(map(_is_plain_text, values)):
+    if name == "broker" and all(map(is_plain_text, values)):
         chosen = frozenset(values)
-        if name == "broker":
-            taken.brokers = chosen if taken.brokers is None else taken.brokers & chosen
-        elif name == "topic":
-            _narrow(taken, Conditions(topics=chosen))
-        else:
-            _narrow(taken, Conditions(tags=chosen))
+        taken.brokers = chosen if taken.brokers is None else taken.brokers & chosen
         return True
-    if name == "queue_id" and all(map(_is_int, values)):
-        fitting = frozenset(value for value in values if -(1 << 31) <= value < 1 << 31)
-        _narrow(taken, Conditions(queue_ids=fitting))
-        return True
-    if name == "phy_offset" and values and all(map(_is_int, values)):
-        _narrow(taken, Conditions(start_phy_offset=min(values), end_phy_offset=max(values) + 1))
-        return len(set(values)) == 1
     if name == "store_timestamp" and values and all(map(_is_time, values)):
         _narrow(taken, _time_range("GreaterThanOrEqual", min(values)))
         _narrow(taken, _time_range("LessThanOrEqual", max(values)))
         return len(set(values)) == 1 and _micros(values[0]) % 1000 == 0
-    if name in ("keys", "uniq_key") and values and all(map(_is_plain_text, values)):
-        # A message whose KEYS are these words has the first of them.
-        words = [value.split(" ")[0] if name == "keys" else value for value in values]
-        if all(words):
-            _narrow(taken, Conditions(keys=frozenset(words)))
-    return False
+    if name == "keys" and all(map(is_plain_text, values)):
+        values = tuple(value.split(" ")[0] for value in values)  # such a message has its first word
+    known = among(name, values)
+    if known is None:
+        return False
+    _narrow(taken, known.conditions)
+    return known.exact
 
 
 def _narrow(taken: Taken, conditions: Conditions) -> None:
@@ -122,12 +112,11 @@ def _narrow(taken: Taken, conditions: Conditions) -> None:
 
 def _phy_range(kind: str, value: int) -> Conditions:
     if kind.startswith("Greater"):
-        return Conditions(start_phy_offset=_clamped(value + (kind == "GreaterThan")))
-    return Conditions(end_phy_offset=_clamped(value + (kind == "LessThanOrEqual")))
-
-
-def _clamped(value: int) -> int:
-    return max(-(1 << 63), min(value, (1 << 63) - 1))
+        found = between("phy_offset", value + (kind == "GreaterThan"), None)
+    else:
+        found = between("phy_offset", None, value - (kind == "LessThan"))
+    assert found is not None
+    return found
 
 
 def _time_range(kind: str, value: datetime) -> Conditions:
@@ -148,14 +137,5 @@ def _micros(value: datetime) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
-
-
 def _is_time(value: Any) -> bool:
     return isinstance(value, datetime) and value.tzinfo is not None
-
-
-def _is_plain_text(value: Any) -> bool:
-    """Whether a text can be compared with the bytes of a record: U+FFFD in a row stands for bytes that are no UTF-8."""
-    return isinstance(value, str) and bool(value) and "\N{REPLACEMENT CHARACTER}" not in value

@@ -1,0 +1,84 @@
+"""What a test of a column says of messages, as conditions of the scan: for every engine that hands its filters down.
+
+Columns bear the names of `StoreReader.batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from rmqcore.offline.log.conditions import Conditions
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of messages that pass a test.
+
+    Attributes
+    ----------
+    conditions : Conditions
+        They hold for every such message.
+    exact : bool
+        They hold for no other.
+    """
+
+    conditions: Conditions
+    exact: bool
+
+
+def among(column: str, values: Collection[Any]) -> Known | None:
+    """Give what is known of messages whose column is one of some values; None where the scan cannot help.
+
+    Parameters
+    ----------
+    column : str
+        ``keys`` stands for one word of KEYS.
+    values : collection
+        A value that is no text, or no whole number, where the column has such leaves nothing known.
+    """
+    if column in ("topic", "tags") and all(map(is_plain_text, values)):
+        chosen = frozenset(values)
+        return Known(
+            Conditions(topics=chosen) if column == "topic" else Conditions(tags=chosen), True
+        )
+    if column == "queue_id" and all(map(is_whole, values)):
+        fitting = frozenset(value for value in values if INT32_MIN <= value <= INT32_MAX)
+        return Known(Conditions(queue_ids=fitting), True)
+    if column in ("phy_offset", "store_timestamp_ms") and values and all(map(is_whole, values)):
+        known = between(column, min(values), max(values))
+        return None if known is None else Known(known, len(set(values)) == 1)
+    if column in ("keys", "uniq_key") and values and all(map(is_plain_text, values)):
+        # A condition on keys takes the words of KEYS and UNIQ_KEY for one.
+        return Known(Conditions(keys=frozenset(values)), False)
+    return None
+
+
+def between(column: str, least: int | None, most: int | None) -> Conditions | None:
+    """Give the conditions of a column of whole numbers between two of them, both inclusive; None for other columns.
+
+    Numbers of more than 64 bits are cut to 64, which loses no message.
+    """
+    start = None if least is None else min(max(least, INT64_MIN), INT64_MAX)
+    end = None if most is None or most >= INT64_MAX else max(most + 1, INT64_MIN)
+    if column == "phy_offset":
+        return Conditions(start_phy_offset=start, end_phy_offset=end)
+    if column == "store_timestamp_ms":
+        return Conditions(since_ms=start, until_ms=end)
+    return None
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number of 64 bits, and no bool."""
+    return (
+        isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX
+    )
+
+
+def is_plain_text(value: Any) -> TypeGuard[str]:
+    """Whether a text can be compared with the bytes of a record: U+FFFD in a row stands for bytes that are no UTF-8."""
+    return isinstance(value, str) and bool(value) and "\N{REPLACEMENT CHARACTER}" not in value

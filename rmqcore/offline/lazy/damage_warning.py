@@ -1,0 +1,28 @@
+"""`DamageWarning`: a query has read a damaged store."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+from rmqcore.offline.log.damage import DamageRange
+
+OnDamage = Callable[[Sequence[DamageRange]], object]
+
+
+class DamageWarning(UserWarning):
+    """A query has read a damaged store: some bytes gave no message, or a message whose body fails its CRC."""
+
+
+def warn_of_damage(store: str, damage: Sequence[DamageRange]) -> None:
+    """Warn of what a scan of a store has met."""
+    ranges = sum(found.range_count for found in damage)
+    damaged_bytes = sum(found.byte_count for found in damage)
+    many = "a damaged range" if ranges == 1 else f"{ranges} damaged ranges"
+    first = "it is" if ranges == 1 else "the first is"
+    warnings.warn(
+        f"{store} has {many} ({damaged_bytes} bytes) where a query has read it; {first} {damage[0]}. `rmqcore fsck {store}` "
+        "lists all damage; on_damage= takes the ranges in the place of this warning",
+        DamageWarning,
+        stacklevel=2,
+    )
