@@ -1,16 +1,20 @@
-"""Says whether tag, version and CHANGELOG agree: python scripts/release_check.py [TAG]. Exit code 1 where they do not.
+"""Says whether tag, version and CHANGELOG agree, and the package says where its repository is; exit code 1 where they do not.
 
-Without a tag, what a tag of the present version would meet.
+Usage: python scripts/release_check.py [TAG]. Without a tag, what a tag of the present version would meet.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tomllib
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
+URLS = ("Source", "Issues", "Changelog", "Documentation")
 
 
 def problems(tag: str | None, version: str, changelog: str) -> list[str]:
@@ -39,6 +43,22 @@ def problems(tag: str | None, version: str, changelog: str) -> list[str]:
     return found
 
 
+def url_problems(project: Mapping[str, Any]) -> list[str]:
+    """What is wrong with [project.urls], which PyPI shows beside the project; `project` is [project] of pyproject.toml."""
+    urls = project.get("urls", {})
+    found = []
+    missing = [name for name in URLS if name not in urls]
+    if missing:
+        found.append(
+            f"pyproject.toml: [project.urls] lacks {', '.join(missing)}: docs/releasing.md says how they are filled in"
+        )
+    odd = {name: url for name, url in urls.items() if not url.startswith("https://")}
+    found += [
+        f"pyproject.toml: the URL {name} is {url!r}, expected https://" for name, url in odd.items()
+    ]
+    return found
+
+
 def _is_day(text: str) -> bool:
     try:
         return date.fromisoformat(text).isoformat() == text
@@ -57,6 +77,8 @@ def version() -> str:
 if __name__ == "__main__":
     given = sys.argv[1] if len(sys.argv) > 1 else None
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    for problem in (wrong := problems(given, version(), text)):
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wrong = problems(given, version(), text) + url_problems(metadata["project"])
+    for problem in wrong:
         print(f"release_check: {problem}", file=sys.stderr)
     sys.exit(1 if wrong else 0)

@@ -42,7 +42,7 @@ print(f"build/rmqcore.cdx.json: {len(names)} packages")
 PYTHON
 }
 
-step "tag, version and CHANGELOG" "$python" scripts/release_check.py "$@"
+step "tag, version, CHANGELOG and URLs" "$python" scripts/release_check.py "$@"
 step "nothing uncommitted" clean
 step "the wheels of the workflow" wheels
 step "the bill of materials" materials

@@ -192,11 +192,14 @@ def test_python_that_needs_a_broker(block: Block, here: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("block", blocks("fixture"), ids=str)
-def test_the_fixture(block: Block, here: Path) -> None:
+def test_the_fixture(block: Block, here: Path, tmp_path: Path) -> None:
     (here / "my_application.py").write_text(MY_APPLICATION)
     (here / "test_orders.py").write_text(f"import my_application\n\n{block.text}")
     paths = os.pathsep.join([str(here), *filter(None, sys.path)])
     options = ["-q", "-p", "no:cacheprovider", "-p", "pytest_rmqcore", "test_orders.py"]
+    options.append(
+        f"--basetemp={tmp_path / 'base'}"
+    )  # else it clears away what older runs have left
     done = run(
         [sys.executable, "-m", "pytest", *options],
         here,

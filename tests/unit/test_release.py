@@ -59,6 +59,20 @@ def test_what_keeps_a_release_back(tag: str, version: str, changelog: str, said:
     assert problem
 
 
+def test_a_release_says_where_its_repository_is() -> None:
+    """Nobody would notice on a tag's day that PyPI shows no link: the place was not known while all else was written."""
+    check = script("release_check").url_problems
+    urls = {
+        name: f"https://example.org/{name}"
+        for name in ("Source", "Issues", "Changelog", "Documentation")
+    }
+    assert check({"urls": urls}) == []
+    (said,) = check({})
+    assert "lacks Source, Issues, Changelog, Documentation" in said
+    (said,) = check({"urls": urls | {"Source": "example.org"}})
+    assert "the URL Source is 'example.org', expected https://" in said
+
+
 def test_the_version_is_read_without_an_import() -> None:
     import rmqcore
 
