@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from rmqcore.cli.common.commands import add_command
 from rmqcore.cli.common.errors import explain, guarded, say, silence_stdout
 from rmqcore.cli.common.version import print_version
 from rmqcore.cli.mqadmin import verb_for
 from rmqcore.cli.names import COMPLETES, words_to_complete
-from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK, USAGE
+from rmqcore.errors.exit_codes import INTERRUPTED, OK, USAGE
+from rmqcore.errors.near_names import did_you_mean
 
 VERBS = (
     "info", "stats", "cat", "get", "query", "lookup", "fsck", "export", "tail", "top", "recover", "rebuild",
@@ -29,27 +29,8 @@ VERBS = (
 """In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""
 SPARK = "spark"
 
-# Typer uses click, or in newer versions a copy of its own: the classes are found without naming either.
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-ClickException: type[Exception] = UsageError.__bases__[0]
-
-
-class Verbs(TyperGroup):
-    """The group of the verbs, with a hint for names that other tools use."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Give the verb that was typed; raise with a hint when it is a command of another tool."""
-        try:
-            return super().resolve_command(ctx, args)
-        except UsageError as error:
-            instead = verb_for(args[0]) if args else None
-            if instead is not None:
-                raise typer.BadParameter(
-                    f"{args[0]!r} is not a verb of rmqcore; use: {instead}",
-                    ctx=ctx,
-                    param_hint="VERB",
-                ) from error
-            raise
+USAGE_OF_TYPER = 2
+"""The exit code of Typer for wrong usage, here that of a damaged store."""
 
 
 def version(asked: bool) -> None:
@@ -67,10 +48,12 @@ def options(
     """Options before the verb."""
 
 
-def application(words: Sequence[str]) -> typer.Typer:
-    """Make the application for some words: with the verb that they begin with, or with all where they begin with none."""
+def application(words: Sequence[str], answer: Callable[[int], object]) -> typer.Typer:
+    """Make the application for some words: with the verb that they begin with, or with all where they begin with none.
+
+    `answer` is called with what the verb returns.
+    """
     app = typer.Typer(
-        cls=Verbs,
         help="Read, check, export, repair and serve RocketMQ stores. Without --apply no file of a store is changed.",
         epilog=(
             "Exit codes: 0 fine, 1 failed, 2 damaged or partial, 64 wrong usage, 130 Ctrl-C. "
@@ -79,6 +62,9 @@ def application(words: Sequence[str]) -> typer.Typer:
         subcommand_metavar="VERB ...",
         no_args_is_help=True,
         context_settings={"help_option_names": ["--help", "-h"]},
+        result_callback=lambda code, **_: answer(code),
+        rich_markup_mode=None,  # Rich's boxes leave 28 columns of 80 for what an option means
+        pretty_exceptions_enable=False,
     )
     typed = words[0] if words and words[0] in {*VERBS, SPARK} else None
     for verb in VERBS if typed is None else {typed} - {SPARK}:
@@ -118,17 +104,32 @@ def _tell_what_is_here() -> int | None:
 
 
 def _run(words: Sequence[str]) -> int:
-    command = typer.main.get_command(application(words or words_to_complete()))
+    if words and not words[0].startswith("-") and words[0] not in {*VERBS, SPARK}:
+        return _no_verb(words[0])
+    answers: list[int] = []
+    app = application(words or words_to_complete(), answers.append)
+    hook = sys.excepthook
     try:
-        answer = command.main(args=list(words), prog_name="rmqcore", standalone_mode=False)
-    except UsageError as error:
-        error.show(file=sys.stderr)  # type: ignore[attr-defined]
-        return USAGE
-    except ClickException as error:
-        say(str(error))
-        return FAILED
-    except (typer.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        app(list(words), prog_name="rmqcore")
     except SystemExit as end:
+        if answers:
+            return answers[0]
+        if end.code == USAGE_OF_TYPER:
+            return USAGE
         return end.code if isinstance(end.code, int) else OK
-    return answer if isinstance(answer, int) else OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        sys.excepthook = hook  # Typer sets one of its own
+    return OK
+
+
+def _no_verb(word: str) -> int:
+    """Say what to type instead of a word that is no verb; people know those of other tools."""
+    instead = verb_for(word)
+    if instead is not None:
+        say(f"{word!r} is no verb of rmqcore", instead)
+    else:
+        meant = did_you_mean(word, [*VERBS, SPARK], shown=repr)
+        say(f"{word!r} is no verb of rmqcore{meant}", "`rmqcore --help` lists the verbs")
+    return USAGE

@@ -6,6 +6,8 @@ import os
 import shlex
 from pathlib import Path
 
+import typer
+
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
@@ -14,6 +16,7 @@ from rmqcore.offline.reader import store_paths
 
 COMPLETES = "_RMQCORE_COMPLETE"
 """Set in the environment by a shell that asks for completions."""
+LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 
 
 def topics_with_queues(paths: StorePaths) -> set[str]:
@@ -34,25 +37,27 @@ def configured_topics(paths: StorePaths) -> set[str]:
 def words_to_complete() -> list[str]:
     """Give the words behind ``rmqcore`` of the line that a shell asks to complete; none where none asks.
 
-    The verb decides what is loaded: a shell that waits a second for each tab is no help.
+    The verb decides what is loaded: a shell that waits a second for each tab is no help. Without the line, which Typer's scripts
+    for zsh and fish give in a variable that is Typer's own, all verbs are: Typer tells the line to nobody before all commands are
+    made. So that variable decides on the time a tab takes, and on nothing else (tests/unit/cli/test_completion.py).
     """
     if COMPLETES not in os.environ:
         return []
-    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    line = os.environ.get("COMP_WORDS") or os.environ.get(LINE_OF_TYPER, "")
     try:
         return shlex.split(line)[1:]
     except ValueError:  # a quote that is not closed yet
         return line.split()[1:]
 
 
-def complete_topic(incomplete: str) -> list[str]:
+def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
     """Give the topics of the store named before on the line that begin with some letters, for the shell.
 
-    The store is the first directory on the line: of a line whose last option has no value yet, Click gives no arguments. A shell
-    shows nothing where there is no such store, or none that can be read: an error would land in the line being typed.
+    The store is the first directory among the arguments. A shell shows nothing where there is no such store, or none that can be
+    read: an error would land in the line being typed.
     """
     try:
-        for word in words_to_complete()[1:]:
+        for word in ctx.args:  # an option that waits for its value leaves them there
             if Path(word).expanduser().is_dir():
                 paths = store_paths(Path(word).expanduser(), leave_out_links=True)
                 found = topics_with_queues(paths) | configured_topics(paths)

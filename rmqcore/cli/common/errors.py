@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import ParamSpec
 
+import typer
+
 from rmqcore.cli.common.shown import printable
 from rmqcore.errors import StoreError
 from rmqcore.errors.exit_codes import FAILED, INTERRUPTED, OK
@@ -99,7 +101,7 @@ def guarded(verb: Callable[Arguments, int]) -> Callable[Arguments, int]:
         except BrokenPipeError:
             silence_stdout()
             return OK  # the reader closed the pipe, as `| head` does
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, typer.Abort):  # the second at a question
             return INTERRUPTED
         except (StoreError, OSError, ValueError, ModuleNotFoundError, MemoryError) as error:
             return explain(error)

@@ -37,6 +37,7 @@ spark_app = typer.Typer(
     epilog="`rmqcore spark VERB --help` has an example.",
     subcommand_metavar="VERB ...",
     no_args_is_help=True,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 

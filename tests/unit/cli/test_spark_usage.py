@@ -28,7 +28,7 @@ def test_the_command_line_loads_no_pyspark() -> None:
     code = (
         "import sys\n"
         "from rmqcore.cli.app import application\n"
-        "application([])\n"  # with all verbs
+        "application([], print)\n"  # with all verbs
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'pyarrow') or 'rmqcore.spark' in name])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

@@ -81,7 +81,7 @@ def test_no_verb_prints_the_help(rmqcore: Run) -> None:
         (["export", "STORE", "-o", "OUT", "--body", "text"], "--body"),
         (["tail", "STORE", "--format", "parquet"], "--format"),
         (["tail", "STORE", "--lines", "-1"], "--lines"),
-        (["catt", "STORE"], "Did you mean 'cat'"),
+        (["spark", "odit"], "Did you mean 'audit'"),
         (["--verbose"], "--verbose"),
     ],
     ids=" ".join,
@@ -101,6 +101,17 @@ def test_wrong_usage_is_64_and_says_where(
 
 
 @pytest.mark.parametrize(
+    ("word", "meant"), [("catt", "; did you mean 'cat'?"), ("FSCK", "; did you mean 'fsck'?"), ("qqq", "")]
+)  # fmt: skip
+def test_a_verb_that_is_none(rmqcore: Run, word: str, meant: str) -> None:
+    done = rmqcore(word, "STORE")
+    assert (done.code, done.out) == (64, b"")
+    assert done.err == (
+        f"Error: {word!r} is no verb of rmqcore{meant}\nHint: `rmqcore --help` lists the verbs\n"
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "instead"),
     [
         ("queryMsgById", "rmqcore lookup STORE ID"),
@@ -116,7 +127,26 @@ def test_wrong_usage_is_64_and_says_where(
 def test_names_of_mqadmin_lead_to_the_verb(rmqcore: Run, name: str, instead: str) -> None:
     done = rmqcore(name, "-i", "0A0A")
     assert done.code == 64
-    assert instead in done.err
+    assert f"Hint: {instead}" in done.err
+
+
+def test_damage_is_no_wrong_usage(rmqcore: Run, golden: Path) -> None:
+    """Typer answers 2 for wrong usage, and the verb for damage."""
+    assert rmqcore("fsck", golden / "crash_flipped" / "input").code == 2
+    assert rmqcore("fsck", golden / "crash_flipped" / "input", "--frob").code == 64
+    assert rmqcore("fsck", "--help").code == 0
+
+
+def test_the_hook_of_whoever_called_stays(
+    rmqcore: Run, golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hook(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sys, "excepthook", hook)
+    for words in (["info", golden / "basic" / "store"], ["info"], ["--help"]):
+        rmqcore(*words)
+        assert sys.excepthook is hook
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
