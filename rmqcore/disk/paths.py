@@ -195,9 +195,9 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
     return Path(os.path.realpath(found)) if ".." in found.parts else found
 
 
-def is_url(text: str) -> bool:
+def is_url(path: str | os.PathLike[str]) -> bool:
     """Whether a path begins with a scheme: ``s3://bucket/store``, ``file:///data/store``."""
-    return _URL.match(text) is not None
+    return _URL.match(os.fspath(path)) is not None
 
 
 def shown_url(text: str) -> str:

@@ -13,12 +13,16 @@ import typer
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat
 from rmqcore.cli.names import complete_topic
+from rmqcore.disk.paths import is_url, shown_url
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
+from rmqcore.offline.remote.store_url import file_path
 from rmqcore.times import ACCEPTED_BY_A_CLOCK, parse_time
 
 MAX_OFFSET = 2**63 - 1
 MAX_INT32 = 2**31 - 1
+READ_BY_URL = "info, stats, cat, get, query, lookup, fsck and export"
+"""Verbs that take an `AnyStore`."""
 
 
 class ParquetCompression(StrEnum):
@@ -62,13 +66,64 @@ def offset_option(text: str) -> int:
     return _number(text, 0, MAX_OFFSET)
 
 
+def local_path(text: str) -> Path:
+    """Parse a path of this machine, which a URL is not: a directory ``s3:`` would be made of it."""
+    path = file_path(text)
+    if is_url(path):
+        raise typer.BadParameter(
+            f"{shown_url(text)} is a URL, and a directory of this machine is wanted; behind URLs stores are read by {READ_BY_URL}"
+        )
+    return Path(path)
+
+
+def local_folder(text: str) -> Path:
+    """Parse a path of this machine that is a directory, or nothing yet."""
+    path = local_path(text)
+    if path.exists() and not path.is_dir():
+        raise typer.BadParameter(f"{text!r} is a file")
+    return path
+
+
+def pairs(given: Sequence[str] | None, name: str) -> dict[str, str]:
+    """Give the ``KEY=VALUE`` texts of an option as a dict.
+
+    Raises
+    ------
+    typer.BadParameter
+        A text without ``=`` or without a key.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=name)
+        found[key] = value
+    return found
+
+
 Store = Annotated[
     Path,
     typer.Argument(
         metavar="STORE",
         help="The store's root: the directory that holds commitlog/.",
         show_default=False,
-        readable=False,  # not asked beforehand: one that cannot be read fails as one that is not there
+        parser=local_path,
+    ),
+]
+AnyStore = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE",
+        help="The store's root: the directory that holds commitlog/, or its URL, such as s3://bucket/store.",
+        show_default=False,
+    ),
+]
+Storage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage",
+        metavar="NAME=VALUE",
+        help="Of the filesystem of a URL, such as region=eu-central-1; several times.",
     ),
 ]
 CommitLog = Annotated[

@@ -109,7 +109,7 @@ class RunOptions:
         from rmqcore.spark.jobs.job_source import JobSource
         from rmqcore.spark.storage.locations import NoStoreWarning
 
-        options: dict[str, Any] = {**pairs(self.option, "--option")}
+        options: dict[str, Any] = {**arguments.pairs(self.option, "--option")}
         if topics:
             options["topics"] = topics
         with warnings.catch_warnings(record=True) as told:
@@ -123,30 +123,13 @@ class RunOptions:
     def session(self, what: str) -> AbstractContextManager[SparkSession]:
         """Give the session of this job, whose progress bar says `what`; see `spark_session`."""
         return spark_session(
-            self.master, pairs(self.conf, "--conf"), self.log, what=what, no_progress=self.no_progress
+            self.master, arguments.pairs(self.conf, "--conf"), self.log, what=what, no_progress=self.no_progress
         )  # fmt: skip
 
     @property
     def prints_json(self) -> bool:
         """Whether the answer is printed as a JSON object."""
         return wants_json(self.json)
-
-
-def pairs(given: Sequence[str] | None, name: str) -> dict[str, str]:
-    """Give the ``KEY=VALUE`` texts of an option as a dict.
-
-    Raises
-    ------
-    typer.BadParameter
-        A text without ``=`` or without a key.
-    """
-    found: dict[str, str] = {}
-    for text in given or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=name)
-        found[key] = value
-    return found
 
 
 def spark_verb(verb: Callable[Concatenate[RunOptions, ...], int]) -> Callable[..., int]:

@@ -30,6 +30,7 @@ def backup(
             metavar="DEST",
             help="A new or empty directory, or that of an earlier backup of this store.",
             show_default=False,
+            parser=arguments.local_path,
         ),
     ],
     no_check: Annotated[bool, typer.Option("--no-check", help="No fsck of the copy.")] = False,

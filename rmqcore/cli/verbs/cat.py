@@ -13,6 +13,7 @@ from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, refuse_text_in_columns
 from rmqcore.cli.common.errors import report_damage
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter
 from rmqcore.cli.common.output import (
@@ -54,7 +55,7 @@ Blanks = Annotated[
 
 
 def cat(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
     tags: arguments.Tags = None,
@@ -74,6 +75,7 @@ def cat(
     verify_crc: arguments.VerifyCrc = False,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: FormatOrTemplate = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -107,55 +109,57 @@ def cat(
         )
     refuse_text_in_columns(kind, body, decompress=decompress)
     pattern = body_pattern(grep, regexp=regexp, ignore_case=ignore_case, kind=kind)
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    if kind in BINARY:
-        give_large_pieces_back()
-    if max_body is None:
-        max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
-    bodies = output.bodies(
-        body, decompress=decompress, max_body=max_body, stored=reader.stored_body
-    )
-    unknown = UnknownTopics(
-        reader,
-        topics,
-        whole_log=limit is None and pattern is None and {*wanted.keywords()} == {"topics"},
-    )
-    with (
-        open_output(out, styled=output.styled) as sink,
-        progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
-    ):
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
         if kind in BINARY:
-            names = [name for name in FIELDS if bodies.shown or name != "body"]
-            write_batches(
-                RecordBatches(
-                    reader,
-                    names,
-                    wanted,
-                    max_body=max_body,
-                    on_shortened=bodies.tell_shortened,
-                    verify_crc=verify_crc,
-                    progress=progress,
-                ),
-                sink,
-                kind,
-                limit=limit,
-                seekable=out is not None,
-            )
-        else:
-            terminal = out is None and stdout_is_terminal()
-            writer = (
-                _json_writer(reader, sink, bodies)
-                if json
-                else output.writer(sink, bodies, terminal=terminal)
-            )
-            most_body = bodies.most_body if pattern is None else None
-            more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
-            _copy(reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown)
-    report_damage(reader.damage)
-    missing = kind not in BINARY and limit != 0 and unknown.refuse()
-    if reader.damage or bodies.failures or (pattern is not None and pattern.failures):
-        return DAMAGED
-    return FAILED if missing else OK
+            give_large_pieces_back()
+        if max_body is None:
+            max_body = MAX_STORED_BODY if kind in BINARY else MAX_BODY
+        bodies = output.bodies(
+            body, decompress=decompress, max_body=max_body, stored=reader.stored_body
+        )
+        unknown = UnknownTopics(
+            reader,
+            topics,
+            whole_log=limit is None and pattern is None and {*wanted.keywords()} == {"topics"},
+        )
+        with (
+            open_output(out, styled=output.styled) as sink,
+            progress_bar("cat", no_progress=no_progress, over_output=out is None) as progress,
+        ):
+            if kind in BINARY:
+                names = [name for name in FIELDS if bodies.shown or name != "body"]
+                write_batches(
+                    RecordBatches(
+                        reader,
+                        names,
+                        wanted,
+                        max_body=max_body,
+                        on_shortened=bodies.tell_shortened,
+                        verify_crc=verify_crc,
+                        progress=progress,
+                    ),
+                    sink,
+                    kind,
+                    limit=limit,
+                    seekable=out is not None,
+                )
+            else:
+                terminal = out is None and stdout_is_terminal()
+                writer = (
+                    _json_writer(reader, sink, bodies)
+                    if json
+                    else output.writer(sink, bodies, terminal=terminal)
+                )
+                most_body = bodies.most_body if pattern is None else None
+                more = {"verify_crc": verify_crc, "blanks": blank, "most_body": most_body}
+                _copy(
+                    reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown
+                )
+        report_damage(reader.damage)
+        missing = kind not in BINARY and limit != 0 and unknown.refuse()
+        if reader.damage or bodies.failures or (pattern is not None and pattern.failures):
+            return DAMAGED
+        return FAILED if missing else OK
 
 
 def _json_writer(reader: StoreReader, sink: BinaryIO, bodies: Bodies) -> MessageWriter:

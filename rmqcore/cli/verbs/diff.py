@@ -39,8 +39,18 @@ WORDS = {
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A store.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another store.", show_default=False)],
+    a: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A", help="A store.", show_default=False, parser=arguments.local_path
+        ),
+    ],
+    b: Annotated[
+        Path,
+        typer.Argument(
+            metavar="B", help="Another store.", show_default=False, parser=arguments.local_path
+        ),
+    ],
     no_queues: Annotated[
         bool, typer.Option("--no-queues", help="Compare the CommitLogs alone.")
     ] = False,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -16,6 +12,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.errors import note, report_damage
+from rmqcore.cli.common.given_store import ended_like_ctrl_c, opened_store
 from rmqcore.cli.common.output import (
     counted,
     human_bytes,
@@ -29,7 +26,6 @@ from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
-from rmqcore.offline.reader import StoreReader
 
 
 class PartFormat(StrEnum):
@@ -41,7 +37,7 @@ class PartFormat(StrEnum):
 
 
 def export(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     out: Annotated[
         Path,
         typer.Option(
@@ -49,7 +45,7 @@ def export(
             "--out",
             metavar="DIR",
             help="A new or empty folder.",
-            file_okay=False,
+            parser=arguments.local_folder,
             show_default=False,
         ),
     ],
@@ -79,6 +75,7 @@ def export(
     csv_safe: arguments.CsvSafe = False,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -100,37 +97,37 @@ def export(
     refuse_csv_safe(file_format.value, csv_safe)
     if file_format == PartFormat.parquet:
         give_large_pieces_back()
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
-    with _terminated_cleanly(), progress_bar("export", no_progress=no_progress) as progress:
-        report = export_store(
-            reader,
-            out,
-            file_format=file_format.value,
-            overwrite=overwrite,
-            body=None if body is None else body.value,
-            max_body=max_body,
-            compression=compression.value,
-            verify_crc=verify_crc,
-            csv_safe=csv_safe,
-            progress=progress,
-            **wanted.keywords(),
-        )
-    if wants_json(json):
-        print_json(report.as_dict())
-    else:
-        _print_summary(report)
-    if report.shortened_bodies:
-        note(
-            f"{counted(report.shortened_bodies, 'body')} shortened to "
-            f"{report.max_body} bytes (--max-body writes more), of the messages at "
-            f"{', '.join(map(str, report.shortened_at))}"
-            f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
-        )
-    report_damage(report.damage)
-    unknown.met(set(topics or ()).difference(report.topics_without_rows))
-    missing = unknown.refuse()
-    return FAILED if missing and report.exit_code == OK else report.exit_code
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
+        with ended_like_ctrl_c(), progress_bar("export", no_progress=no_progress) as progress:
+            report = export_store(
+                reader,
+                out,
+                file_format=file_format.value,
+                overwrite=overwrite,
+                body=None if body is None else body.value,
+                max_body=max_body,
+                compression=compression.value,
+                verify_crc=verify_crc,
+                csv_safe=csv_safe,
+                progress=progress,
+                **wanted.keywords(),
+            )
+        if wants_json(json):
+            print_json(report.as_dict())
+        else:
+            _print_summary(report)
+        if report.shortened_bodies:
+            note(
+                f"{counted(report.shortened_bodies, 'body')} shortened to "
+                f"{report.max_body} bytes (--max-body writes more), of the messages at "
+                f"{', '.join(map(str, report.shortened_at))}"
+                f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
+            )
+        report_damage(report.damage)
+        unknown.met(set(topics or ()).difference(report.topics_without_rows))
+        missing = unknown.refuse()
+        return FAILED if missing and report.exit_code == OK else report.exit_code
 
 
 def _print_summary(report: ExportReport) -> None:
@@ -146,17 +143,3 @@ def _print_summary(report: ExportReport) -> None:
     if report.damage:
         ranges = sum(found.range_count for found in report.damage)
         note(f"damaged ranges: {ranges}, {human_bytes(report.damaged_bytes)}")
-
-
-@contextmanager
-def _terminated_cleanly() -> Iterator[None]:
-    """Let SIGTERM end the verb the way Ctrl-C does, so that half-written files are removed."""
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rmqcore.cli.common import arguments
+from rmqcore.cli.common.given_store import fetching, storage_options
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -34,7 +35,7 @@ _STYLES = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 
 
 def fsck(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     max_findings: Annotated[
         int,
         typer.Option(
@@ -46,6 +47,7 @@ def fsck(
     ] = 1000,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
     wide: Wide = False,
@@ -61,13 +63,15 @@ def fsck(
       rmqcore fsck /data/store --json > report.json
     """
     kind = report_format(asked_format, json, wide=wide)
-    with progress_bar("fsck", no_progress=no_progress) as progress:
+    options = storage_options(store, storage)
+    with fetching(store), progress_bar("fsck", no_progress=no_progress) as progress:
         report = check_store(
             store,
             commitlog=commitlog,
             follow_links=follow_links,
             progress=progress,
             max_findings=max_findings,
+            storage_options=options,
         )
     if kind is None:
         print_json(report.as_dict())

@@ -9,16 +9,16 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.offline.reader import StoreReader
 
 
 def get(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     topic: arguments.Topic,
     queue: Annotated[
         int,
@@ -54,6 +54,7 @@ def get(
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -80,17 +81,17 @@ def get(
         wide=wide,
         columns=columns,
     )
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    unknown = UnknownTopics(reader, [topic], whole_log=False)
-    found = reader.get(topic, queue, offset, max_messages, tags=tags)
-    status = {
-        "status": found.status.name,
-        "next_begin_offset": found.next_begin_offset,
-        "min_offset": found.min_offset,
-        "max_offset": found.max_offset,
-    }
-    code = answer.show(found.messages, **status)
-    if not json:
-        note(", ".join(f"{name} {value}" for name, value in status.items()))
-    missing = unknown.refuse()
-    return FAILED if missing and code == OK else code
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        unknown = UnknownTopics(reader, [topic], whole_log=False)
+        found = reader.get(topic, queue, offset, max_messages, tags=tags)
+        status = {
+            "status": found.status.name,
+            "next_begin_offset": found.next_begin_offset,
+            "min_offset": found.min_offset,
+            "max_offset": found.max_offset,
+        }
+        code = answer.show(found.messages, **status)
+        if not json:
+            note(", ".join(f"{name} {value}" for name, value in status.items()))
+        missing = unknown.refuse()
+        return FAILED if missing and code == OK else code

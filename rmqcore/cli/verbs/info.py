@@ -10,6 +10,7 @@ from rich.table import Table
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -28,7 +29,6 @@ from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
 from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
 from rmqcore.offline.queues.queues import QueueFiles, queue_info
-from rmqcore.offline.reader import StoreReader
 from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
@@ -36,9 +36,10 @@ MAX_ROWS = 200
 
 
 def info(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
     wide: Wide = False,
@@ -52,30 +53,30 @@ def info(
       rmqcore info /data/store --json | jq .max_phy_offset
     """
     kind = report_format(asked_format, json, wide=wide)
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    unreadable = Unreadable()
-    unreadable.look_at(reader.log_files())
-    found = reader.info()
-    queues = _queues_of(reader.paths, found, unreadable)
-    index_files = [
-        file.info()
-        for file in find_index_files(
-            reader.paths, unreadable=lambda name, error: unreadable.note(f"index/{name}", error)
-        )
-    ]
-    if kind == ReportFormat.table:
-        shown = list(islice(queues, MAX_ROWS))
-        more = sum(1 for _ in queues)
-        summary = _summary(found, log_only=is_log_only(reader.paths))
-        _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
-    else:
-        lists = {
-            "queues": (queue.as_dict() for queue in queues),
-            "index_files": (file.as_dict() for file in index_files),
-            "unreadable": iter(unreadable),  # behind the queues, which add to it
-        }
-        print_json_lists(found.as_dict(), lists)
-    return _told(unreadable)
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        unreadable = Unreadable()
+        unreadable.look_at(reader.log_files())
+        found = reader.info()
+        queues = _queues_of(reader.paths, found, unreadable)
+        index_files = [
+            file.info()
+            for file in find_index_files(
+                reader.paths, unreadable=lambda name, error: unreadable.note(f"index/{name}", error)
+            )
+        ]
+        if kind == ReportFormat.table:
+            shown = list(islice(queues, MAX_ROWS))
+            more = sum(1 for _ in queues)
+            summary = _summary(found, log_only=is_log_only(reader.paths))
+            _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
+        else:
+            lists = {
+                "queues": (queue.as_dict() for queue in queues),
+                "index_files": (file.as_dict() for file in index_files),
+                "unreadable": iter(unreadable),  # behind the queues, which add to it
+            }
+            print_json_lists(found.as_dict(), lists)
+        return _told(unreadable)
 
 
 def _queues_of(paths: StorePaths, found: StoreInfo, unreadable: Unreadable) -> Iterator[QueueInfo]:

@@ -10,15 +10,15 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import say
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.offline.reader import StoreReader
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
 def lookup(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     id_or_offset: Annotated[
         str,
         typer.Argument(
@@ -31,6 +31,7 @@ def lookup(
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -54,21 +55,21 @@ def lookup(
         csv_safe=csv_safe,
     )
     by_id = MESSAGE_ID.fullmatch(id_or_offset)
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
-    if view is not None:
-        return answer.show_one(view)
-    if by_id:
-        say(
-            f"no message with the offset message id {id_or_offset}",
-            f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
-        )
-    else:
-        say(
-            f"no record starts at CommitLog offset {id_or_offset}",
-            f"rmqcore cat {store} --from-phy {id_or_offset} --limit 1 shows the next one",
-        )
-    return FAILED
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
+        if view is not None:
+            return answer.show_one(view)
+        if by_id:
+            say(
+                f"no message with the offset message id {id_or_offset}",
+                f"if this is the client's id (UNIQ_KEY): rmqcore query {store} --topic TOPIC --key {id_or_offset}",
+            )
+        else:
+            say(
+                f"no record starts at CommitLog offset {id_or_offset}",
+                f"rmqcore cat {store} --from-phy {id_or_offset} --limit 1 shows the next one",
+            )
+        return FAILED
 
 
 def _offset(text: str) -> int:

@@ -10,12 +10,12 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
-from rmqcore.offline.reader import StoreReader
 
 
 class IndexType(StrEnum):
@@ -25,7 +25,7 @@ class IndexType(StrEnum):
 
 
 def query(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     topic: arguments.Topic,
     key: Annotated[
         str,
@@ -50,6 +50,7 @@ def query(
     max_body: arguments.MaxBody = MAX_BODY,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.Format = None,
     out: arguments.Out = None,
     csv_safe: arguments.CsvSafe = False,
@@ -79,14 +80,14 @@ def query(
     )
     end_ms = None if until is None else max(0, until - 1)  # the index includes its end
     kind = None if index_type is None else index_type.value
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    unknown = UnknownTopics(reader, [topic], whole_log=False)
-    found = reader.query(topic, key, limit, since or 0, end_ms, index_type=kind)
-    code = answer.show(found)
-    if found:
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        unknown = UnknownTopics(reader, [topic], whole_log=False)
+        found = reader.query(topic, key, limit, since or 0, end_ms, index_type=kind)
+        code = answer.show(found)
+        if found:
+            return code
+        if unknown.refuse():
+            return FAILED
+        if not json:
+            note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
         return code
-    if unknown.refuse():
-        return FAILED
-    if not json:
-        note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
-    return code

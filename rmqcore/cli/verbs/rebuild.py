@@ -39,7 +39,7 @@ def rebuild(
             metavar="DIR",
             help="A new or empty folder.",
             show_default="STORE/rebuilt",
-            file_okay=False,
+            parser=arguments.local_folder,
         ),
     ] = None,
     apply: Annotated[

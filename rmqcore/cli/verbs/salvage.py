@@ -25,7 +25,7 @@ def salvage(
             metavar="OUT",
             help="A new or empty folder, outside of STORE.",
             show_default=False,
-            file_okay=False,
+            parser=arguments.local_folder,
         ),
     ],
     log_only: Annotated[

@@ -40,6 +40,7 @@ def serve(
             metavar="STORE",
             help="The store's root; a new store is made where there is none.",
             show_default=False,
+            parser=arguments.local_path,
         ),
     ],
     host: Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
+from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -22,7 +23,6 @@ from rmqcore.cli.reports.stats_picture import draw_stats
 from rmqcore.cli.reports.stats_tables import print_stats
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
-from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.stats import stats as count_store
 from rmqcore.report import plain_value
 
@@ -43,7 +43,7 @@ Rows = Annotated[
 
 
 def stats(
-    store: arguments.Store,
+    store: arguments.AnyStore,
     by: Annotated[
         list[By] | None,
         typer.Option("--by", help="Tell topics apart by this, too; may be given twice."),
@@ -60,6 +60,7 @@ def stats(
     plot: PlotFile = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    storage: arguments.Storage = None,
     asked_format: arguments.ShortFormat = None,
     json: arguments.Json = False,
     wide: Wide = False,
@@ -79,31 +80,31 @@ def stats(
     kind = report_format(asked_format, json, wide=wide)
     check_plot(plot)
     wanted = arguments.conditions(topics, queues, tags, keys, since, until, from_phy, to_phy)
-    reader = StoreReader(store, commitlog=commitlog, follow_links=follow_links)
-    unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
-    with progress_bar("stats", no_progress=no_progress) as progress:
-        report = count_store(
-            store,
-            by=[name.value for name in by or ()],
-            **wanted.keywords(),
-            commitlog=commitlog,
-            follow_links=follow_links,
-            progress=progress,
-        )
-    if kind == ReportFormat.table:
-        print_stats(terminal_console(wide=wide), report, rows)
-    else:
-        lists = ("groups", "consumers", "largest", "newest", "timeline", "damage")
-        head = {name: value for name, value in vars(report).items() if name not in lists}
-        print_json_lists(
-            {name: plain_value(value) for name, value in head.items()},
-            {name: map(plain_value, getattr(report, name)) for name in lists},
-        )
-    if plot is not None:
-        draw_stats(plot, report)
-    for problem in report.problems:
-        note(f"consumer offsets: {problem}")
-    report_damage(report.damage)
-    unknown.met(one.topic for one in report.groups)
-    missing = unknown.refuse()
-    return FAILED if missing and report.exit_code == OK else report.exit_code
+    with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
+        unknown = UnknownTopics(reader, topics, whole_log={*wanted.keywords()} == {"topics"})
+        with progress_bar("stats", no_progress=no_progress) as progress:
+            report = count_store(
+                reader.path,
+                by=[name.value for name in by or ()],
+                **wanted.keywords(),
+                commitlog=commitlog,
+                follow_links=follow_links,
+                progress=progress,
+            )
+        if kind == ReportFormat.table:
+            print_stats(terminal_console(wide=wide), report, rows)
+        else:
+            lists = ("groups", "consumers", "largest", "newest", "timeline", "damage")
+            head = {name: value for name, value in vars(report).items() if name not in lists}
+            print_json_lists(
+                {name: plain_value(value) for name, value in head.items()},
+                {name: map(plain_value, getattr(report, name)) for name in lists},
+            )
+        if plot is not None:
+            draw_stats(plot, report)
+        for problem in report.problems:
+            note(f"consumer offsets: {problem}")
+        report_damage(report.damage)
+        unknown.met(one.topic for one in report.groups)
+        missing = unknown.refuse()
+        return FAILED if missing and report.exit_code == OK else report.exit_code

@@ -53,13 +53,13 @@ class StoreUrl:
 
 
 def store_place(
-    path: str | os.PathLike[str], storage_options: StorageOptions | None = None
+    path: str | os.PathLike[str] | StoreUrl, storage_options: StorageOptions | None = None
 ) -> Path | StoreUrl:
     """Give the place of a store that somebody names: a path of this machine made absolute, for a URL where it leads.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str, path-like or StoreUrl
         ``file://`` is a path of this machine.
     storage_options : mapping of str to any, optional
         Of the filesystem that a URL names; see `given_options`.
@@ -72,22 +72,23 @@ def store_place(
     ModuleNotFoundError
         pyarrow or fsspec, which is needed for such URLs, is not installed.
     """
-    text = path if isinstance(path, str) else ""
-    local = local_path(text)
-    if local is None and is_url(text):
+    if isinstance(path, StoreUrl):
+        return path
+    text = file_path(path) if isinstance(path, str) else path
+    if isinstance(text, str) and is_url(text):
         scheme = text.partition("://")[0].lower()
         _check_installed(scheme)
         return StoreUrl(*split_uri(text, given_options(scheme, storage_options)))
-    found = absolute_path(path if local is None else local, "path")
+    found = absolute_path(text, "path")
     if storage_options:
         raise ValueError(f"storage_options has no meaning for {found}, a path of this machine")
     return found
 
 
-def local_path(text: str) -> str | None:
-    """The path that a URL of a local file names; None for any other text."""
+def file_path(text: str) -> str:
+    """The path that a ``file://`` URL names; any other text as it is."""
     found = _FILE.match(text)
-    return None if found is None else unquote(text[found.end() :])
+    return text if found is None else unquote(text[found.end() :])
 
 
 def _check_installed(scheme: str) -> None:

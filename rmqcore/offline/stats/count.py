@@ -17,7 +17,7 @@ from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
-from rmqcore.offline.remote.store_url import StorageOptions, store_place
+from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.offline.stats.columns import COLUMNS, WITH_QUEUE, StatsColumns
 from rmqcore.offline.stats.few_messages import FewMessages
 from rmqcore.offline.stats.groups import Groups
@@ -34,7 +34,7 @@ TIMELINE_BUCKETS = 240
 
 
 def stats(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | StoreUrl,
     *,
     by: Iterable[str] = (),
     topics: Iterable[str] | None = None,

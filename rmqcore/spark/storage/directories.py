@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote
 
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import read_all
+from rmqcore.disk.paths import is_url
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_FILE = re.compile(r"file:(//[^/]*)?", re.IGNORECASE)
+from rmqcore.offline.remote.store_url import file_path
 
 
 def utf8_text(name: str) -> str:
@@ -102,7 +99,7 @@ class RemoteDirectories:
 
 def is_uri(text: str) -> bool:
     """Whether a path has a scheme."""
-    return bool(_FILE.match(text) or _SCHEME.match(text))
+    return is_url(text) or file_path(text) != text
 
 
 def directories_of(text: str, options: Options) -> tuple[Directories, str]:
@@ -113,13 +110,11 @@ def directories_of(text: str, options: Options) -> tuple[Directories, str]:
     ValueError
         The filesystem does not have one of the options.
     """
-    local = _FILE.match(text)
-    if local is not None:
-        return LocalDirectories(), _absolute(unquote(text[local.end() :]))
-    if _SCHEME.match(text):
+    local = file_path(text)
+    if is_url(local):
         filesystem, path = split_uri(text, options)
         return RemoteDirectories(filesystem), path
-    return LocalDirectories(), _absolute(text)
+    return LocalDirectories(), _absolute(local)
 
 
 def _absolute(text: str) -> str:

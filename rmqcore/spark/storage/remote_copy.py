@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rmqcore.offline.remote.filesystem import RemoteFilesystem
+from rmqcore.offline.remote.sparse import write_sparse
 
 PIECE = 8 * 1024 * 1024
-PAGE = 4096
 
 
 @contextmanager
@@ -47,14 +47,9 @@ def _copy_file(filesystem: RemoteFilesystem, path: str, target: Path) -> None:
         source = filesystem.open(path)
     except FileNotFoundError:
         return
-    zeros = bytes(PAGE)
     with source, target.open("wb") as out:
         size = source.size()
         for pos in range(0, size, PIECE):
-            piece = memoryview(filesystem.read_range(source, path, pos, min(PIECE, size - pos)))
-            for at in range(0, len(piece), PAGE):
-                page = piece[at : at + PAGE]
-                if page != zeros[: len(page)]:
-                    out.seek(pos + at)
-                    out.write(page)
+            piece = filesystem.read_range(source, path, pos, min(PIECE, size - pos))
+            write_sparse(out.fileno(), piece, pos)
         out.truncate(size)

@@ -26,11 +26,11 @@ def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for module in (log_files, read_range):
         opened = module.open_file
 
-        def refuse(path: Any, flags: int, opened: Any = opened) -> Any:
+        def refuse(path: Any, flags: int, opened: Any = opened, **more: Any) -> Any:
             where = Path(path)
             if names & {"/".join(where.parts[-2:]), "/".join(where.parts[-3:-1])}:
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return opened(path, flags)
+            return opened(path, flags, **more)
 
         monkeypatch.setattr(module, "open_file", refuse)
     return names

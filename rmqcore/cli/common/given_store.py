@@ -1,0 +1,68 @@
+"""The store that a verb reads: a directory, or behind a URL what is fetched from there until the verb ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
+from typing import Any
+
+import typer
+
+from rmqcore.cli.common.arguments import pairs
+from rmqcore.disk.paths import is_url
+from rmqcore.offline.reader import StoreReader, read
+
+
+@contextmanager
+def opened_store(
+    store: str, storage: Sequence[str] | None, commitlog: str | None, *, follow_links: bool
+) -> Iterator[StoreReader]:
+    """Give the reader of a store; the parameters are the options of those names.
+
+    Raises
+    ------
+    typer.BadParameter
+        As `storage_options`.
+    """
+    options = storage_options(store, storage)
+    with (
+        fetching(store),
+        read(
+            store, commitlog=commitlog, follow_links=follow_links, storage_options=options
+        ) as reader,
+    ):
+        yield reader
+
+
+def storage_options(store: str, storage: Sequence[str] | None) -> dict[str, Any] | None:
+    """Give what ``--storage`` says.
+
+    Raises
+    ------
+    typer.BadParameter
+        The store is a directory; or a text is not ``NAME=VALUE``.
+    """
+    if storage and not is_url(store):
+        raise typer.BadParameter(f"{store} is a directory of this machine", param_hint="--storage")
+    return pairs(storage, "--storage") or None
+
+
+def fetching(store: str) -> AbstractContextManager[None]:
+    """Let SIGTERM leave nothing that was fetched from a URL; of a directory nothing is."""
+    return ended_like_ctrl_c() if is_url(store) else nullcontext()
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end the verb the way Ctrl-C does, so that nothing unfinished or fetched is left."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
