@@ -12,7 +12,9 @@ from typing import Any, BinaryIO
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
+from rich.theme import Theme
 
+from rmqcore.cli.common.styles import OF_RICH
 from rmqcore.shown.plain_text import printable, printable_lines
 
 __all__ = [
@@ -80,7 +82,14 @@ class ReportConsole(Console):
     """
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, width=width, stderr=stderr)
+        super().__init__(
+            highlight=False,
+            markup=False,
+            emoji=False,
+            width=width,
+            stderr=stderr,
+            theme=Theme(OF_RICH),
+        )
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Make text of a string, for a cell, a title or a line."""

@@ -6,6 +6,7 @@ import textwrap
 
 from rich.text import Text
 
+from rmqcore.cli.common import styles
 from rmqcore.cli.common.output import counted, terminal_console
 from rmqcore.cli.common.shown import folded, printable
 from rmqcore.maintenance.doctor.report import (
@@ -19,7 +20,7 @@ from rmqcore.maintenance.doctor.report import (
 
 SHOWN_EVIDENCE = 5
 """How much evidence of a diagnosis a terminal shows; the JSON has 20."""
-STYLES = {ERROR: "bold red", WARNING: "yellow", INFO: "cyan"}
+STYLES = {ERROR: styles.BAD, WARNING: styles.DOUBTFUL, INFO: styles.HEAD}
 MOST_WIDTH = 100
 
 
@@ -28,12 +29,15 @@ def print_diagnoses(report: DoctorReport) -> None:
     console = terminal_console()
     width = min(console.width, MOST_WIDTH)
     first, *others = folded(f"store {printable(report.path)}", width, inside=True)
-    console.print(Text.assemble((first[:5], "bold"), first[5:]), soft_wrap=True)
+    console.print(Text.assemble((first[:5], styles.HEAD), first[5:]), soft_wrap=True)
     for other in others:
         console.print(Text(other), soft_wrap=True)
     for diagnosis in report.diagnoses:
         head = Text.assemble(
-            "\n", (diagnosis.severity, STYLES[diagnosis.severity]), " ", (diagnosis.name, "bold")
+            "\n",
+            (diagnosis.severity, STYLES[diagnosis.severity]),
+            " ",
+            (diagnosis.name, styles.HEAD),
         )
         console.print(head)
         for line in _lines(diagnosis, width):
@@ -50,7 +54,7 @@ def _lines(diagnosis: Diagnosis, width: int) -> list[Text]:
     if more:
         lines.append(Text(f"  - and {more:,} more, see --json"))
     lines += [Text(line) for line in _wrapped(f"next: {diagnosis.next_step}", "  ", width)]
-    lines.append(Text.assemble("  $ ", (printable(diagnosis.command), "bold")))
+    lines.append(Text.assemble("  $ ", (printable(diagnosis.command), styles.HEAD)))
     return lines
 
 
@@ -68,11 +72,11 @@ def _wrapped(text: str, indent: str, width: int, then: str | None = None) -> lis
 def _verdict(report: DoctorReport) -> Text:
     counts = report.counts
     found = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
-    word = ("healthy", "bold green")
+    word = ("healthy", styles.GOOD)
     if report.exit_code:
-        word = ("sick", "bold red")
+        word = ("sick", styles.BAD)
     elif WARNING in counts:
-        word = ("needs a look", "bold yellow")
+        word = ("needs a look", styles.DOUBTFUL)
     looked = "everything was compared" if report.thorough else "--thorough compares everything"
     return Text.assemble(
         "\n", word, f": {found or 'nothing found'} in {report.seconds:.1f} s; {looked}"

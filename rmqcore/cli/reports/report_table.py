@@ -13,6 +13,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
+from rmqcore.cli.common import styles
 from rmqcore.cli.common.shown import (
     card_lines,
     column_widths,
@@ -30,7 +31,7 @@ LEAST_CUT = 4
 def facts(rows: Mapping[str, str]) -> Table:
     """Make the head of a report: a name and its value a line."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
+    table.add_column(style=styles.HEAD)
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(name, value)
@@ -47,16 +48,24 @@ class ReportTable:
     *columns : str
     left : sequence of str
         The columns of text: they stand left, and may be broken anywhere. All others stand right.
+    whole_words : sequence of str
+        Those of them that are broken between words alone.
     one_line : bool
         For a screen of so many lines: texts are cut with an ellipsis instead of being folded.
     """
 
     def __init__(
-        self, title: str, *columns: str, left: Sequence[str] = (), one_line: bool = False
+        self,
+        title: str,
+        *columns: str,
+        left: Sequence[str] = (),
+        whole_words: Sequence[str] = (),
+        one_line: bool = False,
     ) -> None:
         self._title = title
         self._columns = columns
         self._texts = [name in left for name in columns]
+        self._breakable = [name in left and name not in whole_words for name in columns]
         self._one_line = one_line
         self._rows: list[tuple[str, ...]] = []
 
@@ -69,7 +78,7 @@ class ReportTable:
         if self._title:
             yield _line("")
             for line in folded(self._title, options.max_width, inside=True):
-                yield _line(line, "bold")
+                yield _line(line, styles.HEAD)
         widths = self._widths(options.max_width)
         if self._one_line:
             yield from self._cut_lines(widths, options.max_width)
@@ -82,7 +91,7 @@ class ReportTable:
                     yield _line(line)
             return
         for line in table_lines(self._columns, widths, self._texts):
-            yield _line(line, "dim")
+            yield _line(line, styles.COLUMN_HEADS)
         for row in self._rows:
             for line in table_lines(row, widths, self._texts):
                 yield _line(line)
@@ -93,8 +102,8 @@ class ReportTable:
         ]
         natural = [max(map(cell_len, cells)) for cells in all_cells]
         least = [
-            min(wide, least_width(cells, inside=text))
-            for wide, cells, text in zip(natural, all_cells, self._texts, strict=True)
+            min(wide, least_width(cells, inside=breakable))
+            for wide, cells, breakable in zip(natural, all_cells, self._breakable, strict=True)
         ]
         if self._one_line:
             least = [
@@ -110,7 +119,8 @@ class ReportTable:
                 for cell, width, text in zip(row, places, self._texts, strict=True)
             ]
             line = "".join(table_lines(cells, places, self._texts))
-            yield _line(shortened(line, room), "dim" if row is self._columns else "")
+            style = styles.COLUMN_HEADS if row is self._columns else ""
+            yield _line(shortened(line, room), style)
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -22,7 +22,6 @@ from rmqcore.maintenance.retention.report import (
 MAX_ROWS = 40
 """How many rows of a table a terminal shows; the JSON has all."""
 DAY_MS = 86_400_000
-LONGEST_NAME = len("diskSpaceCleanForciblyRatio")
 
 
 def print_retention(report: RetentionReport, *, wide: bool = False) -> None:
@@ -89,17 +88,15 @@ def _speed(bytes_per_second: float) -> str:
 # ---- what becomes of the disk -----------------------------------------------------------------------
 
 
-def _outlook(report: RetentionReport) -> Table:
-    table = Table(
-        title="\nAt this rate", title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1),
-    )  # fmt: skip
-    table.add_column("", overflow="fold", min_width=LONGEST_NAME)
-    table.add_column("present settings", overflow="fold")
+def _outlook(report: RetentionReport) -> ReportTable:
+    columns, title = ["what happens", "present settings"], "At this rate"
     if report.what_if is not None:
-        table.add_column(_changes(report), overflow="fold")
+        columns.append("what if")
+        title += f"; what if {_changes(report)}"
+    table = ReportTable(title, *columns, left=columns, whole_words=columns[:1])
     forecasts = list(_forecasts(report))
     for levels in zip(*(one.levels for one in forecasts), strict=True):
-        name = "disk full" if levels[0].name == "full" else f"disk fuller than\n{levels[0].name}"
+        name = "disk full" if levels[0].name == "full" else f"disk fuller than {levels[0].name}"
         table.add_row(name, *(_level(level, report.now_ms) for level in levels))
     table.add_row(
         "the log settles at",
@@ -113,7 +110,7 @@ def _outlook(report: RetentionReport) -> Table:
         *(_when(one.refuses_puts_from_ms, report.now_ms, "no") for one in forecasts),
     )
     table.add_row(
-        f"files that go before\n{minute(report.present.looked_to_ms)}",
+        f"files that go before {minute(report.present.looked_to_ms)}",
         *(
             f"{len(one.deleted):,} of {len(one.files):,}, {human_bytes(sum(file.disk_bytes for file in one.deleted))}"
             for one in forecasts
@@ -126,7 +123,7 @@ def _changes(report: RetentionReport) -> str:
     assert report.what_if is not None
     before, after = report.present.settings, report.what_if.settings
     changed = [f"{name}={after[name]}" for name in after if after[name] != before[name]]
-    return "\n".join(["what if", *(changed or ["nothing changed"])])
+    return ", ".join(changed or ["nothing changed"])
 
 
 def _level(level: LevelForecast, now_ms: int) -> str:

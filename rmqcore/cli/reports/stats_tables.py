@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from rmqcore.cli.common import styles
 from rmqcore.cli.common.output import counted, human_bytes
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
@@ -36,7 +37,7 @@ def print_stats(console: Console, report: StatsReport, most_rows: int) -> None:
     console.print(_messages("Largest messages", report.largest, wide=wide))
     console.print(_messages("Newest messages", report.newest, wide=wide))
     if not wide:
-        console.print(LEFT_OUT, style="dim")
+        console.print(LEFT_OUT)
 
 
 def _print_list(console: Console, table: ReportTable, more: int) -> None:
@@ -86,7 +87,7 @@ def _print_timeline(console: Console, report: StatsReport) -> None:
     columns = min(console.width, MOST_BARS)
     _, each = merged(values, max(10, columns - 8))
     width = duration(report.timeline_width_ms * each)
-    console.print(f"\nMessages by store time, {width} a column", style="bold")
+    console.print(f"\nMessages by store time, {width} a column", style=styles.HEAD)
     for line in bars(values, report.timeline[0].begin_ms, report.timeline_width_ms, columns):
         console.print(line, no_wrap=True, overflow="crop")
 

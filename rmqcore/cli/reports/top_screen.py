@@ -8,6 +8,7 @@ from enum import StrEnum
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from rmqcore.cli.common import styles
 from rmqcore.cli.common.output import counted, human_bytes
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
@@ -53,7 +54,7 @@ def screen(
     topics = sorted_topics(sample, sort)
     groups = sorted(sample.consumers, key=lambda one: (-one.lag, one.group, one.topic))
     head = _head(sample, console.width)
-    problems = [_line(f"! {text}", "yellow") for text in sample.problems[:3]]
+    problems = [_line(f"! {text}", styles.DOUBTFUL) for text in sample.problems[:3]]
     rows = len(topics) + len(groups)
     if not whole:
         rows = max(LEAST_ROWS, console.height - len(head) - len(problems) - 5)
@@ -79,7 +80,7 @@ def _head(sample: LiveSample, width: int) -> list[Text]:
     if sample.disk_used_percent >= 0:
         disk = f"disk {sample.disk_used_percent} % used, {human_bytes(sample.disk_free_bytes)} free"
     lines = [
-        _line(f"{format_time(sample.time_ms, zone=False)[:19]}  {sample.path}", "bold"),
+        _line(f"{format_time(sample.time_ms, zone=False)[:19]}  {sample.path}", styles.HEAD),
         _line(
             f"{total.messages_per_second:,.0f} msg/s, {human_bytes(round(total.bytes_per_second))}/s"
             f"; {total.average_messages_per_second:,.0f} msg/s in {_kept(sample)}"
@@ -92,10 +93,12 @@ def _head(sample: LiveSample, width: int) -> list[Text]:
     if sample.damaged_ranges:
         ranges = counted(sample.damaged_ranges, "damaged range")
         size = human_bytes(sample.damaged_bytes)
-        lines.append(_line(f"{ranges} of {size}: rmqcore fsck tells more", "red"))
+        lines.append(_line(f"{ranges} of {size}: rmqcore fsck tells more", styles.BAD))
     if sample.restarts:
-        lines.append(_line(f"the store was made anew {counted(sample.restarts, 'time')}", "yellow"))
-    lines.append(Text(sparkline(total.history[-width:]), style="green", no_wrap=True))
+        lines.append(
+            _line(f"the store was made anew {counted(sample.restarts, 'time')}", styles.DOUBTFUL)
+        )
+    lines.append(Text(sparkline(total.history[-width:]), style=styles.PICTURE, no_wrap=True))
     return lines
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rmqcore.cli.common import arguments
+from rmqcore.cli.common import arguments, styles
 from rmqcore.cli.common.given_store import fetching, storage_options
 from rmqcore.cli.common.output import (
     ReportFormat,
@@ -31,7 +31,7 @@ from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding
 SHOWN_A_KIND = 10
 """How many findings of a kind a terminal shows; the JSON has more."""
 
-_STYLES = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
+_STYLES = {ERROR: styles.BAD, WARNING: styles.DOUBTFUL, INFO: styles.HEAD}
 
 
 def fsck(
@@ -125,7 +125,9 @@ def _print_group(
 ) -> None:
     style = _STYLES[severity]
     console.print(
-        Text.assemble("\n", (severity, style), " ", (kind, "bold"), f" ({count}): {KINDS[kind]}")
+        Text.assemble(
+            "\n", (severity, style), " ", (kind, styles.HEAD), f" ({count}): {KINDS[kind]}"
+        )
     )
     for finding in kept[:SHOWN_A_KIND]:
         where = (
@@ -165,5 +167,5 @@ def _verdict(report: FsckReport) -> Text:
         for severity in (ERROR, WARNING, INFO)
         if counts[severity]
     )
-    word = ("damaged", "bold red") if report.exit_code else ("sound", "bold green")
+    word = ("damaged", styles.BAD) if report.exit_code else ("sound", styles.GOOD)
     return Text.assemble("\n", word, f": {found or 'nothing found'}")

@@ -181,9 +181,7 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
     if plan.cut_bytes:
         rows["drops"] = dropped.text()
     if plan.cut.unused:
-        rows["will delete"] = (
-            f"{counted(len(plan.cut.unused), 'file')} made ahead, without content"
-        )
+        rows["will delete"] = f"{counted(len(plan.cut.unused), 'file')} made ahead, without content"
     rows["compared"] = (
         f"{counted(plan.comparison.compared_records, 'record')} with the queue entries"
     )

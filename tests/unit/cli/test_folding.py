@@ -203,6 +203,17 @@ def test_one_is_no_plural(count: int, noun: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_two_forecasts(golden: Path, width: int) -> None:
+    """At 60 columns "fileReservedTime=24" was "fileReserved", and sizes had no end."""
+    changes = ("--what-if", "fileReservedTime=24", "--what-if", "diskMaxUsedSpaceRatio=60")
+    lines = shown(width, "retention", golden / "basic" / "store", *changes)
+    assert "whatiffileReservedTime=24,diskMaxUsedSpaceRatio=60" in squeezed(lines)
+    assert "\n".join(lines).count(" of 7, ") == 2
+    for name in ("diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio"):
+        assert re.search(rf"\b{name}\b", "\n".join(lines))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_differences(golden: Path, width: int) -> None:
     stores = golden / "basic" / "store", golden / "batch" / "store"
     lines = shown(width, "diff", *stores)
