@@ -88,6 +88,28 @@ def broker(store: Path, folder: Path) -> None:
         assert [view.body for view in served.messages("Orders")] == [b"body"]
 
 
+def polars(store: Path, folder: Path) -> None:
+    """A LazyFrame of the store, and a frame."""
+    import polars as pl
+
+    keys = rmqcore.scan(store).filter(pl.col("keys").list.contains("K7"))
+    assert keys.select(pl.len()).collect().item() == 1
+    assert rmqcore.read(store).to_polars().height == MESSAGES
+
+
+def duckdb(store: Path, folder: Path) -> None:
+    """A view of the store."""
+    import duckdb
+
+    view = rmqcore.duckdb_view(duckdb.connect(), "store", store)
+    assert view.filter("topic = 'Orders'").aggregate("count(*)").fetchall() == [(MESSAGES,)]
+
+
+def pandas(store: Path, folder: Path) -> None:
+    """A frame of the store."""
+    assert str(rmqcore.read(store).to_pandas().dtypes["store_timestamp"]) == "datetime64[ms, UTC]"
+
+
 def spark(store: Path, folder: Path) -> None:
     """The store counted by Spark."""
     import rmqcore.spark
@@ -124,7 +146,8 @@ def table(store: Path, folder: Path, name: Literal["delta", "iceberg"]) -> None:
 
 
 CHECKS: dict[str, Callable[[Path, Path], None]] = {
-    check.__name__: check for check in (arrow, broker, cli, compress, delta, iceberg, plot, spark)
+    check.__name__: check
+    for check in (arrow, broker, cli, compress, delta, duckdb, iceberg, pandas, plot, polars, spark)
 }
 
 

@@ -100,6 +100,29 @@ def test_reader(golden: Path) -> None:
             assert_type(batch.num_rows, int)
 
 
+def test_frames(golden: Path) -> None:
+    pytest.importorskip("polars")
+    pytest.importorskip("duckdb")
+    import duckdb
+    import polars as pl
+
+    store = golden / "basic" / "store"
+    reader = rmqcore.read(store)
+    assert_type(reader.to_polars(["topic"], topics=["TopicBasicA"], verify_crc=True), pl.DataFrame)
+    assert_type(rmqcore.scan(store, ["topic"], queue_ids=[1], on_damage=print), pl.LazyFrame)
+    assert_type(rmqcore.scan(reader).select("topic").collect(), pl.DataFrame)
+    connection = duckdb.connect()
+    view = rmqcore.duckdb_view(connection, "store", store, since_ms=1)
+    assert_type(view, duckdb.DuckDBPyRelation)
+    assert_type(rmqcore.duckdb_view(duckdb, "store", reader), duckdb.DuckDBPyRelation)
+    with pytest.raises(TypeError):
+        rmqcore.scan(store, topic=["T"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        reader.to_arrow(since="1h")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        rmqcore.scan(store, since_ms="1h")  # type: ignore[arg-type]
+
+
 def test_errors() -> None:
     error = CorruptMessageError("commitlog/00000000000000000000", 0, "MAGIC", 1, 2)
     assert_type(error.phy_offset, int)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ANY = Conditions()
 MOST_DEPTH = 200
-"""Operators within operators that are looked at: each form that is tried is compared down to its leaves."""
+"""Operators within operators that are looked at: each takes a call of Python, whose depth has a limit."""
 
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
@@ -83,7 +83,9 @@ def _of_between(predicate: pl.Expr, column: pl.Expr, low: pl.Expr, high: pl.Expr
 def _equal(name: str, literal: pl.Expr, *, null_is_equal: bool = True) -> Conditions:
     if name in TIMES:
         return _limited(name, *_bounds(name, literal))
-    values = _values(literal)
+    values = _values(name, literal)
+    if values is None:
+        return ANY
     if not null_is_equal:
         values = [value for value in values if value is not None]
     known = among(name, values)
@@ -102,31 +104,29 @@ def _bounds(name: str, literal: pl.Expr) -> tuple[int | None, int | None]:
 
     Polars cuts a time that it compares with a column to the column's milliseconds, so a part of one is rounded both ways.
     """
-    import polars as pl
-
-    values = [value for value in _values(literal) if value is not None]
+    values = [value for value in _values(name, literal) or () if value is not None]
     if not values or not all(map(is_whole, values)):
         return None, None
-    if name not in TIMES:
-        return min(values), max(values)
-    kind = _kind(literal)
-    if not (isinstance(kind, pl.Datetime) and kind.time_zone):
-        return (
-            None,
-            None,
-        )  # a time without a zone is an error, which Polars raises where it meets a row
-    per_ms = _PER_MS[kind.time_unit]
+    per_ms = _PER_MS[_kind(literal).time_unit] if name in TIMES else 1
     return min(values) // per_ms, -(-max(values) // per_ms)
 
 
-def _values(literal: pl.Expr) -> list[Any]:
-    """The values of a literal, times as whole numbers; those of a list are its items."""
+def _values(name: str, literal: pl.Expr) -> list[Any] | None:
+    """The values of a literal, times as whole numbers, those of a list as its items; None where the column has no such type.
+
+    It has no time without a zone: comparing with one is an error, which Polars raises where it meets a row.
+    """
     import polars as pl
 
-    values = pl.select(literal).to_series().to_physical().to_list()
-    if len(values) == 1 and isinstance(values[0], list):
-        return list(values[0])
-    return values
+    kind, series = _kind(literal), pl.select(literal).to_series()
+    if name in TIMES:
+        known = isinstance(kind, pl.Datetime) and kind.time_zone is not None
+    else:
+        known = kind in (pl.String, pl.Null) or kind.is_integer()
+    if not known:
+        return None
+    values = series.to_physical().to_list()
+    return list(values[0]) if isinstance(series.dtype, pl.List) and len(values) == 1 else values
 
 
 def _kind(literal: pl.Expr) -> Any:
