@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from rmqcore.cli.common.bodies import BodyMode
-from rmqcore.cli.common.output import ReportFormat, RowFormat
+from rmqcore.cli.common.output import ReportFormat, RowFormat, human_bytes
 from rmqcore.cli.names import complete_topic
 from rmqcore.disk.paths import is_url, shown_url
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.remote.store_url import file_path
-from rmqcore.times import ACCEPTED_BY_A_CLOCK, parse_time
+from rmqcore.times import parse_time
 
 MAX_OFFSET = 2**63 - 1
 MAX_INT32 = 2**31 - 1
@@ -123,7 +123,7 @@ Storage = Annotated[
     typer.Option(
         "--storage",
         metavar="NAME=VALUE",
-        help="Of the filesystem of a URL, such as region=eu-central-1; several times.",
+        help="An option of the filesystem of a URL, such as region=eu-central-1; several times.",
     ),
 ]
 CommitLog = Annotated[
@@ -179,7 +179,7 @@ Since = Annotated[
         "--since",
         metavar="TIME",
         parser=time_option,
-        help=f"Stored at this time or later. Times: {ACCEPTED_BY_A_CLOCK}; local time zone.",
+        help="Stored at this time or later: 1h (ago), yesterday, 09:30, 2026-11-21T08:00, milliseconds; local time zone.",
     ),
 ]
 Until = Annotated[
@@ -219,6 +219,7 @@ MaxBody = Annotated[
         metavar="BYTES",
         min=1,
         help="Show so many bytes of a longer body, as text or base64.",
+        show_default=human_bytes(MAX_BODY),
     ),
 ]
 MaxStoredBody = Annotated[
@@ -228,7 +229,7 @@ MaxStoredBody = Annotated[
         metavar="BYTES",
         min=1,
         help="Write so many bytes of a longer body, not for --body sha256.",
-        show_default=f"{MAX_BODY} as text, {MAX_STORED_BODY} in Arrow and Parquet",
+        show_default=f"{human_bytes(MAX_BODY)} as text, {human_bytes(MAX_STORED_BODY)} in Arrow and Parquet",
     ),
 ]
 VerifyCrc = Annotated[

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @spark_verb
 def audit(run: RunOptions, stores: Stores) -> int:
-    """Check lengths, place and CRC of every record, and the chain from each to the next.
+    """Check lengths, place and CRC of every record.
+
+    The chain from each record to the next is checked, too.
 
     Exit code 2: something is damaged; stderr says where.
 

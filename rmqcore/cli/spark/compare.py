@@ -20,9 +20,10 @@ def compare(
         str, typer.Argument(metavar="RIGHT", help="Another store.", show_default=False)
     ],
 ) -> int:
-    """Compare the CommitLogs of two stores, such as a master's and its slave's, byte by byte.
+    """Compare the CommitLogs of two stores byte by byte.
 
-    Names the ranges of CommitLog offsets in which a store has nothing, damage, or other records.
+    They may be a master's and its slave's. Names the ranges of CommitLog offsets in which a store has nothing,
+    damage, or other records.
 
     Exit code 2: they differ.
 

@@ -51,10 +51,11 @@ def export_parquet(
     target_file_size: TargetFileSize = "128m",
     overwrite: arguments.Overwrite = False,
 ) -> int:
-    """Write messages into DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet.
+    """Write Parquet, by topic and day.
 
-    No file appears under these names before all are written, then DIR/_SUCCESS. After an interruption the
-    same command goes on with the splits that it had finished. Exit code 2: something is damaged; stderr says where.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet. No file appears under these names before
+    all are written, then DIR/_SUCCESS. After an interruption the same command goes on with the splits that it
+    had finished. Exit code 2: something is damaged; stderr says where.
 
     Example:
       rmqcore spark export-parquet /data/store -o /data/parquet

@@ -42,7 +42,7 @@ def find(
         BodyMode, typer.Option("--body", help="Bodies as text, base64, SHA-256 or not at all.")
     ] = BodyMode.text,
 ) -> int:
-    """Show the messages with one of the keys or ids, from all the stores in which they are.
+    """Show messages by key or id, of all stores.
 
     An offset message id is looked up at its place; for other ids, and keys, the stores are read.
 

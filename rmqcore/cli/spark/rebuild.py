@@ -31,9 +31,10 @@ def rebuild_consume_queues(
     config: arguments.BrokerConf = None,
     overwrite: Overwrite = False,
 ) -> int:
-    """Build DIR/consumequeue from the CommitLog, the same bytes as `rmqcore rebuild --cq` makes.
+    """Build DIR/consumequeue from the CommitLog.
 
-    Nothing appears in DIR before all is built. Exit code 2: the log is damaged; stderr says where.
+    The bytes are those that `rmqcore rebuild --cq` makes. Nothing appears in DIR before all is built. Exit code
+    2: the log is damaged; stderr says where.
 
     Example:
       rmqcore spark rebuild-consume-queues /data/store -o /data/rebuilt
@@ -56,9 +57,10 @@ def rebuild_index(
     config: arguments.BrokerConf = None,
     overwrite: Overwrite = False,
 ) -> int:
-    """Build DIR/index from the CommitLog, the same bytes as one process makes.
+    """Build DIR/index from the CommitLog.
 
-    Nothing appears in DIR before all is built. Exit code 2: the log is damaged; stderr says where.
+    The bytes are those that one process makes. Nothing appears in DIR before all is built. Exit code 2: the log
+    is damaged; stderr says where.
 
     Example:
       rmqcore spark rebuild-index /data/store -o /data/rebuilt

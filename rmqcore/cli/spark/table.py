@@ -50,10 +50,10 @@ def export_table(
         bool, typer.Option("--overwrite", help="Begin the table anew with this run's rows.")
     ] = False,
 ) -> int:
-    """Add the messages that are new to a table; run it every hour.
+    """Add the messages that are new to a table.
 
-    The table keeps how far it has each store, and gets rows and that in one commit: each message is there once, whoever was
-    killed. Exit code 2: something is damaged or missing; stderr says where.
+    Run it every hour. The table keeps how far it has each store, and gets rows and that in one commit: each
+    message is there once, whoever was killed. Exit code 2: something is damaged or missing; stderr says where.
 
     Example:
       rmqcore spark export-table /data/store -o /data/table
@@ -105,7 +105,9 @@ def compact(
     compression: arguments.Compression = arguments.ParquetCompression.zstd,
     target_file_size: TargetFileSize = "128m",
 ) -> int:
-    """Rewrite the small files of a Parquet table that export-table made: the same rows, in files of the target size.
+    """Rewrite the small files of a table as larger ones.
+
+    It is a Parquet table that export-table made: the same rows, in files of the target size.
 
     Example:
       rmqcore spark compact /data/table

@@ -14,9 +14,10 @@ SHOWN = (
 
 @spark_verb
 def topic_stats(run: RunOptions, stores: Stores, topics: arguments.Topics = None) -> int:
-    """Show messages, bytes, rates, tags and latency for each topic and hour (UTC) of the store time.
+    """Count messages by topic and hour.
 
-    Latency is store time minus born time; median and 99th percentile are within 1.6 %.
+    Messages, bytes, rates, tags and latency; the hour is that of the store time in UTC. Latency is store time
+    minus born time; median and 99th percentile are within 1.6 %.
 
     Example:
       rmqcore spark topic-stats /data/store

@@ -50,7 +50,7 @@ def backup(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Copy a store that may be in use, consistently, into DEST; run again it copies only what is new.
+    """Copy a store that may be in use; again, only what is new.
 
     The store is only read, and its lock is not taken. DEST is then a store of its own, cleanly
     closed: it has every message before the watermark. To restore, copy DEST back.

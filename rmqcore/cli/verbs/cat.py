@@ -84,7 +84,7 @@ def cat(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print records in physical order, oldest first.
+    """Print messages in the order in which they are stored.
 
     All filters that are given must hold. Damage is skipped and listed on stderr; the exit code is 2 then.
     For a topic that the store does not have it is 1.

@@ -69,10 +69,11 @@ def diff(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Compare two stores, such as a master's and its slave's: logs byte by byte, queues by entry.
+    """Compare two stores, such as a master's and its slave's.
 
-    Names the ranges of CommitLog offsets that only one store has, or in which they differ, with the
-    records there, and the queues of which one store has more messages than the other.
+    Logs are compared byte by byte, queues by entry. Names the ranges of CommitLog offsets that only one store
+    has, or in which they differ, with the records there, and the queues of which one store has more messages
+    than the other.
 
     Exit code 2: they differ.
 

@@ -27,10 +27,11 @@ def doctor(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Name what is wrong with a store, the cause, its evidence, and the safe next step with its command.
+    """Name what is wrong with a store, and the safe next step.
 
-    It only reads, and takes seconds: names, sizes, both ends of files, checkpoint, configuration, disk.
-    The commands that it names change nothing, or keep what they replace.
+    Also its cause, the evidence, and the command to type. It only reads, and takes seconds: names, sizes, both
+    ends of files, checkpoint, configuration, disk. The commands that it names change nothing, or keep what they
+    replace.
 
     Exit code 0: healthy, perhaps with warnings. 2: messages are lost or cannot be fetched, or a broker
     does not start or take messages.

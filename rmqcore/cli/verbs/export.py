@@ -79,8 +79,9 @@ def export(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Write messages into DIR/topic=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
+    """Write Parquet, CSV or JSON Lines, by topic and day.
 
+    Files are DIR/topic=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
     Spark, pyarrow, DuckDB and Polars read DIR as one table partitioned by topic and UTC day.
     No file appears in it before all are written. Damage is skipped and listed; the exit code is 2
     then. For a topic that the store does not have it is 1.

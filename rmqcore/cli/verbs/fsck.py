@@ -53,10 +53,11 @@ def fsck(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Check every record, queue entry and index entry against each other; nothing is written.
+    """Check every record, queue entry and index entry.
 
-    Exit code 0: sound, also when the store is in use or a broker start would finish what an unclean
-    exit left. 2: damaged. Piped, each finding is a line of JSON, and the last line is the summary.
+    Each is checked against the others; nothing is written. Exit code 0: sound, also when the store is in use or
+    a broker start would finish what an unclean exit left. 2: damaged. Piped, each finding is a line of JSON,
+    and the last line is the summary.
 
     Example:
       rmqcore fsck /data/store

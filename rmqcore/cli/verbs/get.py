@@ -62,10 +62,11 @@ def get(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print messages of a queue from an offset on, as a broker would answer a consumer.
+    """Print messages of a queue from an offset on.
 
-    The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the next offset go to stderr, or into the object of --json.
-    For a topic that the store does not have the exit code is 1.
+    They are those that a broker would answer a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the
+    next offset go to stderr, or into the object of --json. For a topic that the store does not have the exit
+    code is 1.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10

@@ -44,9 +44,9 @@ def info(
     json: arguments.Json = False,
     wide: Wide = False,
 ) -> int:
-    """Show sizes, offsets, times, checkpoint, abort file, queues and index files of a store.
+    """Show sizes, offsets, times, queues and index files of a store.
 
-    Piped, it is one line of JSON with all of it.
+    Also checkpoint and abort file. Piped, it is one line of JSON with all of it.
 
     Example:
       rmqcore info /data/store

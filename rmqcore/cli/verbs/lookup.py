@@ -37,9 +37,10 @@ def lookup(
     csv_safe: arguments.CsvSafe = False,
     json: arguments.Json = False,
 ) -> int:
-    """Print the one message with this offset message id, or whose record starts at this CommitLog offset.
+    """Print the message with this id, or at this CommitLog offset.
 
-    The exit code is 1 when there is no such message.
+    The id is that of the broker, the offset message id; the CommitLog offset is that at which the record
+    starts. The exit code is 1 when there is no such message.
 
     Example:
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C

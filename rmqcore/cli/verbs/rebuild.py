@@ -51,7 +51,7 @@ def rebuild(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Build consumequeue/ and index/ anew from the commitlog, into DIR.
+    """Build consumequeue/ and index/ anew from the commitlog.
 
     The store may be in use or broken. With --apply nobody else may use it: it is recovered first if
     it was not cleanly closed, then the new folders take the places of the old ones.

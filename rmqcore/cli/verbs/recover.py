@@ -54,12 +54,13 @@ def recover(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Show what opening the store will do: where the log ends and why, what is cut, dispatched again.
+    """Show what opening the store will do to it; do it with --apply.
 
-    Without --apply nothing is written. On a terminal --apply shows what it will do and asks first, unless
-    --yes is given; in a script it does not ask. What it cuts from the log is kept in STORE/cut. With --deep
-    all queues and the whole index are compared with the log: that finds what an exit, clean or not,
-    does not tell of, and takes about as long as building them.
+    Where the log ends and why, what is cut, and what queues and index get again. Without --apply nothing is
+    written. On a terminal --apply shows what it will do and asks first, unless --yes is given; in a script it
+    does not ask. What it cuts from the log is kept in STORE/cut. With --deep all queues and the whole index are
+    compared with the log: that finds what an exit, clean or not, does not tell of, and takes about as long as
+    building them.
 
     Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
     cut, or messages are missing; with --apply: messages are still missing.

@@ -63,10 +63,11 @@ def retention(
     wide: Wide = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Tell what will be deleted when and why, when the disk is full, and what groups lose unread.
+    """Tell what will be deleted when and why.
 
-    The rules are those of an open store, asked for the days to come, while the log grows as it did on
-    its last day. Without --config they are RocketMQ's defaults. Nothing is written.
+    Also when the disk is full, and what consumer groups lose unread. The rules are those of an open store,
+    asked for the days to come, while the log grows as it did on its last day. Without --config they are
+    RocketMQ's defaults. Nothing is written.
 
     Example:
       rmqcore retention /data/store

@@ -40,10 +40,11 @@ def salvage(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Make a new, sound store OUT of every record of a damaged one that proves itself.
+    """Make a sound store of all that is sound in a damaged one.
 
-    STORE is only read, and may be in use; a commitlog directory alone is enough. Records keep their
-    physical offsets, message ids and queue offsets, and config/ is copied: a broker goes on with OUT.
+    OUT gets every record of STORE that proves itself. STORE is only read, and may be in use; a commitlog
+    directory alone is enough. Records keep their physical offsets, message ids and queue offsets, and config/
+    is copied: a broker goes on with OUT.
 
     Exit code 2: something is lost. The report says which bytes of the log, and which messages.
 

@@ -102,7 +102,7 @@ def serve(
         bool, typer.Option("--json", help="Print the ready line as a JSON object.")
     ] = False,
 ) -> int:
-    """Serve a store to RocketMQ's clients, with a broker and a name server, until SIGTERM or Ctrl-C.
+    """Serve a store to RocketMQ's clients: broker and name server.
 
     One line on stdout says when clients can be served, and where. There is no authentication: who can
     connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.

@@ -56,10 +56,11 @@ def tail(
     wide: Wide = False,
     columns: Columns = None,
 ) -> int:
-    """Print the newest messages; with -f go on as a broker stores more, until Ctrl-C (exit code 130, as for tail -f).
+    """Print the newest messages; with -f go on as more are stored.
 
-    Filters come first: -n counts messages that match. New and deleted CommitLog files are followed. A topic that
-    the store does not have is an error, and with -f it is waited for.
+    Ctrl-C ends it with exit code 130, as it does tail -f. Filters come first: -n counts messages that match.
+    New and deleted CommitLog files are followed. A topic that the store does not have is an error, and with -f
+    it is waited for.
 
     Tables and templates show compressed bodies unpacked, the other formats as they are stored.
 

@@ -48,10 +48,11 @@ def top(
     follow_links: arguments.FollowLinks = False,
     json: arguments.Json = False,
 ) -> int:
-    """Show what happens in a store that is in use: rates by topic, the lag of consumer groups, the disk; until Ctrl-C.
+    """Show live what happens in a store that is in use.
 
-    The store is only read, also beside a running broker. Ctrl-C ends with exit code 130, as for tail -f. Piped, or with --json,
-    each sample is a line of JSON. Damage that was met is counted, and the exit code is 2 then.
+    Rates by topic, the lag of consumer groups, and the disk; until Ctrl-C. The store is only read, also beside
+    a running broker. Ctrl-C ends with exit code 130, as for tail -f. Piped, or with --json, each sample is a
+    line of JSON. Damage that was met is counted, and the exit code is 2 then.
 
     Example:
       rmqcore top /data/store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from support.cli.cli_runs import COMMAND, Run, environment
 
 from rmqcore import __version__
+from rmqcore.cli.app import VERBS as ALL_VERBS
+from rmqcore.cli.spark.app import VERBS as SPARK_VERBS
 
 VERBS = ["info", "cat", "get", "query", "lookup", "fsck", "export", "tail", "recover", "rebuild"]
 
@@ -35,6 +38,33 @@ def test_help_of_each_verb_has_an_example(rmqcore: Run, verb: str) -> None:
         assert done.code == 0
         assert "Example:" in text
         assert f"  rmqcore {verb} /data/store" in text.split("Example:")[1]
+
+
+@pytest.mark.parametrize("words", [(), ("spark",)], ids=["rmqcore", "spark"])
+def test_the_list_of_verbs_is_cut_nowhere(
+    rmqcore: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The first sentence of a verb's help has room in a line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = rmqcore(*words, "--help").out.decode().splitlines()
+    verbs = lines[lines.index("Commands:") + 1 :]
+    verbs = verbs[: verbs.index("")]
+    assert len(verbs) == (len(SPARK_VERBS) if words else len(ALL_VERBS) + 1)
+    assert [line for line in verbs if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    "words", [[verb] for verb in ALL_VERBS] + [["spark", verb] for verb in SPARK_VERBS], ids=" ".join
+)  # fmt: skip
+def test_help_has_room_at_80_columns(
+    rmqcore: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """In boxes an option had 28 columns for what it means, and examples of times ended in an ellipsis."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = rmqcore(*words, "--help").out.decode()
+    told = [line for line in text.splitlines() if not line.startswith("    rmqcore ")]
+    assert max(map(len, told)) <= 80
+    assert not re.search(r"[…│╭]", text)
 
 
 def test_no_verb_prints_the_help(rmqcore: Run) -> None:
