@@ -1,9 +1,9 @@
 """A store as a Polars frame: which messages are largest, and how long they waited for the broker.
 
-    pip install rmqcore polars
+    pip install 'rmqcore[polars]'
     python polars_over_store.py /data/store
 
-Filters given to `batches` run in C, before a row is built; use them first, and Polars for the rest.
+`rmqcore.scan` gives a LazyFrame: it builds the columns that the query names, and tests what it can before it builds a row.
 """
 
 from __future__ import annotations
@@ -17,30 +17,16 @@ import rmqcore
 
 def main(path: str) -> None:
     """Print the largest messages that have a tag."""
-    reader = rmqcore.read(path)
-    columns = [
-        "topic",
-        "queue_id",
-        "queue_offset",
-        "tags",
-        "msg_size",
-        "born_timestamp_ms",
-        "store_timestamp_ms",
-    ]
-    frame = pl.DataFrame(reader.batches(columns))
+    store = rmqcore.scan(path)
+    print(f"{store.select(pl.len()).collect().item()} messages")
     largest = (
-        frame.lazy()
-        .filter(pl.col("tags").is_not_null())
-        .with_columns(waited_ms=pl.col("store_timestamp_ms") - pl.col("born_timestamp_ms"))
-        .select("topic", "queue_id", "queue_offset", "tags", "msg_size", "waited_ms")
+        store.filter(pl.col("tags").is_not_null())
+        .with_columns(waited=pl.col("store_timestamp") - pl.col("born_timestamp"))
+        .select("topic", "queue_id", "queue_offset", "tags", "msg_size", "waited")
         .sort("msg_size", descending=True)
         .head(5)
-        .collect()
     )
-    print(f"{frame.height} messages")
-    print(largest)
-    for damage in reader.damage:
-        print(damage, file=sys.stderr)
+    print(largest.collect())
 
 
 if __name__ == "__main__":
