@@ -6,6 +6,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -19,8 +20,9 @@ from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 
-NAMES = (*FIELDS, "store_time", "born_time")
-"""Fields of a template: those of JSON Lines, and the two times in words."""
+NAMES = (*FIELDS, "store_time", "born_time", "body_size")
+"""Fields of a template: those of JSON Lines, the two times in words, and the bytes of the stored body."""
+_PROPERTY = re.compile(r"properties\[(.+)\]", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _TEXTS = frozenset(
     {"born_host", "store_host", "body", "topic", "properties", "tags", "keys", "uniq_key", "msg_id"}
@@ -32,7 +34,7 @@ FormatOrTemplate = Annotated[
         "--format",
         metavar="|".join((*RowFormat, "TEMPLATE")),
         help="Output format; or a line for each message, such as '{topic} {queue_id} {keys} {body}': "
-        "names of JSON Lines, store_time and born_time, with \\n and \\t.",
+        "names of JSON Lines, store_time, born_time, body_size and properties[NAME], with \\n and \\t.",
         show_default="table on a terminal, else jsonl",
         autocompletion=lambda: [*RowFormat],
     ),
@@ -67,7 +69,8 @@ def format_or_template(
 class LineTemplate:
     r"""A line for each message, from the text of ``--format``.
 
-    Names in braces stand for the values, ``{{`` and ``}}`` for braces; a width as in Python may follow (``{topic:<20}``). The
+    Names in braces stand for the values, ``{properties[NAME]}`` for that of one property (nothing where a message lacks it),
+    ``{{`` and ``}}`` for braces; a width as in Python may follow (``{topic:<20}``). The
     line ends with a line end unless the text ends with one, or with ``\0``.
 
     Raises
@@ -93,36 +96,49 @@ class LineTemplate:
 
     def encoder(self, bodies: Bodies, *, terminal: bool) -> Callable[[MessageView], str]:
         """Make a function that gives the line of a message; on a terminal stored texts cannot do anything to it."""
-        parts = self._parts
+        parts = [
+            (before, None if name is None else _getter(name, bodies), spec)
+            for before, name, spec in self._parts
+        ]
 
-        def value(view: MessageView, name: str) -> Any:
-            found = (bodies.text(view) or "") if name == "body" else _value(view, name)
+        def shown(found: Any) -> Any:
             return printable(found) if terminal and isinstance(found, str) else found
 
         def line(view: MessageView) -> str:
             return "".join(
-                before if name is None else before + format(value(view, name), spec)
-                for before, name, spec in parts
+                before if value is None else before + format(shown(value(view)), spec)
+                for before, value, spec in parts
             )
 
         return line
 
 
-def _value(view: MessageView, name: str) -> Any:
+def _getter(name: str, bodies: Bodies) -> Callable[[MessageView], Any]:
+    """Give a function that takes a value out of a message."""
+    if name == "body":
+        return lambda view: bodies.text(view) or ""
     if name == "store_time":
-        return format_time(view.store_timestamp_ms)
+        return lambda view: format_time(view.store_timestamp_ms)
     if name == "born_time":
-        return format_time(view.born_timestamp_ms)
-    found = getattr(view, name)
+        return lambda view: format_time(view.born_timestamp_ms)
     if name == "keys":
-        return " ".join(found)
+        return lambda view: " ".join(view.keys)
     if name == "properties":
-        return json.dumps(dict(found), ensure_ascii=False)
-    return "" if found is None else found
+        return lambda view: json.dumps(dict(view.properties), ensure_ascii=False)
+    one = _PROPERTY.fullmatch(name)
+    if one is not None:
+        return lambda view: view.properties.get(one[1], "")
+    field = attrgetter(name)
+
+    def value(view: MessageView) -> Any:
+        found = field(view)
+        return "" if found is None else found
+
+    return value
 
 
 def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
-    if name not in NAMES:
+    if name not in NAMES and not _PROPERTY.fullmatch(name):
         meant = did_you_mean(name, NAMES, shown=repr)
         raise _bad(f"{text!r}: no field is called {name!r}{meant}; fields are {', '.join(NAMES)}")
     if conversion is not None:
@@ -132,7 +148,7 @@ def _check(text: str, name: str, spec: str, conversion: str | None) -> None:
     if "{" in spec or re.search(r"\d{5}", spec):
         raise _bad(f"{text!r}: a width is a number below 10000, not {spec}")
     try:
-        format("" if name in _TEXTS else 0, spec)
+        format("" if name in _TEXTS or "[" in name else 0, spec)
     except (ValueError, MemoryError, OverflowError) as error:
         raise _bad(f"{text!r}: {{{name}:{spec}}}: {error}") from error
 

@@ -41,6 +41,7 @@ def store(tmp_path: Path) -> Path:
         ("{{{queue_offset:>3}|{topic:<7}}}", ["{  0|Orders }", "{  1|Other  }", "{  2|Orders }"]),
         (r"{queue_offset}\n", ["0", "1", "2"]),
         (r"a\\n{queue_offset}", [r"a\n0", r"a\n1", r"a\n2"]),
+        ("{body_size:>3} <{properties[P]:>2}>{properties[no such]}", ["  3 < ü>", "  2 <  >", " 14 <  >"]),
     ],
 )  # fmt: skip
 def test_a_line_for_each_message(
@@ -66,6 +67,9 @@ def test_every_field_of_json_has_its_value(rmqcore: Run, golden: Path) -> None:
             assert json.loads(text[1:-2]) == value
         elif name == "keys":
             assert text == f"<{' '.join(value)}>\n"
+        elif name == "body_size":
+            (stored,) = rmqcore("cat", store, "--limit", "1", "--body", "base64").lines
+            assert text == f"<{len(base64.b64decode(stored['body']))}>\n"
         elif name in row:
             assert text == f"<{'' if value is None else value}>\n"
         else:
