@@ -28,11 +28,13 @@ from rmqcore.broker_keys import IGNORED_KEYS
 from rmqcore.config_values import INT_MAX, PATHS, check_extra, check_value, parse_delay_levels
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
+from rmqcore.report import Report
+from rmqcore.shown.html_tables import values_html
 from rmqcore.unused_settings import REFUSED, UNUSED, warn_unused
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessageStoreConfig:
+class MessageStoreConfig(Report):
     """Settings of a store.
 
     **Units.** As in Java: sizes in bytes, intervals and timeouts in milliseconds, ``file_reserved_time`` in
@@ -242,6 +244,13 @@ class MessageStoreConfig:
         """
         names: frozenset[str] = vars(self)["_given"]
         return names
+
+    def _repr_html_(self) -> str:
+        """A table of what was given, or found in a store's files; `as_dict` has all."""
+        values = self.as_dict()
+        given: dict[str, object] = {name: values[name] for name in values if name in self.given}
+        given["all other fields"] = f"{len(values) - len(given)}, with Java's defaults"
+        return values_html("MessageStoreConfig", given)
 
     @property
     def delay_levels_ms(self) -> tuple[int, ...]:

@@ -209,6 +209,17 @@ def test_a_message_to_be_put() -> None:
     assert "(3 bytes)" in shown(new_message_html(Message("T", bytearray(b"abc"))))
 
 
+def test_a_configuration_shows_what_was_given(golden: Path) -> None:
+    """The answer of `rmqcore.find_config`, which has 100 more fields than anybody has set."""
+    found = rmqcore.find_config(golden / "basic" / "store")
+    text = shown(found)
+    assert "<td>mapped_file_size_commit_log</td><td>131,072</td>" in text
+    assert text.count("<tr>") == len(found.given) + 1
+    assert found.as_dict()["flush_disk_type"] == "ASYNC_FLUSH"
+    hostile = rmqcore.MessageStoreConfig(store_path_root_dir="/<script>")
+    assert "&lt;script&gt;" in shown(hostile)
+
+
 def test_what_a_client_gets() -> None:
     queue = MessageQueue("<i>Orders", "<i>broker", 0)
     sent = SendResult(SendStatus.SEND_OK, "AB", queue, 7, "CD")
