@@ -49,8 +49,9 @@ def duckdb_view(
         Or the module ``duckdb`` itself, for its own connection.
     name : str
         Of the view; one of this name is replaced. It lives as long as the connection, and no longer.
-    store : path-like or StoreReader
-        A reader where a path does not say it all: another config, a place of its own for the CommitLog, another filesystem.
+    store : str, path-like or StoreReader
+        A directory or a URL, as `rmqcore.read` takes it; a reader where that does not say it all: another config, a place of its
+        own for the CommitLog, options of a filesystem.
     columns : iterable of str, optional
         Of the view: as `StoreReader.batches`, and ``store_timestamp`` and ``born_timestamp``: ``TIMESTAMP WITH TIME ZONE``. None
         stands for all but ``raw``, with these two in the place of the times as numbers.

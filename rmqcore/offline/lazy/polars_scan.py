@@ -38,8 +38,9 @@ def scan(
 
     Parameters
     ----------
-    store : path-like or StoreReader
-        A reader where a path does not say it all: another config, a place of its own for the CommitLog, another filesystem.
+    store : str, path-like or StoreReader
+        A directory or a URL, as `rmqcore.read` takes it; a reader where that does not say it all: another config, a place of its
+        own for the CommitLog, options of a filesystem.
     columns : iterable of str, optional
         Of the frame: as `StoreReader.batches`, and ``store_timestamp`` and ``born_timestamp``: ``Datetime("ms", "UTC")``. None
         stands for all but ``raw``, with these two in the place of the times as numbers.

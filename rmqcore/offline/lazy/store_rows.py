@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from os import PathLike
@@ -20,7 +21,8 @@ class StoreRows:
 
     Parameters
     ----------
-    store : path-like or StoreReader
+    store : str, path-like or StoreReader
+        A path or URL is opened by each query anew; a reader is used as it is.
     wanted : Wanted
         Conditions that hold for every query.
     verify_crc : bool
@@ -37,10 +39,15 @@ class StoreRows:
         verify_crc: bool,
         on_damage: OnDamage | None,
     ) -> None:
-        self._reader = store if isinstance(store, StoreReader) else read(store)
+        self._reader = store if isinstance(store, StoreReader) else None
         self._wanted = Conditions.of(**wanted)
         self._verify_crc = verify_crc
-        self._on_damage = on_damage or partial(warn_of_damage, str(self._reader.path))
+        if isinstance(store, StoreReader):
+            self._place = store.path
+        else:
+            with read(store) as reader:  # raises here, and not in the middle of a query
+                self._place = reader.path
+        self._on_damage = on_damage or partial(warn_of_damage, str(self._place))
 
     def batches(
         self, columns: Iterable[str], narrowed: Conditions, *, batch_rows: int = BATCH_ROWS
@@ -49,13 +56,22 @@ class StoreRows:
 
         Several scans may go on at a time, each in a thread of its own.
         """
-        reader = copy(self._reader)  # a list of damage for each scan
         wanted = self._wanted.and_also(narrowed)
-        batches = reader.batches(
-            columns, **wanted.keywords(), verify_crc=self._verify_crc, batch_rows=batch_rows
-        )
-        try:
-            yield from batches
-        finally:
-            if reader.damage:
-                self._on_damage(reader.damage)
+        with self._opened() as reader:
+            batches = reader.batches(
+                columns, **wanted.keywords(), verify_crc=self._verify_crc, batch_rows=batch_rows
+            )
+            try:
+                yield from batches
+            finally:
+                if reader.damage:
+                    self._on_damage(reader.damage)
+
+    @contextmanager
+    def _opened(self) -> Iterator[StoreReader]:
+        """A reader for one scan, with a list of damage of its own."""
+        if self._reader is not None:
+            yield copy(self._reader)
+        else:
+            with StoreReader(self._place) as reader:
+                yield reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.remote.memory_stores import left_behind, memory_stores
 
 import rmqcore
 from rmqcore import DamageWarning, Message, StoreReader
@@ -222,6 +224,29 @@ def test_a_reader_in_the_place_of_a_path(golden: Path, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     reader = rmqcore.read(tmp_path / "store", commitlog=elsewhere)
     assert rmqcore.scan(reader).select(pl.len()).collect().item() == 2000
+
+
+def test_a_store_behind_a_url(golden: Path) -> None:
+    with memory_stores() as stores:
+        url = stores.put(golden / "delay" / "store")
+        before = left_behind()
+        frame = rmqcore.scan(url).select(pl.len())
+        messages = len(list(rmqcore.read(golden / "delay" / "store").messages()))
+        assert frame.collect().item() == messages
+        assert rmqcore.scan(rmqcore.read(url)).select(pl.len()).collect().item() == messages
+        gc.collect()
+        assert left_behind() == before
+        # The frame lists the store anew.
+        stores.clear()
+        stores.put(golden / "basic" / "store")
+        assert frame.collect().item() == 2000
+
+
+def test_a_path_is_absolute_from_the_start(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(store.parent)
+    frame = rmqcore.scan("store").select(pl.len())
+    monkeypatch.chdir("/")
+    assert frame.collect().item() == 2000
 
 
 def test_damage_is_a_warning(golden: Path) -> None:
