@@ -14,7 +14,7 @@ NAMES = {
     "topicStatus": "rmqcore info STORE",
     "topicList": "rmqcore info STORE",
     "brokerStatus": "rmqcore info STORE",
-    "consumeMessage": "rmqcore tail STORE -f --topic TOPIC",
+    "consumeMessage": "rmqcore cat STORE --topic TOPIC --since TIME",
     "checkRocksdbCqWriteProgress": "rmqcore fsck STORE",
     "dumpCompactionLog": "rmqcore cat STORE --body text",
     "exportMetadata": "rmqcore info STORE --json, rmqcore export STORE -o DIR",

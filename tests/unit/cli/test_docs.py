@@ -19,6 +19,7 @@ DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 NAMES = list(VERBS)
 SPARK_NAMES = list(SPARK_VERBS)
 SHARED = DOCS.partition("## info")[0]
+OTHERS = "Beside other tools"
 
 
 def section(verb: str) -> str:
@@ -59,7 +60,43 @@ def test_options_in_the_docs_exist(rmqcore: Run) -> None:
     known.add("--glob")  # of hadoop
     for words in [*([verb] for verb in NAMES), *(["spark", verb] for verb in SPARK_NAMES)]:
         known |= set(re.findall(r"--[a-z][a-z-]+", rmqcore(*words, "--help").out.decode()))
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS)) <= known
+    own = DOCS.replace(section(OTHERS), "")
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", own)) <= known
+
+
+def test_the_table_of_other_tools_says_what_there_is(rmqcore: Run) -> None:
+    """Each of our commands in it is one, and where another tool does more a reason stands below."""
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in section(OTHERS).splitlines()
+        if line.startswith("| ")
+    ]
+    head, *rows = rows
+    assert [name.strip("`") for name in head[1:]] == [
+        "rmqcore",
+        "kafka-dump-log.sh",
+        "rpk",
+        "kcat",
+        "mqadmin",
+    ]
+    reasons = set()
+    for row in rows:
+        assert len(row) == 6, row
+        ours = row[1].replace("\\|", "|")
+        reasons |= set(re.findall(r"^\[(\d)\]", ours))
+        assert ours != "-"
+        for command in re.findall(r"`([^`]+)`", ours):
+            words = command.split()
+            verb = words[1:2] if words[0] == "spark" else words[:1]
+            if verb[0] not in (*NAMES, *SPARK_NAMES):
+                continue  # an option of the verb named before
+            helped = rmqcore(
+                *(["spark"] if words[0] == "spark" else []), *verb, "--help"
+            ).out.decode()
+            for option in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", command):
+                assert re.search(rf"{option}(?![\w-])", helped), (command, option)
+    numbers = re.findall(r"^(\d)\. ", section(OTHERS), re.MULTILINE)
+    assert reasons == set(numbers) == {str(number) for number in range(1, len(numbers) + 1)}
 
 
 def test_names_of_mqadmin() -> None:
