@@ -89,12 +89,25 @@ class StorePaths:
         """Where the store lies, as messages and reports name it."""
         return str(self.root)
 
-    def bring_in(self, *parts: Path, progress: Callable[[int, int], object] | None = None) -> int:
+    def bring_in(
+        self,
+        *parts: Path,
+        beginnings: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> int:
         """Bring the files below some directories here that lie elsewhere, before each is asked for; answer their bytes.
 
         The files of a directory lie here: nothing happens, and the answer is 0.
+
+        Parameters
+        ----------
+        *parts : Path
+        beginnings : bool
+            Of each file no more than its first bytes.
+        progress : callable, optional
+            Called with (bytes done, bytes in all).
         """
-        del parts, progress
+        del parts, beginnings, progress
         return 0
 
     def close(self) -> None:

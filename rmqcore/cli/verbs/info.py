@@ -81,6 +81,7 @@ def info(
 
 def _queues_of(paths: StorePaths, found: StoreInfo, unreadable: Unreadable) -> Iterator[QueueInfo]:
     """Not reader.queues(), which looks for the log's end again, and holds all of them."""
+    paths.bring_in(paths.consumequeue, beginnings=True)
     for topic, queue_id, directory in queue_directories(paths):
         try:
             queue = QueueFiles(topic, queue_id, directory, leave_out_links=paths.leave_out_links)

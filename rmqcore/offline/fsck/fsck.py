@@ -36,7 +36,7 @@ from rmqcore.offline.info import LOG_ONLY, is_log_only
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Progress
-from rmqcore.offline.remote.store_url import StorageOptions, store_place
+from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.report import Report
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class FsckReport(Report):
 
 
 def fsck(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | StoreUrl,
     *,
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,

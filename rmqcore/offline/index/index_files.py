@@ -193,6 +193,7 @@ def find_index_files(
 
     Source: RocketMQ 5.5.0 IndexService#load.
     """
+    paths.bring_in(paths.index, beginnings=True)
     readers: list[IndexFileReader] = []
     known_files: dict[tuple[int, int], IndexFileReader] = {}
     for entry in entries_of(paths.index):

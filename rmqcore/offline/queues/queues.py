@@ -94,6 +94,7 @@ def each_queue(paths: StorePaths, left_out: Container[str] = ()) -> Iterator[Que
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
     """
+    paths.bring_in(paths.consumequeue, beginnings=True)
     for topic, queue_id, directory in queue_directories(paths):
         yield QueueFiles(
             topic, queue_id, directory, leave_out_links=paths.leave_out_links, left_out=left_out

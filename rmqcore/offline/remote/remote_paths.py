@@ -58,9 +58,14 @@ class RemotePaths(StorePaths):
         """The URL."""
         return str(self.url)
 
-    def bring_in(self, *parts: Path, progress: Callable[[int, int], object] | None = None) -> int:
-        """Fetch all files below some directories, many at once, and answer their bytes."""
-        return self.skeleton.bring_all(map(str, parts), progress)
+    def bring_in(
+        self,
+        *parts: Path,
+        beginnings: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> int:
+        """Fetch what is missing of all files below some directories, many at once, and answer its bytes."""
+        return self.skeleton.bring_all(map(str, parts), beginnings=beginnings, progress=progress)
 
     def close(self) -> None:
         """Remove the skeleton; may be repeated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from rmqcore.errors import RemoteStorageError, StoreFormatError
 from rmqcore.offline.remote.entries import RemoteEntry
 from rmqcore.offline.remote.filesystem import RemoteFilesystem
 from rmqcore.offline.remote.listed_file import ListedFile, OpenFiles
-from rmqcore.offline.remote.sparse_file import SparseFile, set_mtime
+from rmqcore.offline.remote.sparse_file import BLOCK, SparseFile, set_mtime
 
 THREADS = 16
 """Files that are fetched at once where all are wanted: most are small, and a request takes longer than its bytes."""
@@ -105,9 +106,13 @@ class Skeleton:
             file.bring_in(self.open_files, begin, begin + count)
 
     def bring_all(
-        self, folders: Iterable[str], progress: Callable[[int, int], object] | None = None
+        self,
+        folders: Iterable[str],
+        *,
+        beginnings: bool = False,
+        progress: Callable[[int, int], object] | None = None,
     ) -> int:
-        """Fetch all files below some directories, many at once, and answer their bytes.
+        """Fetch all files below some directories, or their first bytes, many at once; answer how many bytes were missing.
 
         Raises
         ------
@@ -115,13 +120,17 @@ class Skeleton:
             The first that a file raises.
         """
         below = tuple(f"{folder}/" for folder in folders)
+        most = BLOCK if beginnings else sys.maxsize
         files = [file for path, file in self._files.items() if path.startswith(below)]
-        total, done = sum(file.size for file in files), 0
+        wanted = {file: missing for file in files if (missing := file.missing_bytes(most))}
+        if not wanted:
+            return 0
+        total, done = sum(wanted.values()), 0
         pool = ThreadPoolExecutor(THREADS, thread_name_prefix="rmqcore-fetch")
         try:
             under_way = {
-                pool.submit(file.bring_in, self.open_files, 0, file.size): file.size
-                for file in files
+                pool.submit(file.bring_in, self.open_files, 0, most): missing
+                for file, missing in wanted.items()
             }
             for future in as_completed(under_way):
                 future.result()

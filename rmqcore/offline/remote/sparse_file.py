@@ -63,6 +63,14 @@ class SparseFile:
         """Bytes of the file."""
         return self.source.listed.size
 
+    def missing_bytes(self, end: int) -> int:
+        """How many of the bytes before `end` are not here, by whole blocks."""
+        if not self._missing:
+            return 0
+        stop = -(-min(end, self.size) // BLOCK)
+        missing = stop if self._there is None else self._there.count(0, 0, stop)
+        return min(missing * BLOCK, self.size)
+
     def bring_in(self, files: OpenFiles, begin: int, end: int) -> None:
         """Fetch what is missing of bytes [begin, end), and somewhat more where a reader goes on.
 

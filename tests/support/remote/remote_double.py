@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from rmqcore.errors import RemoteStorageError
 from rmqcore.offline.log.remote_file import RemoteLogFile
 from rmqcore.offline.remote.entries import RemoteEntry
 from rmqcore.offline.remote.filesystem import RemoteFilesystem
+from rmqcore.offline.remote.store_url import StoreUrl
 
 
 @dataclass
@@ -20,6 +22,8 @@ class Disk:
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     failing: str = ""
     """What the server says to every range; nothing while it works."""
+    failing_paths: set[str] = field(default_factory=set)
+    """Files of which no range comes."""
 
 
 class Handle:
@@ -36,8 +40,8 @@ class Handle:
         assert not self.closed
         assert pos < self._opened_size, "no range begins behind the end"
         self._disk.ranges.append((self._path, pos, pos + count))
-        if self._disk.failing:
-            raise OSError(self._disk.failing)
+        if self._disk.failing or self._path in self._disk.failing_paths:
+            raise OSError(self._disk.failing or "Connection reset")
         if self._path not in self._disk.files:
             raise OSError("AWS Error INTERNAL_FAILURE")
         data = self._disk.files[self._path]
@@ -71,28 +75,44 @@ class DiskFilesystem(RemoteFilesystem):
         for name, data in self.disk.files.items():
             if name.startswith(f"{path}/"):
                 first, _, rest = name.removeprefix(f"{path}/").partition("/")
-                found[first] = RemoteEntry(first, bool(rest), 0 if rest else len(data))
+                found[first] = RemoteEntry(first, True, 0) if rest else entry_of(first, data)
         if not found:
             raise FileNotFoundError(2, "No such file or directory", self.uri(path))
         return [found[name] for name in sorted(found)]
 
     def tree(self, path: str) -> list[RemoteEntry]:
-        found: dict[str, RemoteEntry] = {}
+        found: set[RemoteEntry] = set()
         for name, data in self.disk.files.items():
             if name.startswith(f"{path}/"):
                 below = name.removeprefix(f"{path}/")
-                found[below] = RemoteEntry(below, is_dir=False, size=len(data))
+                found.add(entry_of(below, data))
                 while "/" in below:
                     below = below.rpartition("/")[0]
-                    found[below] = RemoteEntry(below, is_dir=True, size=0)
-        return [found[name] for name in sorted(found)]
+                    found.add(RemoteEntry(below, is_dir=True, size=0))
+        return sorted(found, key=lambda entry: entry.name)
 
     def look_at(self, path: str) -> RemoteEntry | None:
         if self.disk.failing:
             raise RemoteStorageError(self.disk.failing)
         if path not in self.disk.files:
             return None
-        return RemoteEntry("", is_dir=False, size=len(self.disk.files[path]))
+        return entry_of("", self.disk.files[path])
+
+
+def entry_of(name: str, data: bytes) -> RemoteEntry:
+    """A file as it is listed: other bytes are another version."""
+    return RemoteEntry(name, is_dir=False, size=len(data), etag=f"{zlib.crc32(data):08x}")
+
+
+def store_on(root: Path) -> tuple[Disk, StoreUrl]:
+    """A store of a directory on a disk of its own."""
+    files = {
+        f"/store/{path.relative_to(root)}": path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+    disk = Disk(files)
+    return disk, StoreUrl(DiskFilesystem("mem://host", (), disk), "/store")
 
 
 def remote_file(data: bytes, name: str = "0" * 20) -> tuple[Disk, RemoteLogFile]:
