@@ -12,7 +12,7 @@ FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","
 MAX_OFFSET = (1 << 63) - 1
 MAX_QUEUE_ID = (1 << 31) - 1
-READ_BY_URL = "rmqcore.read, fsck, export and stats, and the verbs info, cat, get, query and lookup, read a store there"
+READ_BY_URL = "rmqcore.read, scan, duckdb_view, fsck, export and stats read a store there"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRETS_OF_URL = re.compile(r"(?<=://)[^/]*@|[?].*", re.DOTALL)
 

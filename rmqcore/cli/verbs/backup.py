@@ -12,9 +12,9 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import counted, human_bytes, print_json, terminal_console, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
-from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import facts
+from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
 

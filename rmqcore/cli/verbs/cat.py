@@ -13,7 +13,6 @@ from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.arrow_output import write_batches
 from rmqcore.cli.common.bodies import Bodies, refuse_text_in_columns
 from rmqcore.cli.common.errors import report_damage
-from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.message_writers import JsonObjectWriter, MessageWriter
 from rmqcore.cli.common.output import (
@@ -24,6 +23,7 @@ from rmqcore.cli.common.output import (
     stdout_is_terminal,
 )
 from rmqcore.cli.common.progress import Progress, progress_bar
+from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.body_pattern import (
     BodyPattern,
     Grep,

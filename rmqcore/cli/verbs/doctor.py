@@ -9,8 +9,8 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import ReportFormat, print_json, report_format
 from rmqcore.cli.common.progress import progress_bar
-from rmqcore.cli.common.store_settings import read_config
 from rmqcore.cli.reports.doctor_text import print_diagnoses
+from rmqcore.cli.stores.store_settings import read_config
 from rmqcore.maintenance.doctor.doctor import doctor as examine
 
 

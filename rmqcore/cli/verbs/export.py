@@ -12,7 +12,6 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.allocator import give_large_pieces_back
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.given_store import ended_like_ctrl_c, opened_store
 from rmqcore.cli.common.output import (
     counted,
     human_bytes,
@@ -22,6 +21,7 @@ from rmqcore.cli.common.output import (
     wants_json,
 )
 from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.stores.given_store import ended_like_ctrl_c, opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.export import ExportReport

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rmqcore.cli.common import arguments, styles
-from rmqcore.cli.common.given_store import fetching, storage_options
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -24,6 +23,7 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import folded, printable
 from rmqcore.cli.reports.report_table import facts
+from rmqcore.cli.stores.given_store import fetching, storage_options
 from rmqcore.offline.fsck import FsckReport
 from rmqcore.offline.fsck import fsck as check_store
 from rmqcore.offline.fsck.findings import ERROR, INFO, KINDS, WARNING, Finding

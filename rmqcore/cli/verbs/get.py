@@ -9,9 +9,9 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import note
-from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
+from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY

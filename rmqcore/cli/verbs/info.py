@@ -10,7 +10,6 @@ from rich.table import Table
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
-from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -23,6 +22,7 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import ReportTable, facts
+from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors.exit_codes import DAMAGED, OK

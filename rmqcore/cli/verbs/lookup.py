@@ -10,7 +10,7 @@ import typer
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import say
-from rmqcore.cli.common.given_store import opened_store
+from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 

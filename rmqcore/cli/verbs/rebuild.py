@@ -14,7 +14,7 @@ from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import print_json, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.rebuild_summary import print_summary
-from rmqcore.cli.common.store_settings import store_settings
+from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.inside.folder import remove_made

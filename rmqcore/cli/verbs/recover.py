@@ -21,9 +21,9 @@ from rmqcore.cli.common.output import (
 )
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
-from rmqcore.cli.common.store_settings import store_settings
 from rmqcore.cli.reports.dropped_messages import DroppedMessages, dropped_messages
 from rmqcore.cli.reports.report_table import facts
+from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths

@@ -10,9 +10,9 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import ReportFormat, Wide, print_json, report_format
 from rmqcore.cli.common.plot import PlotFile, check_plot
 from rmqcore.cli.common.progress import progress_bar
-from rmqcore.cli.common.store_settings import read_config
 from rmqcore.cli.reports.retention_plot import plot_retention
 from rmqcore.cli.reports.retention_tables import print_retention
+from rmqcore.cli.stores.store_settings import read_config
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors.exit_codes import OK
 from rmqcore.maintenance.retention.retention import HORIZON_DAYS, MOST_DAYS

@@ -11,8 +11,8 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import print_json, terminal_console, wants_json
 from rmqcore.cli.common.progress import progress_bar
-from rmqcore.cli.common.store_settings import read_config
 from rmqcore.cli.reports.salvage_tables import print_salvage
+from rmqcore.cli.stores.store_settings import read_config
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.salvage.salvage import salvage as salvage_store
 

@@ -19,7 +19,7 @@ from rmqcore.broker_conf import read_properties, wrong_in_file
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
-from rmqcore.cli.common.store_settings import read_config, store_settings
+from rmqcore.cli.stores.store_settings import read_config, store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError

@@ -9,7 +9,6 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
-from rmqcore.cli.common.given_store import opened_store
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -21,6 +20,7 @@ from rmqcore.cli.common.plot import PlotFile, check_plot
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.reports.stats_picture import draw_stats
 from rmqcore.cli.reports.stats_tables import print_stats
+from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.stats import stats as count_store

@@ -304,7 +304,7 @@ def test_what_does_not_take_a_url(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         ValueError,
-        match=r" is s3://bucket/a, expected a directory of this machine: rmqcore\.read, fsck, export and stats",
+        match=r" is s3://bucket/a, expected a directory of this machine: rmqcore\.read, scan, duckdb_view, fsck",
     ):
         REFUSE[what]("s3://key:hush@bucket/a?secret_key=hush", root)
     assert not Path("s3:").exists()
