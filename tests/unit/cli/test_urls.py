@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,3 +147,51 @@ def test_all_others_refuse(
 def test_secrets_of_a_url_are_not_shown(rmqcore: Run) -> None:
     done = rmqcore("recover", "s3://key:hush@bucket/store?secret_key=hush")
     assert (done.code, "hush" in done.err) == (64, False)
+
+
+def odd_store(golden: Path, root: Path) -> Path:
+    """What should be files are directories, and the other way round; files are short, empty, torn."""
+    shutil.copytree(golden / "basic" / "store", root)
+    (root / "checkpoint").unlink()
+    (root / "checkpoint" / "inside").mkdir(parents=True)
+    (root / "checkpoint" / "inside" / "x").write_bytes(b"")
+    queue = root / "consumequeue" / "TopicBasicA"
+    (queue / "0" / "00000000000000000000").write_bytes(b"short")
+    (queue / "7").write_bytes(b"a file in the place of a queue")
+    (root / "consumequeue" / "TopicFile").write_bytes(b"a file in the place of a topic")
+    (queue / "1" / "notes").mkdir()
+    (queue / "1" / "notes" / "x").write_bytes(b"")
+    first = min((root / "index").iterdir())
+    first.write_bytes(first.read_bytes()[:30])
+    (root / "index" / "99990101000000000").mkdir()
+    (root / "index" / "99990101000000000" / "x").write_bytes(b"")
+    (root / "commitlog" / "readme.txt").write_bytes(b"")
+    (root / "config" / "consumerOffset.json").mkdir(parents=True)
+    (root / "config" / "consumerOffset.json" / "x").write_bytes(b"")
+    (root / "config" / "consumerOffset.json.bak").write_bytes(
+        b'{"offsetTable": {"T@G": 5, "nobody": {}}}'
+    )
+    (root / "config" / "topics.json").write_bytes(b"{torn")
+    (root / "config" / "rdb").mkdir()
+    (root / "config" / "rdb" / "CURRENT").write_bytes(b"")
+    return root
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["directory", "short"])
+@pytest.mark.parametrize("what", READING)
+def test_messages_name_the_url(
+    rmqcore: Run, golden: Path, tmp_path: Path, memory: MemoryStores, what: str, short: bool
+) -> None:
+    """The path of a file in the temporary directory means nothing to anybody."""
+    root = odd_store(golden, tmp_path / "odd")
+    if short:
+        shutil.rmtree(root / "checkpoint")
+        (root / "checkpoint").write_bytes(b"short")
+    url = memory.put(root, "odd")
+    verb = what.partition(" ")[0]
+    remote, local = rmqcore(verb, url, *READING[what]), rmqcore(verb, root, *READING[what])
+    assert remote.code == local.code
+    for found, expected in ((remote.out.decode(), local.out.decode()), (remote.err, local.err)):
+        told = re.sub(r"\s+", " ", VARIES.sub("", expected).replace(str(root), url))
+        assert re.sub(r"\s+", " ", VARIES.sub("", found)) == told
+    assert "rmqcore-" not in remote.out.decode() + remote.err

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -366,3 +368,24 @@ def test_nothing_but_this_user_may_look(basic: tuple[Disk, StoreUrl]) -> None:
     with StoreReader(basic[1]):
         (name,) = left_behind()
         assert (Path(tempfile.gettempdir()) / name).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "end", ["pass", "sys.exit(3)", "raise ValueError", "del reader; reader = None"]
+)
+def test_a_process_that_closes_nothing_leaves_nothing(
+    golden: Path, own_tmp: Path, end: str
+) -> None:
+    program = (
+        f"import sys, rmqcore; reader = rmqcore.read('local://{golden / 'basic' / 'store'}')\n"
+        f"reader.get('TopicBasicA', 0, 0); messages = reader.messages(); next(messages)\n{end}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TMPDIR": str(own_tmp)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr or end == "raise ValueError"
+    assert os.listdir(own_tmp) == []
