@@ -23,7 +23,6 @@ from rmqcore.shown.notebook import (
     get_html,
     message_html,
     new_message_html,
-    put_html,
     query_html,
 )
 
@@ -77,16 +76,16 @@ def test_a_hostile_store_is_text(store: rmqcore.MessageStore) -> None:
     assert topic in found
     assert "&lt;b&gt;store" in found
     for answer in (store.get(HOSTILE_NAME, 0, 0), reader.get(HOSTILE_NAME, 0, 0)):
-        text = shown(get_html(answer))
+        text = shown(answer)
         assert topic in text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         assert "FOUND" in text
     for asked in (store.query(HOSTILE_NAME, "<i>key"), reader.query(HOSTILE_NAME, "<i>key")):
-        text = shown(query_html(asked))
+        text = shown(asked)
         assert "<b>messages</b> (1)" in text
         assert "&lt;i&gt;key" in text
     (view,) = reader.messages()
-    text = shown(message_html(view))
+    text = shown(view)
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2  # the property and the body
     for queue in (store.queues()[0], reader.queues()[0]):
         assert topic in shown(queue)
@@ -147,8 +146,8 @@ def test_a_store_that_is_closed(tmp_path: Path) -> None:
 
 
 def test_what_became_of_puts(store: rmqcore.MessageStore) -> None:
-    assert "PUT_OK" in shown(put_html(store.put(Message("Orders", b"paid"))))
-    refused = shown(put_html(store.put(Message("Orders", bytes(5 << 20)))))
+    assert "PUT_OK" in shown(store.put(Message("Orders", b"paid")))
+    refused = shown(store.put(Message("Orders", bytes(5 << 20))))
     assert "maxMessageSize" in refused
     assert "phy_offset" not in refused
     many = shown(store.put_many([Message("Orders", b"paid")] * (SHOWN_ROWS + 1)))
@@ -160,7 +159,7 @@ def test_what_became_of_puts(store: rmqcore.MessageStore) -> None:
 
 def test_a_long_body_is_cut_and_this_is_said() -> None:
     view = view_of(b"x" * 5_000)
-    text = shown(message_html(view))
+    text = shown(view)
     assert "(5,000 bytes, the first 2,000 bytes)" in text
     assert "x" * MOST_BODY in text
     assert "x" * (MOST_BODY + 1) not in text
@@ -196,13 +195,13 @@ def test_a_line_of_a_table_has_a_short_body(store: rmqcore.MessageStore) -> None
     for body in (b"y" * 1_000, b"\xff" * 1_000):
         store.put(Message("Long", body))
     assert store.wait_dispatched(30)
-    text = shown(get_html(store.get("Long", 0, 0)))
+    text = shown(store.get("Long", 0, 0))
     assert f"{'y' * MOST_CELL} (the first 80 bytes)" in text
     assert "base64, the first 80 bytes" in text
 
 
 def test_a_message_to_be_put() -> None:
-    text = shown(new_message_html(Message("<script>", b"<b>" * 1_000, tags="<i>", keys=["<k>"])))
+    text = shown(Message("<script>", b"<b>" * 1_000, tags="<i>", keys=["<k>"]))
     assert "(3,000 bytes, the first 2,000 bytes)" in text
     assert "&lt;script&gt;" in text
     assert "(0 bytes)" in shown(new_message_html(Message("T", None)))  # type: ignore[arg-type]

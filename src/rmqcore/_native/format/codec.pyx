@@ -360,6 +360,10 @@ cdef class MessageView:
         levels = self.delay_levels
         return restored_view, (self.raw, None if levels is DEFAULT_DELAY_LEVELS else levels.delays_ms)
 
+    def _repr_html_(self):
+        from rmqcore.shown.notebook import message_html
+        return message_html(self)
+
     def __repr__(self):
         return line_of(self)
 

@@ -45,6 +45,10 @@ cdef class QueryResult:
 
     __hash__ = None  # it has a list
 
+    def _repr_html_(self):
+        from rmqcore.shown.notebook import query_html
+        return query_html(self)
+
     def __repr__(self):
         return f"<QueryResult of {len(self.messages)} messages>"
 

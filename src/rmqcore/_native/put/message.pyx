@@ -250,6 +250,10 @@ cdef class Message:
     def __reduce__(self):
         return _restore, self._values()
 
+    def _repr_html_(self):
+        from rmqcore.shown.notebook import new_message_html
+        return new_message_html(self)
+
     def __repr__(self):
         return (
             f"Message({self.topic!r}, <{len(self.body)} bytes>, queue_id={self.queue_id}, "

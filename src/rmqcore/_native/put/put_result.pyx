@@ -96,6 +96,10 @@ cdef class PutResult:
         if self.status is not PUT_OK:
             raise PutFailedError(self.status.name, self.count > 0, self.reason)
 
+    def _repr_html_(self):
+        from rmqcore.shown.notebook import put_html
+        return put_html(self)
+
     def __repr__(self):
         if self.count == 0:
             return f"PutResult(status={self.status.name}, reason={self.reason!r})"

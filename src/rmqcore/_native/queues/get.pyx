@@ -15,7 +15,6 @@ from rmqcore._native.queues.consume_queue cimport ConsumeQueue
 from rmqcore._native.format.sealed cimport seal
 
 import os
-
 from rmqcore._native.format.codec import java_hash
 from rmqcore.status import GetMessageStatus
 
@@ -24,7 +23,6 @@ cdef extern from *:
     #include "format/cq.h"
 
     enum { BLOCK = 256, AHEAD = 8 };  /* entries read at once; records prefetched ahead: with 4 a cold one takes 8% more */
-
     /* Prefetches the cache lines of an entry's record that a check reads, if the record lies in [begin, end), the file at base:
      * a queue's records lie anywhere in the log. (gcc drops a call of a function that only prefetches, hence always_inline.) */
     static inline __attribute__((always_inline)) void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin,
@@ -142,7 +140,6 @@ cdef class GetLimits:
 
 
 cdef enum: LEAST_ROOM = 32
-
 cdef struct FoundRecord:
     rmq_record rec
     PyObject *owner  # borrowed: the MappedFile of the record
@@ -264,6 +261,10 @@ cdef class GetResult:
     def __iter__(self):
         return iter(self.messages)
 
+    def _repr_html_(self):
+        from rmqcore.shown.notebook import get_html
+        return get_html(self)
+
     def __repr__(self):
         return (f"<GetResult {self.status} of {len(self)} messages, {self.buffer_total_size} bytes, "
                 f"next_begin_offset={self.next_begin_offset}>")
@@ -277,7 +278,6 @@ cdef inline void put_in(list items, Py_ssize_t at, object item) noexcept:
 
 cdef GetLimits last_limits = None
 cdef object last_config = None
-
 
 cdef GetLimits limits_of(config):
     global last_limits, last_config
