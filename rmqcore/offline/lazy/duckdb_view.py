@@ -48,7 +48,7 @@ def duckdb_view(
     connection : duckdb.DuckDBPyConnection
         Or the module ``duckdb`` itself, for its own connection.
     name : str
-        Of the view; one of this name is replaced. It lives as long as the connection, and no longer.
+        Of the view; one of this name is replaced. It lives as long as the connection, whose cursors do not have it.
     store : str, path-like or StoreReader
         A directory or a URL, as `rmqcore.read` takes it; a reader where that does not say it all: another config, a place of its
         own for the CommitLog, options of a filesystem.

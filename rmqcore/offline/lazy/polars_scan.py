@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
@@ -10,6 +10,7 @@ from rmqcore.offline.frames.columns import FrameColumns
 from rmqcore.offline.frames.installed import check_installed
 from rmqcore.offline.lazy.damage_warning import OnDamage
 from rmqcore.offline.lazy.polars_predicate import conditions_of
+from rmqcore.offline.lazy.process_end import SCANS
 from rmqcore.offline.lazy.store_rows import BATCH_ROWS, StoreRows
 from rmqcore.offline.log.conditions import Conditions, Wanted
 from rmqcore.offline.reader import StoreReader
@@ -100,6 +101,15 @@ class _Source:
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         """Give the rows for which a predicate is true, of the first `n_rows` of all."""
+        return SCANS.watched(self._frames(with_columns, predicate, n_rows, batch_size))
+
+    def _frames(
+        self,
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Generator[pl.DataFrame]:
         import polars as pl
 
         given = self.columns.names if with_columns is None else tuple(with_columns)

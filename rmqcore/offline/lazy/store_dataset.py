@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 
 from rmqcore.offline.frames.columns import FrameColumns
 from rmqcore.offline.lazy.arrow_filter import conditions_of
+from rmqcore.offline.lazy.process_end import SCANS
 from rmqcore.offline.lazy.store_rows import StoreRows
 from rmqcore.offline.log.conditions import Conditions
 
@@ -66,9 +67,11 @@ class StoreScanner:
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Give the rows, batch by batch, as they are asked for."""
-        return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches())
+        return pa.RecordBatchReader.from_batches(
+            self.projected_schema, SCANS.watched(self._batches())
+        )
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Generator[pa.RecordBatch]:
         names = self.projected_schema.names
         # A filter does not say which columns it is over, but it prints their names.
         text = str(self._given)

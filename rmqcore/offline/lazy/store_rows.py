@@ -10,6 +10,7 @@ from os import PathLike
 
 from rmqcore._native.scan.batch import Batch
 from rmqcore.offline.lazy.damage_warning import OnDamage, warn_of_damage
+from rmqcore.offline.lazy.process_end import SCANS
 from rmqcore.offline.log.conditions import Conditions, Wanted
 from rmqcore.offline.reader import StoreReader, read
 
@@ -54,12 +55,16 @@ class StoreRows:
     ) -> Generator[Batch]:
         """Give batches of columns of the messages that also meet `narrowed`.
 
-        Several scans may go on at a time, each in a thread of its own.
+        Several scans may go on at a time, each in a thread of its own; `SCANS` watches what is made of them.
         """
         wanted = self._wanted.and_also(narrowed)
         with self._opened() as reader:
             batches = reader.batches(
-                columns, **wanted.keywords(), verify_crc=self._verify_crc, batch_rows=batch_rows
+                columns,
+                **wanted.keywords(),
+                verify_crc=self._verify_crc,
+                batch_rows=batch_rows,
+                progress=SCANS.keep_on,
             )
             try:
                 yield from batches

@@ -43,26 +43,6 @@ def rows(store: Path) -> Rows:
     return ask
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """What each scan of a store was asked for: columns, and conditions without what every scan has."""
-    calls: Asked = []
-    batches = StoreReader.batches
-
-    def noted(self: StoreReader, columns: Iterable[str], **options: Any) -> BatchStream:
-        names = list(columns)
-        calls.append(
-            (
-                set(names),
-                {k: v for k, v in options.items() if k not in ("verify_crc", "batch_rows")},
-            )
-        )
-        return batches(self, names, **options)
-
-    monkeypatch.setattr(StoreReader, "batches", noted)
-    return calls
-
-
 def test_types(rows: Rows) -> None:
     described = {name: kind for name, kind, *_ in rows("describe select * from store")}
     assert described["store_timestamp"] == "TIMESTAMP WITH TIME ZONE"

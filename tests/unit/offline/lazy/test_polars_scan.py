@@ -18,36 +18,18 @@ from support.remote.memory_stores import left_behind, memory_stores
 import rmqcore
 from rmqcore import DamageWarning, Message, StoreReader
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.damage import DamageRange
 
 MIDDLE_MS = 1700086700000
 MIDDLE = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=MIDDLE_MS)
 ENGINES: list[Any] = ["in-memory", "streaming"]
-Asked = list[tuple[tuple[str, ...], dict[str, Any]]]
+Asked = list[tuple[set[str], dict[str, Any]]]
 col = pl.col
 
 
 @pytest.fixture
 def store(golden: Path) -> Path:
     return golden / "basic" / "store"
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """What each scan of a store was asked for: columns, and conditions without what every scan has."""
-    calls: Asked = []
-    batches = StoreReader.batches
-
-    def noted(self: StoreReader, columns: Iterable[str], **options: Any) -> BatchStream:
-        names = tuple(columns)
-        calls.append(
-            (names, {k: v for k, v in options.items() if k not in ("verify_crc", "batch_rows")})
-        )
-        return batches(self, names, **options)
-
-    monkeypatch.setattr(StoreReader, "batches", noted)
-    return calls
 
 
 def test_the_frame_is_that_of_the_reader(store: Path) -> None:
