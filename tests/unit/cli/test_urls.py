@@ -99,10 +99,10 @@ def test_options_of_the_filesystem(rmqcore: Run, golden: Path) -> None:
     assert (done.code, "is a directory of this machine" in done.err) == (64, True)
     done = rmqcore("cat", URL, "--storage", "region")
     assert (done.code, "'region' is not NAME=VALUE" in done.err) == (64, True)
-    done = rmqcore("cat", URL, "--storage", "regoin=eu-1")
+    done = rmqcore("cat", URL, "--storage", "regioon=eu-1")
     assert (done.code, done.err) == (
         1,
-        "Error: storage.regoin is no option of s3://: did you mean storage.region?\n",
+        "Error: storage.regioon is no option of s3://: did you mean storage.region?\n",
     )
 
 

@@ -20,7 +20,7 @@ from rmqcore.offline.remote.store_url import StoreUrl, file_path, store_place
     ("text", "path"),
     [
         ("file:///data/store", "/data/store"),
-        ("FILE:///data/st%20ore", "/data/st ore"),
+        ("FILE:///data/a%20store", "/data/a store"),
         ("file://localhost/data", "/data"),
         ("file:/data", "/data"),
         ("/data/file:///x", "/data/file:///x"),
