@@ -60,11 +60,11 @@ SOUND: dict[str, Callable[[int], bytes]] = {
 
 def _cat(store: pathlib.Path) -> None:
     out = pathlib.Path(os.devnull)
-    cat(store, asked_format=RowFormat.jsonl, out=out, no_progress=True)
+    cat(str(store), asked_format=RowFormat.jsonl, out=out, no_progress=True)
 
 
 def _info(store: pathlib.Path) -> None:
-    info(store, json=True)
+    info(str(store), json=True)
 
 
 def _rebuild(store: pathlib.Path) -> None:

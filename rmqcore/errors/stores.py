@@ -271,8 +271,8 @@ class RemoteStorageError(StoreError):
 
     code = "REMOTE_STORAGE"
     hint = (
-        "look at the address, the credentials and the region: in Spark the options storage.*, else storage_options= or --storage; HDFS "
-        "needs JAVA_HOME and CLASSPATH (`hadoop classpath --glob`), in Spark in every worker"
+        "look at the address, the credentials and the region: in Spark the options storage.*, else storage_options= or "
+        "--storage; HDFS needs JAVA_HOME and CLASSPATH (`hadoop classpath --glob`), in Spark in every worker"
     )
 
 

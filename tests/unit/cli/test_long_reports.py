@@ -85,7 +85,7 @@ def test_a_table_shows_some_and_counts_the_others(
         store.put(f"t{number % 5}", number)
     root = store.write()
     monkeypatch.setattr(info_verb, "MAX_ROWS", 11)
-    info_verb.info(root, asked_format=output.ReportFormat.table)
+    info_verb.info(str(root), asked_format=output.ReportFormat.table)
     assert "... and 59 more queues" in capsys.readouterr().out
 
 

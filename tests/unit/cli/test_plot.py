@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from rmqcore.cli.common.errors import FAILED, explain
+from rmqcore.cli.common.errors import explain
 from rmqcore.cli.common.plot import (
+from rmqcore.errors.exit_codes import FAILED
     bytes_axis,
     check_plot,
     count_axis,

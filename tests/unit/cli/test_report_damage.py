@@ -52,6 +52,6 @@ def test_cat_says_some_and_the_json_has_all(
     hostile_logs.write_log(store, hostile_logs.bad_bytes(20_000))
     reader = rmqcore.read(store)
     assert sum(1 for _ in reader.messages()) > 0
-    assert cat(store, out=tmp_path / "out.json", json=True) == 2
+    assert cat(str(store), out=tmp_path / "out.json", json=True) == 2
     assert len(lines(capsys)) == MOST_LINES + 1
     assert len(json.loads((tmp_path / "out.json").read_text())["damage"]) == len(reader.damage)

@@ -61,7 +61,7 @@ def test_a_read_counts_what_it_does_not_keep(
     assert len(reader.damage) == 11
     assert sum(r.range_count for r in reader.damage) == len(whole) > 100
     assert sum(r.byte_count for r in reader.damage) == sum(r.byte_count for r in whole)
-    assert cat(tmp_path / "store") == 2
+    assert cat(str(tmp_path / "store")) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith(f"damaged: {len(whole) - 10} more ranges (")
     report = export(reader, tmp_path / "out", file_format="jsonl")

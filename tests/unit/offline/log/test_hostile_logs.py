@@ -164,7 +164,7 @@ def test_info_walks_over_a_file_once_and_hashes_nothing(tmp_path: Path, work: Wo
     assert size - 3000 < found.max_phy_offset <= size
     assert work.bytes_read <= 2 * path.stat().st_size
     work.bytes_read = 0
-    assert info(tmp_path, json=True) == 0
+    assert info(str(tmp_path), json=True) == 0
     assert work.bytes_read <= 2 * path.stat().st_size
 
 
