@@ -18,6 +18,7 @@ BENCHES = {
     "columns": ("scan_benches", "scans", True),
     "split": ("native_benches", "splits", False),
     "arrow": ("arrow_benches", "streams", True),
+    "rows": ("row_benches", "rows", False),
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
     "instructions": ("instruction_benches", "instructions", False),

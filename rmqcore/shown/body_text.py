@@ -58,6 +58,6 @@ def body_start(
 def utf8_text(body: bytes, *, whole: bool) -> str | None:
     """Give a body as text; None where it is not UTF-8. One that is not `whole` may end within a character."""
     try:
-        return codecs.getincrementaldecoder("utf-8")().decode(body, final=whole)
+        return codecs.utf_8_decode(body, "strict", whole)[0]
     except UnicodeDecodeError:
         return None

@@ -106,6 +106,16 @@ def properties() -> list[bytes]:
     return [bytes([before]) + b"q" * before + text for text in texts for before in (0, 3, 88)]
 
 
+def texts() -> list[bytes]:
+    """What is quoted, what is no UTF-8, and records in little and in much room."""
+    plain = [b'"a\\b, c"\r\n', "=\uff1d\0\x1f\u00e9\U0001f600".encode(), ODD, b"x" * 2000]
+    return [
+        bytes([room, kind, 9]) + data
+        for data in (*plain, *raw_records())
+        for room, kind in ((0, 0), (9, 1), (30, 6), (45, 0x82))
+    ]
+
+
 def queues() -> list[bytes]:
     entries = [oracle.CQ_FILLER, (0, 107, 2598919), (107, 91, -1), (198, 300, 1 << 40)]
     good = oracle.pack_cq(entries)
@@ -222,6 +232,7 @@ SEEDS = {
     "scan": scans,
     "split": splits,
     "properties": properties,
+    "text": texts,
     "cq": queues,
     "index": indexes,
     "mapped_index": index_puts,

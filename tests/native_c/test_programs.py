@@ -1,4 +1,4 @@
-"""Compiles and runs the C tests of the kernels: records, properties, UTF-8, sends and pulls at the edges of memory that traps."""
+"""Compiles and runs the C tests of the kernels at the edges of memory that traps."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ MORE = {
         *REQUESTS,
         *(KERNEL_ROOT / "broker" / f"send_{name}.c" for name in ("properties", "topics")),
     ],
+    "text_out": [KERNEL_ROOT / "format" / f"{name}.c" for name in ("text", "text_out")],
     "pull": [*REQUESTS, KERNEL_ROOT / "broker" / "pull.c"],
 }
 """Further kernels of a program."""
@@ -33,7 +34,9 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("name", ["record", "properties", "utf8", "crc32_states", "send", "pull"])
+@pytest.mark.parametrize(
+    "name", ["record", "properties", "utf8", "text_out", "crc32_states", "send", "pull"]
+)
 def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
     compiler = shutil.which("cc")
     assert compiler, "the native tests need a C compiler named cc"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from rmqcore.cli.common.bodies import Bodies
 from rmqcore.cli.common.message_table import MessageTable, TableShape
 from rmqcore.cli.common.output import RowFormat
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import FIELDS, csv_encoder, json_encoder
+from rmqcore.offline.export.message_rows import CSV_HEADER, Line, csv_encoder, json_encoder
 from rmqcore.offline.log.walk import Blank
 
-CHUNK_LINES, CHUNK_TEXT = 512, 1024 * 1024
-"""Lines wait until there are so many of them, or so many characters."""
+CHUNK_LINES, CHUNK_BYTES = 512, 1024 * 1024
+"""Lines wait until there are so many of them, or so many bytes."""
 
 
 class MessageWriter(Protocol):
@@ -33,12 +31,12 @@ class MessageWriter(Protocol):
 
 
 class LineWriter:
-    """Writes JSON Lines."""
+    """Writes lines: JSON Lines, or what else `encode` gives."""
 
-    def __init__(self, out: BinaryIO, encode: Callable[[MessageView], str]) -> None:
+    def __init__(self, out: BinaryIO, encode: Line) -> None:
         self._out = out
         self._encode = encode
-        self._lines: list[str] = []
+        self._lines: list[bytes] = []
         self._waiting = 0
 
     def write(self, item: MessageView | Blank) -> None:
@@ -46,11 +44,11 @@ class LineWriter:
         line = self._encode(item) if isinstance(item, MessageView) else blank_line(item)
         self._lines.append(line)
         self._waiting += len(line)
-        if len(self._lines) >= CHUNK_LINES or self._waiting >= CHUNK_TEXT:
+        if len(self._lines) >= CHUNK_LINES or self._waiting >= CHUNK_BYTES:
             self._drain()
 
     def _drain(self) -> None:
-        self._out.write("".join(self._lines).encode("utf-8", "replace"))
+        self._out.write(b"".join(self._lines))
         self._lines.clear()
         self._waiting = 0
 
@@ -62,12 +60,23 @@ class LineWriter:
     close = flush
 
 
-def blank_line(blank: Blank) -> str:
+class CsvWriter(LineWriter):
+    """Writes CSV with a header line."""
+
+    def __init__(self, out: BinaryIO, encode: Line) -> None:
+        super().__init__(out, encode)
+        self._lines.append(CSV_HEADER)
+
+    def write(self, item: MessageView | Blank) -> None:
+        """Add a row; CSV has none for a BLANK."""
+        if isinstance(item, MessageView):
+            super().write(item)
+
+
+def blank_line(blank: Blank) -> bytes:
     """Give a BLANK record as a line of JSON."""
-    return (
-        json.dumps({"kind": "BLANK", "phy_offset": blank.phy_offset, "msg_size": blank.msg_size})
-        + "\n"
-    )
+    value = {"kind": "BLANK", "phy_offset": blank.phy_offset, "msg_size": blank.msg_size}
+    return json.dumps(value).encode() + b"\n"
 
 
 class JsonObjectWriter:
@@ -76,66 +85,32 @@ class JsonObjectWriter:
     def __init__(
         self,
         out: BinaryIO,
-        encode: Callable[[MessageView], str],
+        encode: Line,
         rest: Callable[[], dict[str, object]],
     ) -> None:
         self._out = out
         self._encode = encode
         self._rest = rest
-        self._before = '{"messages": ['
+        self._before = b'{"messages": ['
 
     def write(self, item: MessageView | Blank) -> None:
         """Add an element."""
         line = self._encode(item) if isinstance(item, MessageView) else blank_line(item)
-        self._out.write(f"{self._before}{line.rstrip()}".encode("utf-8", "replace"))
-        self._before = ",\n"
+        self._out.write(self._before + line.removesuffix(b"\n"))
+        self._before = b",\n"
 
     def flush(self) -> None:
         """Do nothing: half an object is of no use to a reader."""
 
     def close(self) -> None:
         """Close the list and add the rest."""
-        opening = self._before if self._before.startswith("{") else ""
+        opening = self._before if self._before.startswith(b"{") else b""
         rest = "".join(
             f", {json.dumps(name)}: {json.dumps(value, ensure_ascii=False, default=str)}"
             for name, value in self._rest().items()
         )
-        self._out.write(f"{opening}]{rest}}}\n".encode("utf-8", "replace"))
+        self._out.write(opening + f"]{rest}}}\n".encode("utf-8", "replace"))
         self._out.flush()
-
-
-class CsvWriter:
-    """Writes CSV with a header line."""
-
-    def __init__(self, out: BinaryIO, encode: Callable[[MessageView], list[Any]]) -> None:
-        self._out = out
-        self._encode = encode
-        self._text = io.StringIO()
-        self._rows = csv.writer(self._text, lineterminator="\n")
-        self._rows.writerow(FIELDS)
-        self._waiting = 0
-
-    def write(self, item: MessageView | Blank) -> None:
-        """Add a row."""
-        if isinstance(item, Blank):
-            return
-        self._rows.writerow(self._encode(item))
-        self._waiting += 1
-        if self._waiting >= CHUNK_LINES or self._text.tell() >= CHUNK_TEXT:
-            self._drain()
-
-    def _drain(self) -> None:
-        self._out.write(self._text.getvalue().encode("utf-8", "replace"))
-        self._text.seek(0)
-        self._text.truncate()
-        self._waiting = 0
-
-    def flush(self) -> None:
-        """Write the rows that wait."""
-        self._drain()
-        self._out.flush()
-
-    close = flush
 
 
 def text_writer(

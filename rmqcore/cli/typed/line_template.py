@@ -18,7 +18,7 @@ from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
-from rmqcore.offline.export.message_rows import FIELDS
+from rmqcore.offline.export.message_rows import FIELDS, Line
 
 NAMES = (*FIELDS, "store_time", "born_time", "body_size")
 """Fields of a template: those of JSON Lines, the two times in words, and the bytes of the stored body."""
@@ -94,7 +94,7 @@ class LineTemplate:
             self._parts.append(("\n", None, ""))
         self.shows_body = any(name == "body" for _, name, _ in self._parts)
 
-    def encoder(self, bodies: Bodies, *, terminal: bool) -> Callable[[MessageView], str]:
+    def encoder(self, bodies: Bodies, *, terminal: bool) -> Line:
         """Make a function that gives the line of a message; on a terminal stored texts cannot do anything to it."""
         parts = [
             (before, None if name is None else _getter(name, bodies), spec)
@@ -104,11 +104,11 @@ class LineTemplate:
         def shown(found: Any) -> Any:
             return printable(found) if terminal and isinstance(found, str) else found
 
-        def line(view: MessageView) -> str:
+        def line(view: MessageView) -> bytes:
             return "".join(
                 before if value is None else before + format(shown(value(view)), spec)
                 for before, value, spec in parts
-            )
+            ).encode("utf-8", "replace")
 
         return line
 

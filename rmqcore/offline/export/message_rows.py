@@ -1,21 +1,17 @@
 """Messages as text: each is a JSON object or a CSV row, under the names of `MessageView`.
 
-A store has millions of messages, so this module builds the lines by hand. That is about twice as fast as a
-dict and ``json.dumps``, and faster than a dict and orjson: reading the 22 values costs more than
-writing them, so a dependency would not help.
+The text of a body is made here, as `Body` says; the line around it is native (`format/text_rows.c`).
 """
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
-import json
+import sys
 from collections.abc import Callable
-from json.encoder import (
-    encode_basestring as quote,
-)  # C where CPython has it; keeps Unicode readable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from rmqcore._native.format.message_text import csv_line, json_line
 from rmqcore.compression import PIECE, plain_pieces
 from rmqcore.shown.body_text import Stored, body_start, stored_in_view, utf8_text
 from rmqcore.sysflag import COMPRESSED
@@ -53,6 +49,8 @@ FIELDS = (
 )
 """The names of a message's values, in the order they are written."""
 
+CSV_HEADER = (",".join(FIELDS) + "\n").encode()
+"""The first line of CSV."""
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of a body that text shows unless asked otherwise: what Java's brokers and clients take at most, unless configured."""
@@ -64,6 +62,8 @@ MOST_SHORTENED = 20
 """Messages with shortened bodies that a report names; the others are counted."""
 
 BodyText = Callable[["MessageView"], str | None]
+Line = Callable[["MessageView"], bytes]
+"""Gives a message as a line, in UTF-8 and with its end."""
 
 
 def body_encoder(
@@ -95,8 +95,13 @@ def body_encoder(
     if body == "sha256":
         return lambda view: _sha256(view, opened, plain=plain)
     encode = _ENCODINGS[body]
+    short = sys.maxsize if max_body is None else max_body
 
     def shown(view: MessageView) -> str:
+        if view.body_size <= short and not (plain and view.sys_flag & COMPRESSED):
+            return encode(
+                view.body, True
+            )  # nearly all of them: a call more takes as long as the line
         start, whole = body_start(view, max_body, opened, plain=plain)
         if not whole and on_shortened is not None:
             on_shortened(view.phy_offset)
@@ -147,7 +152,7 @@ def _sha256(view: MessageView, stored: Stored, *, plain: bool) -> str:
 
 
 def _base64(body: bytes, _whole: bool) -> str:
-    return base64.b64encode(body).decode("ascii")
+    return binascii.b2a_base64(body, newline=False).decode("ascii")
 
 
 def _text(body: bytes, _whole: bool) -> str:
@@ -166,46 +171,17 @@ _ENCODINGS: dict[str, Callable[[bytes, bool], str]] = {
 }
 
 
-def json_encoder(body_text: BodyText) -> Callable[[MessageView], str]:
-    """Make a function that gives a message as one line of JSON, with the newline.
+def json_encoder(body_text: BodyText) -> Line:
+    """Make a function that gives a message as one line of JSON.
 
     The object has exactly the names in `FIELDS`; ``properties`` is an object, ``keys`` a list,
     ``tags`` and ``uniq_key`` may be null, and ``body`` is what `body_text` gives.
     """
-
-    def encode(view: MessageView) -> str:
-        text = body_text(view)
-        tags = view.tags
-        uniq_key = view.uniq_key
-        properties = ", ".join(
-            [f"{quote(name)}: {quote(value)}" for name, value in view.properties.items()]
-        )
-        return (
-            f'{{"phy_offset": {view.phy_offset}, "msg_size": {view.msg_size}, "magic": {view.magic}, '
-            f'"body_crc": {view.body_crc}, "queue_id": {view.queue_id}, "flag": {view.flag}, '
-            f'"queue_offset": {view.queue_offset}, "sys_flag": {view.sys_flag}, '
-            f'"born_timestamp_ms": {view.born_timestamp_ms}, "born_host": "{view.born_host}", '
-            f'"store_timestamp_ms": {view.store_timestamp_ms}, "store_host": "{view.store_host}", '
-            f'"reconsume_times": {view.reconsume_times}, '
-            f'"prepared_transaction_offset": {view.prepared_transaction_offset}, '
-            f'"body": {"null" if text is None else quote(text)}, "topic": {quote(view.topic)}, '
-            f'"properties": {{{properties}}}, "tags": {"null" if tags is None else quote(tags)}, '
-            f'"keys": [{", ".join([quote(key) for key in view.keys])}], '
-            f'"uniq_key": {"null" if uniq_key is None else quote(uniq_key)}, '
-            f'"msg_id": "{view.msg_id}", "tags_code": {view.tags_code}}}\n'
-        )
-
-    return encode
+    return lambda view: json_line(view, body_text(view))
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How texts begin that a spreadsheet may take for a formula; the last four are the wide forms, which some take too."""
-
-
-def csv_encoder(
-    body_text: BodyText, *, csv_safe: bool = False
-) -> Callable[[MessageView], list[Any]]:
-    """Make a function that gives a message as the values of one CSV row, in the order of `FIELDS`.
+def csv_encoder(body_text: BodyText, *, csv_safe: bool = False) -> Line:
+    """Make a function that gives a message as one row of CSV, in the order of `FIELDS`.
 
     ``properties`` is a JSON object in one cell, ``keys`` are joined by spaces as in the KEYS
     property, and a value that the message lacks is an empty cell.
@@ -217,23 +193,4 @@ def csv_encoder(
         Put an apostrophe before each text that begins as a formula of a spreadsheet does: what anybody may put into a message
         would run there.
     """
-
-    def encode(view: MessageView) -> list[Any]:
-        row: list[Any] = [
-            getattr(view, name) if name != "body" else body_text(view) for name in FIELDS
-        ]
-        row[_PROPERTIES] = json.dumps(row[_PROPERTIES], ensure_ascii=False)
-        row[_KEYS] = " ".join(row[_KEYS])
-        return row
-
-    if csv_safe:
-        return lambda view: [_no_formula(value) for value in encode(view)]
-    return encode
-
-
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
-
-
-_PROPERTIES = FIELDS.index("properties")
-_KEYS = FIELDS.index("keys")
+    return lambda view: csv_line(view, body_text(view), csv_safe)

@@ -6,17 +6,14 @@ never share a file.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rmqcore.offline.export.message_rows import (
-    FIELDS,
+    CSV_HEADER,
     MAX_BODY,
     Body,
-    BodyText,
     body_encoder,
     csv_encoder,
     json_encoder,
@@ -93,12 +90,9 @@ class TextParts:
     ) -> None:
         shown = body_encoder(body, max_body=max_body, on_shortened=on_shortened, stored=stored)
         self.names = PartNames(folder, suffix)
-        self._encode = (
-            json_encoder(shown)
-            if suffix == "jsonl"
-            else _csv_line_encoder(shown, csv_safe=csv_safe)
-        )
-        self._header = "" if suffix == "jsonl" else _csv_line(FIELDS)
+        jsonl = suffix == "jsonl"
+        self._encode = json_encoder(shown) if jsonl else csv_encoder(shown, csv_safe=csv_safe)
+        self._header = b"" if jsonl else CSV_HEADER
         self._pending: dict[Partition, list[bytes]] = {}
         self._sizes: dict[Partition, int] = {}
         self._paths: dict[Partition, Path] = {}
@@ -106,7 +100,7 @@ class TextParts:
 
     def write(self, view: MessageView) -> None:
         """Add a message."""
-        line = self._encode(view).encode("utf-8", "replace")
+        line = self._encode(view)
         partition = (view.topic, day_of(view.store_timestamp_ms))
         self._pending.setdefault(partition, []).append(line)
         size = len(line) + 64  # bytes of a Python object beside its contents
@@ -123,7 +117,7 @@ class TextParts:
         lines = self._pending.pop(partition)
         if path is None:
             path = self._paths[partition] = self.names.new(partition)
-            lines.insert(0, self._header.encode())
+            lines.insert(0, self._header)
         with path.open("ab") as part:
             part.write(b"".join(lines))
         self._total -= self._sizes.pop(partition)
@@ -132,14 +126,3 @@ class TextParts:
         """Write the rows that still wait."""
         for partition in list(self._pending):
             self._flush(partition)
-
-
-def _csv_line(row: Any) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(row)
-    return line.getvalue()
-
-
-def _csv_line_encoder(body_text: BodyText, *, csv_safe: bool) -> Callable[[MessageView], str]:
-    encode = csv_encoder(body_text, csv_safe=csv_safe)
-    return lambda view: _csv_line(encode(view))

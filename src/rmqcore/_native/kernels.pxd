@@ -117,6 +117,24 @@ cdef extern from "format/text.h" nogil:
         int32_t count
     int64_t rmq_tags_code(const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels) noexcept
 
+cdef extern from "format/text_out.h" nogil:
+    ctypedef struct rmq_out:
+        uint8_t *at
+        size_t len
+    void rmq_out_begin(rmq_out *out, uint8_t *few, size_t room) noexcept
+    void rmq_out_end(rmq_out *out) noexcept
+
+cdef extern from "format/text_rows.h" nogil:
+    ctypedef enum rmq_row_kind:
+        RMQ_ROW_JSON, RMQ_ROW_CSV, RMQ_ROW_CSV_SAFE
+    enum:
+        RMQ_ROW_DONE, RMQ_ROW_MEMORY, RMQ_ROW_NAMES
+    ctypedef struct rmq_row_text:
+        const uint8_t *p
+        size_t len
+    int rmq_row_write(const rmq_record *rec, const rmq_delay_levels *levels, rmq_row_kind kind, rmq_row_text body,
+                      rmq_row_text properties, rmq_out *out) noexcept
+
 cdef extern from "scan/window.h" nogil:
     ctypedef struct rmq_window:
         const uint8_t *buf

@@ -17,6 +17,7 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageStore
+from rmqcore._native.format.message_text import csv_line, json_line
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore.errors import LostPagesError, StoreFailedError, StoreFormatError
 
@@ -67,6 +68,16 @@ def test_messages_of_pages_that_are_gone_are_errors(root: Path) -> None:
             first.body  # noqa: B018  its bytes are there; but the file is not what it was
         store.put(Message("t", b"")).raise_for_status()
         assert store.get("t", 0, 390).messages[0].body == b"x" * 500, "newer files answer"
+
+
+@pytest.mark.parametrize("line", [json_line, lambda view, body: csv_line(view, body, True)])
+def test_a_line_of_a_message_that_is_gone_is_an_error(root: Path, line: Any) -> None:
+    """Also where nobody met the page before."""
+    with rmqcore.open(root, **SMALL) as store:
+        view = store.get("t", 0, 30).messages[0]
+        os.truncate(root / "commitlog" / ("0" * 20), 4096)
+        with pytest.raises(LostPagesError, match="file size is 4096, expected 65536"):
+            line(view, None)
 
 
 def cut_store(root: Path) -> MessageStore:

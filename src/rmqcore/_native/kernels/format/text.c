@@ -3,15 +3,20 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static char *put_decimal(char *out, int32_t value) {
-    char digits[12];
-    int n = 0;
-    uint32_t rest = value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
-    do digits[n++] = (char)('0' + rest % 10);
-    while (rest /= 10);
+char *rmq_decimal(char *out, int64_t value) {
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354"
+        "555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    char digits[RMQ_DECIMAL_ROOM];
+    char *first = digits + sizeof digits;
+    uint64_t rest = value < 0 ? 0U - (uint64_t)value : (uint64_t)value;
+    for (; rest >= 100; rest /= 100) memcpy(first -= 2, pairs + 2 * (rest % 100), 2);
+    if (rest >= 10) memcpy(first -= 2, pairs + 2 * rest, 2);
+    else *--first = (char)('0' + rest);
     if (value < 0) *out++ = '-';
-    while (n) *out++ = digits[--n];
-    return out;
+    const size_t len = (size_t)(digits + sizeof digits - first);
+    memcpy(out, first, len);
+    return out + len;
 }
 
 size_t rmq_host_text(const uint8_t *host, int v6, char *out) {
@@ -26,12 +31,12 @@ size_t rmq_host_text(const uint8_t *host, int v6, char *out) {
         *p++ = ']';
     } else {
         for (int i = 0; i < 4; i++) {
-            p = put_decimal(p, host[i]);
+            p = rmq_decimal(p, host[i]);
             if (i < 3) *p++ = '.';
         }
     }
     *p++ = ':';
-    p = put_decimal(p, rmq_load_i32(host + (v6 ? 16 : 4)));
+    p = rmq_decimal(p, rmq_load_i32(host + (v6 ? 16 : 4)));
     return (size_t)(p - out);
 }
 

@@ -6,11 +6,15 @@
 #include "format/record.h"
 
 enum {
+    RMQ_DECIMAL_ROOM = 20,   /* 19 digits and a sign */
     RMQ_HOST_TEXT_ROOM = 64, /* "[v6]:port" with a 10-digit port and its sign fits */
     RMQ_MSG_ID_V4_LEN = 2 * (RMQ_HOST_V4_SIZE + 8),
     RMQ_MSG_ID_V6_LEN = 2 * (RMQ_HOST_V6_SIZE + 8),
 };
 _Static_assert(RMQ_MSG_ID_V4_LEN == 32 && RMQ_MSG_ID_V6_LEN == 56, "offset message id");
+
+/* A number in decimal; out has RMQ_DECIMAL_ROOM bytes. Answers where the next character goes. */
+char *rmq_decimal(char *out, int64_t value);
 
 /* "ip:port" or "[v6]:port" of address bytes + 4-byte port; out has RMQ_HOST_TEXT_ROOM bytes. Answers the length. */
 size_t rmq_host_text(const uint8_t *host, int v6, char *out);
