@@ -12,7 +12,6 @@ import typer
 
 from rmqcore.cli.common.errors import explain
 from rmqcore.cli.common.plot import (
-from rmqcore.errors.exit_codes import FAILED
     bytes_axis,
     check_plot,
     count_axis,
@@ -22,6 +21,7 @@ from rmqcore.errors.exit_codes import FAILED
     time_axis,
     times,
 )
+from rmqcore.errors.exit_codes import FAILED
 
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_700_000_000_000
