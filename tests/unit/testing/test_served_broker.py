@@ -99,7 +99,10 @@ def test_settings_of_the_broker(tmp_path: Path) -> None:
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     broker = ServedBroker(tmp_path, {"flushDiskType": "WRONG"})
-    with pytest.raises(RuntimeError, match=r"has not started, exit code 1: .*flush_disk_type"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"has not started, exit code 1: .*broker\.conf:\d+: flushDiskType: expected one of",
+    ):
         broker.start()
     broker.stop()
 
