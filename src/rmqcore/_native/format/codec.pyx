@@ -225,9 +225,7 @@ cdef class MessageView:
     def store_host(self):
         """STOREHOST as ``"ip:port"`` or ``"[v6]:port"``."""
         cdef char out[RMQ_HOST_TEXT_ROOM]
-        cdef size_t n = rmq_host_text(
-            self.rec.at + self.rec.store_host_pos, self.rec.sys_flag & RMQ_SYS_STOREHOST_V6, out
-        )
+        cdef size_t n = rmq_host_text(self.rec.at + self.rec.store_host_pos, self.rec.sys_flag & RMQ_SYS_STOREHOST_V6, out)
         return out[:n].decode("ascii")
 
     @property
@@ -352,9 +350,8 @@ cdef class MessageView:
 
     def __hash__(self):
         # Place, time and the body's CRC tell records apart; all bytes of it would be read for nothing.
-        return unless_lost(self, hash((
-            rmq_rec_phy_offset(&self.rec), self.rec.msg_size, rmq_rec_store_timestamp(&self.rec), rmq_rec_body_crc(&self.rec),
-        )))
+        place, time = (rmq_rec_phy_offset(&self.rec), self.rec.msg_size), rmq_rec_store_timestamp(&self.rec)
+        return unless_lost(self, hash((place, time, rmq_rec_body_crc(&self.rec))))
 
     def __reduce__(self):
         levels = self.delay_levels
