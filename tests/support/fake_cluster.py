@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -69,19 +70,24 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 class Pipe(asyncio.Transport):
-    """The client's end of a connection; what is written goes to a peer."""
+    """The client's end of a connection; what is written goes to a peer.
+
+    A peer may hear another client, in the thread of its loop, and answer this one: a pull that was held was answered in the
+    producer's thread, so that the consumer's loop slept on, and a poll of a minute came back with nothing.
+    """
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
         super().__init__({"sockname": ("192.0.2.7", 40_000)})
         self.connection = connection
         self._peer = peer
+        self._loop = asyncio.get_running_loop()
         self._frames = FrameDecoder()
         self._closed = False
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self._frames.feed(data)
         while (frame := self._frames.next_frame()) is not None:
-            asyncio.get_running_loop().call_soon(self._hear, decode_command(frame))
+            self._loop.call_soon(self._hear, decode_command(frame))
 
     def send(self, command: RemotingCommand) -> None:
         """Bring a command to the client."""
@@ -89,13 +95,13 @@ class Pipe(asyncio.Transport):
 
     def send_bytes(self, data: bytes) -> None:
         if not self._closed:
-            asyncio.get_running_loop().call_soon(self._bring, data)
+            self._loop.call_soon_threadsafe(self._bring, data)
 
     def abort(self) -> None:
         if not self._closed:
             self._closed = True
             self._peer.pipes.remove(self)
-            asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
+            self._loop.call_soon_threadsafe(self.connection.connection_lost, None)
 
     def _bring(self, data: bytes) -> None:
         if not self._closed:
@@ -125,13 +131,16 @@ class Peer:
         self.asked: list[RemotingCommand] = []
         self.hooks: dict[int, Hook] = {}
         self.silent: set[int] = set()
+        # Held from a pull that finds nothing to its place among those that wait: another thread may put meanwhile.
+        self._guard = threading.RLock()
 
     def hear(self, request: RemotingCommand, pipe: Pipe) -> None:
         self.asked.append(request)
         if request.code in self.silent or request.is_response:
             return
         hook = self.hooks.get(request.code)
-        answer = hook(request) if hook is not None else self.answer(request, pipe)
+        with self._guard:
+            answer = hook(request) if hook is not None else self.answer(request, pipe)
         if answer is not None and not request.is_oneway:
             pipe.send(answer)
 
