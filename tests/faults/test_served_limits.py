@@ -239,7 +239,7 @@ def test_a_wrong_setting_names_its_file(tmp_path: Path) -> None:
     conf.write_text("brokerPermission=9\n")
     done = serve(tmp_path / "store", "--config", conf)
     assert done.returncode == 1
-    assert f"{conf}: brokerPermission is 9, expected 0 to 7" in done.stderr.replace("\n", " ")
+    assert f"{conf}:1: brokerPermission: expected 0 to 7, got 9" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "store").exists()
 
 
