@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
 from rmqcore.offline.frames.columns import FrameColumns
-from rmqcore.offline.frames.installed import check_installed
+from rmqcore.offline.installed import check_installed
 from rmqcore.offline.log.batch_stream import BatchStream
 from rmqcore.offline.log.conditions import Wanted
 from rmqcore.offline.log.walk import Progress

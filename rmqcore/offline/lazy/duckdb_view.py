@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from rmqcore.offline.frames.columns import FrameColumns
-from rmqcore.offline.frames.installed import check_installed
+from rmqcore.offline.installed import check_installed
 from rmqcore.offline.lazy.damage_warning import OnDamage
 from rmqcore.offline.lazy.store_rows import StoreRows
 from rmqcore.offline.log.conditions import Wanted

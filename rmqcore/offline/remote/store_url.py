@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from rmqcore.disk.paths import absolute_path, is_url
+from rmqcore.offline.installed import check_installed
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import OF_PYARROW
 from rmqcore.offline.remote.given_options import given_options
@@ -92,11 +92,6 @@ def file_path(text: str) -> str:
 
 
 def _check_installed(scheme: str) -> None:
-    needed = {"pyarrow": "pip install 'rmqcore[arrow]'"}
+    check_installed("pyarrow", f"{scheme}://", "pip install 'rmqcore[arrow]'")
     if scheme not in OF_PYARROW:
-        needed["fsspec"] = "pip install fsspec"
-    for package, command in needed.items():
-        if find_spec(package) is None:
-            raise ModuleNotFoundError(
-                f"{scheme}:// needs {package}, which is not installed: {command}", name=package
-            )
+        check_installed("fsspec", f"{scheme}://", "pip install fsspec")

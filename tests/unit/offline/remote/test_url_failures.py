@@ -256,7 +256,7 @@ def test_packages_that_are_missing(
 ) -> None:
     find = util.find_spec
     monkeypatch.setattr(
-        "rmqcore.offline.remote.store_url.find_spec",
+        "rmqcore.offline.installed.find_spec",
         lambda name: None if name == package else find(name),
     )
     with pytest.raises(ModuleNotFoundError, match=f"needs {package}, .*: {command}$") as caught:

@@ -1,4 +1,4 @@
-"""Libraries that a frame is made with, which the core does not need."""
+"""Libraries that frames and filesystems of URLs need, and the core does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_installed(package: str, wanted_by: str, command: str) -> None:
     ----------
     package : str
     wanted_by : str
-        The function that a user called.
+        The function that a user called, or the scheme of a URL.
     command : str
         What installs it.
 
