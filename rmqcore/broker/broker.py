@@ -144,7 +144,8 @@ class Broker:
         self.queue_locks.drop_expired()
 
     def start(self) -> None:
-        """Begin what needs no request: delayed messages, and checks of transactions."""
+        """Begin what needs no request: delayed messages, and checks of transactions; a disk that is full already is logged."""
+        self.disk_guard.is_full()
         self.schedule.start()
         self.transactions.start()
 

@@ -34,8 +34,10 @@ SMALL: Mapping[str, object] = {
     "mappedFileSizeConsumeQueue": 20 * 6_000,
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
+    "diskMaxUsedSpaceRatio": 100,
+    "cleanFileForciblyEnable": False,
 }
-"""Files for some thousand messages: they are made and deleted in no time."""
+"""Files for some thousand messages: they are made and deleted in no time, on a disk that may be rather full."""
 
 
 class ServedBroker:

@@ -234,6 +234,16 @@ def test_a_slave_says_that_it_takes_nothing(tmp_path: Path) -> None:
     assert "Warning: brokerRole is SLAVE, and replication is not served" in process.log
 
 
+def test_a_disk_that_is_too_full_is_told_at_the_start(tmp_path: Path) -> None:
+    """A broker on a disk of 76 % was ready, refused each message, and had not said a word of it."""
+    with ServerProcess(tmp_path, settings={"diskMaxUsedSpaceRatio": 0}) as process:
+        with RawClient(process.broker) as client:
+            answer = client.ask(send_request("t", b"x"))
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert process.stop() == 0
+    assert re.search(r"is used by \d+ %, more than diskMaxUsedSpaceRatio \(0\)", process.log)
+
+
 def test_a_wrong_setting_names_its_file(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerPermission=9\n")

@@ -127,9 +127,17 @@ def wait_registered(java: JavaProcess, broker: str, name_server: str) -> None:
 
 
 def admin(java: JavaProcess, command: str, broker: str, name_server: str) -> str:
+    """Give what a command prints.
+
+    ``clusterList -m`` shows zeros where the broker has not answered in time, and says no word of it (seen on a slow
+    machine): so it is asked again, for there are messages when it is asked.
+    """
     words = command.format(b=broker, c=CLUSTER, n=NAME).split()
-    text: str = java.call("admin", words=[*words, "-n", name_server])
-    return text
+    end = time.monotonic() + MOST_SECONDS
+    while True:
+        text: str = java.call("admin", words=[*words, "-n", name_server])
+        if not re.search(rf"{NAME}(\s+0){{4}}\s*$", text, re.MULTILINE) or time.monotonic() > end:
+            return text
 
 
 @contextmanager

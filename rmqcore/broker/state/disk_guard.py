@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from rmqcore.config import MessageStoreConfig
@@ -9,6 +10,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.used_space import used_percent
 
 ASK_AGAIN_MS = 1_000
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 class DiskGuard:
@@ -37,12 +39,28 @@ class DiskGuard:
         self._full = False
 
     def is_full(self) -> bool:
-        """Whether the log's emptiest disk, or that of the queues, is used by more than the limit."""
+        """Whether the log's emptiest disk, or that of the queues, is used by more than the limit; a change is logged."""
         now_ms = self._now_ms()
         if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < ASK_AGAIN_MS:
             self._asked_ms = now_ms
-            self._full = max(self._log_percent(), self._queue_percent()) > self._most_percent
+            self._ask()
         return self._full
+
+    def _ask(self) -> None:
+        was_full = self._full
+        used = max(self._log_percent(), self._queue_percent())
+        self._full = used > self._most_percent
+        if self._full != was_full:
+            _LOG.warning(
+                "the disk of %s is used by %d %%, %s diskMaxUsedSpaceRatio (%d): %s",
+                self._paths.root,
+                used,
+                "more than" if self._full else "no more than",
+                self._most_percent,
+                "messages are refused; make room, or set more in broker.conf"
+                if self._full
+                else "messages are taken again",
+            )
 
     def describe(self) -> str:
         """Give the used parts of the disks of log, queues and index, as Java's refusals have them."""

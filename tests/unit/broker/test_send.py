@@ -159,7 +159,9 @@ def test_a_slave_takes_nothing(make: MakeSender) -> None:
         assert response.remark == "[REJECTREQUEST]system busy, start flow control for a while"
 
 
-def test_a_full_disk_refuses_and_tells(make: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_and_tells(
+    make: MakeSender, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     sender = make(store={"disk_max_used_space_ratio": 80})
     monkeypatch.setattr("rmqcore.broker.state.disk_guard.used_percent", lambda folder: 80)
     assert sender.ask(send()).code == 0
@@ -175,6 +177,9 @@ def test_a_full_disk_refuses_and_tells(make: MakeSender, monkeypatch: pytest.Mon
     monkeypatch.setattr("rmqcore.broker.state.disk_guard.used_percent", lambda folder: 50)
     sender.loop.advance(1_000)
     assert sender.ask(send()).code == 0
+    full, room = (record.getMessage() for record in caplog.records)
+    assert "is used by 81 %, more than diskMaxUsedSpaceRatio (80): messages are refused" in full
+    assert "is used by 50 %, no more than" in room
 
 
 def test_a_store_that_failed_answers_that_it_is_not_available(sender: Sender) -> None:

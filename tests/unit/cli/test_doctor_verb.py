@@ -61,7 +61,8 @@ def test_text_fits_the_terminal(store_copy: StoreCopy) -> None:
     long_lines = [line for line in plain if len(line) > 80]
     # What is to be typed, and paths, stay in one piece.
     assert all(line.startswith(("  $ rmqcore ", "store ")) for line in long_lines)
-    assert plain[-1].startswith("sick: 1 error, 1 warning")
+    # The second warning is that of a disk which is used by more than 75 %: the tests' own may be.
+    assert re.match("sick: 1 error, (1 warning|2 warnings) in ", plain[-1])
     assert text.index("log_file_name") < text.index("unclean_exit")
 
 

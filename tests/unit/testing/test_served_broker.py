@@ -14,7 +14,9 @@ from support.places import ROOT
 from rmqcore.client import Producer, PullConsumer
 from rmqcore.errors import NoRouteError
 from rmqcore.offline.fsck import fsck
-from rmqcore.testing.served_broker import ServedBroker
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.testing.served_broker import ServedBroker, ask_once
 
 POLL_SECONDS = 30.0
 
@@ -95,6 +97,15 @@ def test_settings_of_the_broker(tmp_path: Path) -> None:
         assert producer.send("T", b"x").queue.broker_name == "mine"
         with pytest.raises(NoRouteError):
             producer.send("New", b"x")
+
+
+def test_a_test_may_run_on_a_rather_full_disk(tmp_path: Path) -> None:
+    """A disk of 76 % failed every test of an application: its broker refused all messages, as one that is to last does."""
+    with ServedBroker(tmp_path) as served:
+        config = ask_once(served.address, RemotingCommand(code=RequestCode.GET_BROKER_CONFIG))
+    lines = (config.body or b"").decode().splitlines()
+    assert "diskMaxUsedSpaceRatio=100" in lines
+    assert "cleanFileForciblyEnable=false" in lines
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
