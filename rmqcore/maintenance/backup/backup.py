@@ -15,6 +15,7 @@ from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import TargetNotEmptyError
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.copier import STAGING
 from rmqcore.maintenance.backup.manifest import WHOLE, Manifest, load_manifest
 from rmqcore.maintenance.backup.options import Options
@@ -31,7 +32,6 @@ from rmqcore.offline.reader import LogDirectories, store_paths
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
 
-EXIT_DAMAGED = 2
 IN_ROCKSDB = "the store keeps its queues in RocksDB"
 MOST_COMPARED, MOST_BYTES = 100, 1 << 24
 """Damaged ranges that are held against the store's, and how much of each."""
@@ -212,5 +212,5 @@ def _report(
         state_reason=reason,
         fsck=found,
         seconds=seconds,
-        exit_code=EXIT_DAMAGED if damaged or reason not in ("", IN_ROCKSDB) else 0,
+        exit_code=DAMAGED if damaged or reason not in ("", IN_ROCKSDB) else OK,
     )

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.report import Report
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
-EXIT_FINE, EXIT_SICK = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class DoctorReport(Report):
     @property
     def exit_code(self) -> int:
         """2 with a diagnosis of severity error, else 0."""
-        return EXIT_SICK if ERROR in self.counts else EXIT_FINE
+        return DAMAGED if ERROR in self.counts else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 
@@ -53,4 +54,4 @@ class RebuildReport(Report):
     @property
     def exit_code(self) -> int:
         """2 when the log is damaged, else 0; a torn tail is what any unclean exit leaves."""
-        return 2 if any(found.kind != ENDED for found in self.damage) else 0
+        return DAMAGED if any(found.kind != ENDED for found in self.damage) else OK

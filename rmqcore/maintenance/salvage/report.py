@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
 from rmqcore.maintenance.salvage.queue_claims import SetAside
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
@@ -78,4 +79,6 @@ class SalvageReport(Report):
     @property
     def exit_code(self) -> int:
         """2 when something is lost, else 0."""
-        return 2 if self.lost or self.missing or self.set_aside or self.config_problems else 0
+        return (
+            DAMAGED if self.lost or self.missing or self.set_aside or self.config_problems else OK
+        )

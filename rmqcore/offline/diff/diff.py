@@ -7,11 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from rmqcore.disk.paths import absolute_path
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.diff.difference import Difference, differences
 from rmqcore.offline.diff.logs import LogsDiff
 from rmqcore.offline.diff.plan import Side
 from rmqcore.offline.diff.queue_diff import QueuesDiff, compare_queues
-from rmqcore.offline.diff.report import EXIT_DIFFER, DiffReport, FirstRecord, LogDifference
+from rmqcore.offline.diff.report import DiffReport, FirstRecord, LogDifference
 from rmqcore.offline.log.long_record import MOST_WHOLE
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.log.window import record_at
@@ -104,7 +105,7 @@ def diff(
         only_b=of_queues.only_b,
         deleted_meanwhile=sorted(found.gone),
         seconds=time.monotonic() - began,
-        exit_code=EXIT_DIFFER if differ else 0,
+        exit_code=DAMAGED if differ else OK,
     )
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from rmqcore.report import Report
 
-EXIT_DIFFER = 2
-
 
 @dataclass(frozen=True)
 class FirstRecord:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rmqcore.disk.paths import absolute_path
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.export.message_rows import (
     FIELDS,
     MAX_BODY,
@@ -83,7 +84,7 @@ class ExportReport(Report):
     @property
     def exit_code(self) -> int:
         """0, or 2 when the store was damaged."""
-        return 2 if self.damage else 0
+        return DAMAGED if self.damage else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore.disk.paths import StorePaths
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
 
 ROUNDS = 4
-EXIT_FINE, EXIT_DAMAGED = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,7 @@ class FsckReport(Report):
     @property
     def exit_code(self) -> int:
         """0 without a finding of severity error, else 2."""
-        return (
-            EXIT_DAMAGED if any(count.get("error") for count in self.totals.values()) else EXIT_FINE
-        )
+        return DAMAGED if any(count.get("error") for count in self.totals.values()) else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The report as a JSON object."""

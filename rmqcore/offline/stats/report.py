@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.stats.timeline import TimelineBucket
 from rmqcore.report import Report
-
-EXIT_FINE, EXIT_DAMAGED = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +164,4 @@ class StatsReport(Report):
     @property
     def exit_code(self) -> int:
         """0 where every record could be read, 2 otherwise."""
-        return EXIT_DAMAGED if self.damage else EXIT_FINE
+        return DAMAGED if self.damage else OK

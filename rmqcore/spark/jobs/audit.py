@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 from rmqcore.spark.jobs.job_source import JobSource, to_send, with_gaps
@@ -78,7 +79,7 @@ class AuditReport(Report):
     @property
     def exit_code(self) -> int:
         """0, or 2 when a store is damaged."""
-        return 2 if self.damage else 0
+        return DAMAGED if self.damage else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values, with rates."""

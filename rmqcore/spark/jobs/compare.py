@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.diff.difference import Difference, differences, lacking
 from rmqcore.offline.diff.pieces import differing_pieces, differing_units
 from rmqcore.offline.diff.plan import Side, bytes_tasks, open_ended, units_tasks
@@ -47,7 +48,7 @@ class CompareReport(Report):
     @property
     def exit_code(self) -> int:
         """0, or 2 when they differ."""
-        return 2 if self.differences else 0
+        return DAMAGED if self.differences else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values, with a rate."""

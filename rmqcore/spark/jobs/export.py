@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.export.parquet_writer import Compression
 from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
 from rmqcore.offline.log.damage import DamageRange
@@ -81,7 +82,7 @@ class ExportReport(Report):
     @property
     def exit_code(self) -> int:
         """0, or 2 when a store is damaged."""
-        return 2 if self.damage else 0
+        return DAMAGED if self.damage else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values, with a rate."""
