@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Iterable
 from typing import Self
@@ -91,6 +92,7 @@ class AsyncPullConsumer:
         self._cache: MessageCache[AssignedQueue] = MessageCache()
         self._wake = asyncio.Event()
         self._rebalancing = asyncio.Lock()
+        self._committing = asyncio.Lock()
         self._watching = False
         self._instance = ClientInstance(
             namesrv,
@@ -307,12 +309,16 @@ class AsyncPullConsumer:
         except ClientError as error:
             _LOG.warning("commit: %s", error)
 
-    @staticmethod
-    async def _commit(queues: Iterable[AssignedQueue]) -> None:
-        done = await asyncio.gather(*(one.commit() for one in queues), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException):
-                raise error
+    async def _commit(self, queues: Iterable[AssignedQueue]) -> None:
+        # One after the other for a topic on a broker: Java makes the table of a group and topic at its first commit without
+        # a lock, and of two that come at once it loses one (ConsumerOffsetManager#commitOffset), though both are answered.
+        by_table: dict[tuple[str, str], list[AssignedQueue]] = {}
+        for one in queues:
+            by_table.setdefault((one.queue.broker_name, one.queue.topic), []).append(one)
+        async with self._committing:
+            done = await asyncio.gather(*map(_commit_in_turn, by_table.values()))
+        for error in itertools.chain.from_iterable(done):
+            raise error
 
     # ---- which queues -----------------------------------------------------------------------------
 
@@ -389,3 +395,14 @@ class AsyncPullConsumer:
 
     def _of_topic(self, topic: str) -> list[AssignedQueue]:
         return [one for one in self._assigned.values() if one.queue.topic == topic]
+
+
+async def _commit_in_turn(queues: Iterable[AssignedQueue]) -> list[ClientError]:
+    """Commit them one after the other, all of them; give what went wrong."""
+    errors = []
+    for one in queues:
+        try:
+            await one.commit()
+        except ClientError as error:
+            errors.append(error)
+    return errors

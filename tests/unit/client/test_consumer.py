@@ -459,6 +459,44 @@ def test_a_commit_that_is_refused_is_told(cluster: FakeCluster) -> None:
     assert offsets(broker) == {0: 1}
 
 
+def test_commits_of_a_topic_come_to_a_broker_in_turn(cluster: FakeCluster) -> None:
+    """A group's first commit was lost for one queue of four, though all were answered with success.
+
+    Java makes the group's table without a lock: of two commits at once the second has replaced the table of the first.
+    """
+    broker = cluster.broker("b-a", ADDRESS, T=4)
+    asked: list[int] = []
+    answered: list[int] = []
+
+    def slow(request: RemotingCommand) -> None:
+        assert len(asked) == len(answered), "two commits are on their way at once"
+        asked.append(int(request.ext_fields["queueId"]))
+        (pipe,) = broker.pipes
+
+        def answer() -> None:
+            answered.append(asked[-1])
+            code = 26 if asked == [0] else 0
+            pipe.send(request.response(code))
+
+        asyncio.get_running_loop().call_later(1, answer)
+
+    broker.hooks[COMMIT] = slow
+    for number in range(4):
+        broker.put("T", number, b"x")
+
+    async def work() -> None:
+        async with consumer(consume_from=FIRST) as member:
+            await member.subscribe("T")
+            await poll_all(member, 4)
+            with pytest.raises(RefusedError):
+                await member.commit()
+            assert sorted(answered) == [0, 1, 2, 3]  # one that is refused keeps no other back
+            await asyncio.gather(member.commit(), member.commit())
+            assert answered[4:] == [0]
+
+    run(work())
+
+
 def test_no_name_server(cluster: FakeCluster) -> None:
     del cluster.peers[NAMESRV]
 
