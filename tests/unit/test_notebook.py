@@ -121,6 +121,12 @@ def test_of_very_many_queues_none_is_looked_up(
     assert "<b>queues</b>" not in found
 
 
+def test_batches_show_their_columns(golden: Path) -> None:
+    batches = rmqcore.read(golden / "basic" / "store").batches(columns=["topic", "body"])
+    assert repr(batches) == "<BatchStream of topic, body>"
+    assert "<td>topic, body</td>" in shown(batches)
+
+
 def test_damage_is_a_table(golden: Path) -> None:
     reader = rmqcore.read(golden / "crash_flipped" / "input")
     list(reader.messages())

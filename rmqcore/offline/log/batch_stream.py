@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rmqcore._native.scan.batch import Batch, ColumnList, stream_capsule
+from rmqcore.shown.html_tables import values_html
 
 
 class BatchStream:
@@ -34,6 +35,12 @@ class BatchStream:
 
     def __iter__(self) -> Iterator[Batch]:
         return self._batches()
+
+    def __repr__(self) -> str:
+        return f"<BatchStream of {', '.join(self.column_names)}>"
+
+    def _repr_html_(self) -> str:
+        return values_html("BatchStream", {"columns": self.column_names})
 
     def __arrow_c_schema__(self) -> object:
         return self._columns.schema_capsule()
