@@ -71,6 +71,7 @@ COMMANDS = [
 OF_EACH = "brokerStatus -b {b}"
 """Its values are the broker's own: the names are compared."""
 MOST_SECONDS = 90.0
+MOST_SECONDS_ONLINE = 150.0
 NOT_OURS = {"putMessageDistributeTime"}
 """Names that our `brokerStatus` lacks: how long puts took is not counted."""
 
@@ -113,6 +114,8 @@ def outputs(java: JavaProcess, broker: str, name_server: str) -> dict[str, list[
     for number, command in enumerate(COMMANDS):
         text = admin(java, command, broker, name_server)
         found[f"{number} {command}"] = shown(text)
+        if command.startswith("consumeMessage"):
+            wait_left(java, broker, name_server)
     status = admin(java, OF_EACH, broker, name_server)
     names = {line.split(":")[0].strip() for line in status.splitlines() if not _LOG.match(line)}
     found[OF_EACH] = sorted(re.sub(r"_/.*", "_PATH", name) for name in names)
@@ -124,6 +127,14 @@ def wait_registered(java: JavaProcess, broker: str, name_server: str) -> None:
     end = time.monotonic() + MOST_SECONDS
     while broker not in admin(java, "topicRoute -t TBW102", broker, name_server):
         assert time.monotonic() < end, "the broker has not registered"
+
+
+def wait_left(java: JavaProcess, broker: str, name_server: str) -> None:
+    """A real broker may count the consumer of ``consumeMessage`` as online when the next command comes, at most 120 s."""
+    end = time.monotonic() + MOST_SECONDS_ONLINE
+    while "not online" not in admin(java, "consumerConnection -g G1", broker, name_server):
+        assert time.monotonic() < end, "the consumer of consumeMessage is still online"
+        time.sleep(1)
 
 
 def admin(java: JavaProcess, command: str, broker: str, name_server: str) -> str:
