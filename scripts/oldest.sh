@@ -3,6 +3,8 @@
 # Usage: [PYTHON=python3.11] scripts/oldest.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# What is tested is installed: the sources beside it, which no native code was built for, must not come first anywhere.
+export PYTHONSAFEPATH=1
 venv=build/oldest
 "${PYTHON:-python3}" -m venv --clear "$venv"
 pip=("$venv/bin/pip" --quiet --disable-pip-version-check)

@@ -110,8 +110,11 @@ def test_what_is_no_arrow_data_is_a_type_error(log: AppendLog, data: object) -> 
 
 
 def test_a_column_alone_is_a_type_error(log: AppendLog) -> None:
+    told = "got one column of type string, expected a table"
+    if not hasattr(pa.ChunkedArray, "__arrow_c_stream__"):  # pyarrow 15
+        told += "|ChunkedArray has neither __arrow_c_stream__"
     for column in (pa.array(["t"]), pa.chunked_array([["t"]])):
-        with pytest.raises(TypeError, match="got one column of type string, expected a table"):
+        with pytest.raises(TypeError, match=told):
             log.put_arrow(column)
 
 
@@ -119,7 +122,7 @@ def test_nothing_is_nothing(log: AppendLog) -> None:
     empty = pa.table({"topic": pa.array([], pa.string()), "body": pa.array([], pa.binary())})
     assert log.put_arrow(empty).statuses == []
     assert log.put_arrow(empty.to_reader()).statuses == []
-    assert log.put_arrow(pa.record_batch(empty.to_pydict(), empty.schema)).statuses == []
+    assert log.put_arrow(pa.RecordBatch.from_pydict(empty.to_pydict(), empty.schema)).statuses == []
     assert log.data == b""
 
 
@@ -144,7 +147,7 @@ def test_a_capsule_is_taken_once(log: AppendLog) -> None:
 
 
 def test_a_stream_that_fails_says_why_and_what_came_before_is_stored(log: AppendLog) -> None:
-    batch = pa.record_batch({"topic": ["t"], "body": [b""]})
+    batch = pa.RecordBatch.from_pydict({"topic": ["t"], "body": [b""]})
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield batch
@@ -158,7 +161,7 @@ def test_a_stream_that_fails_says_why_and_what_came_before_is_stored(log: Append
 
 def test_a_stream_may_put_into_the_same_log(log: AppendLog) -> None:
     """The producer runs between the batches, with nothing locked."""
-    batch = pa.record_batch({"topic": ["t"], "body": [b"outer"]})
+    batch = pa.RecordBatch.from_pydict({"topic": ["t"], "body": [b"outer"]})
 
     def batches() -> Iterator[pa.RecordBatch]:
         for _ in range(3):
@@ -470,7 +473,7 @@ def test_a_property_crc_of_the_caller_is_left_out_when_the_store_writes_its_own(
 def test_a_full_disk_ends_the_call_and_the_stream(
     log: AppendLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = pa.record_batch({"topic": ["t"] * 200, "body": [b"x" * 500] * 200})
+    batch = pa.RecordBatch.from_pydict({"topic": ["t"] * 200, "body": [b"x" * 500] * 200})
     asked = 0
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -56,7 +56,9 @@ def test_only_columns_that_are_needed_are_built(store: Path, asked: Asked, engin
     assert len(asked[2][0]) == 1
 
 
-NARROWED: list[tuple[pl.Expr, dict[str, Any]]] = [
+# For is_in Polars 1 widens a column of small numbers, which is not followed, and refuses times of another unit.
+MAY_ASK_IS_IN = pytest.mark.skipif(pl.__version__.startswith("1."), reason="is_in of Polars 1")
+NARROWED: list[Any] = [
     (col("topic") == "TopicBasicA", {"topics": {"TopicBasicA"}}),
     (pl.lit("TopicBasicA") == col("topic"), {"topics": {"TopicBasicA"}}),
     (col("topic").eq_missing("TopicBasicA"), {"topics": {"TopicBasicA"}}),
@@ -65,7 +67,7 @@ NARROWED: list[tuple[pl.Expr, dict[str, Any]]] = [
     (col("uniq_key") == "43372F2426E9E094A911CBF9E2D1263C", {"keys": {"43372F2426E9E094A911CBF9E2D1263C"}}),
     (col("keys").list.contains("hot9"), {"keys": {"hot9"}}),
     (col("queue_id") == 1, {"queue_ids": {1}}),
-    (col("queue_id").is_in([1, 3]), {"queue_ids": {1, 3}}),
+    pytest.param(col("queue_id").is_in([1, 3]), {"queue_ids": {1, 3}}, marks=MAY_ASK_IS_IN),
     (col("phy_offset") > 811, {"start_phy_offset": 811}),
     (811 > col("phy_offset"), {"end_phy_offset": 812}),
     (col("phy_offset").is_between(811, 2000), {"start_phy_offset": 811, "end_phy_offset": 2001}),
@@ -73,7 +75,11 @@ NARROWED: list[tuple[pl.Expr, dict[str, Any]]] = [
     (col("store_timestamp") >= MIDDLE, {"since_ms": MIDDLE_MS}),
     (col("store_timestamp") < MIDDLE, {"until_ms": MIDDLE_MS + 1}),
     (col("store_timestamp") == MIDDLE, {"since_ms": MIDDLE_MS, "until_ms": MIDDLE_MS + 1}),
-    (col("store_timestamp").is_in([MIDDLE]), {"since_ms": MIDDLE_MS, "until_ms": MIDDLE_MS + 1}),
+    pytest.param(
+        col("store_timestamp").is_in([MIDDLE]),
+        {"since_ms": MIDDLE_MS, "until_ms": MIDDLE_MS + 1},
+        marks=MAY_ASK_IS_IN,
+    ),
     (
         col("store_timestamp").is_between(MIDDLE - timedelta(seconds=1), MIDDLE, closed="none"),
         {"since_ms": MIDDLE_MS - 1000, "until_ms": MIDDLE_MS + 1},
