@@ -3,8 +3,6 @@
 # Usage: [PYTHON=python3.11] scripts/oldest.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# What is tested is installed: the sources beside it, which no native code was built for, must not come first anywhere.
-export PYTHONSAFEPATH=1
 venv=build/oldest
 "${PYTHON:-python3}" -m venv --clear "$venv"
 pip=("$venv/bin/pip" --quiet --disable-pip-version-check)
@@ -21,7 +19,8 @@ for requirement in [*project["dependencies"], *(item for extra in extras.values(
         print(re.sub(r">=", "==", requirement))
 PYTHON
 cat "$venv/bounds.txt"
-"${pip[@]}" install --group test -r "$venv/bounds.txt" '.[all]'
+# Editable: processes that tests start find the sources here first, and these need the native code.
+"${pip[@]}" install --group build --group test -r "$venv/bounds.txt" --editable '.[all]'
 # The Pythons of these old versions warn about each other; what is asked here is whether the answers are right.
 "$venv/bin/python" -P -m pytest -q -W default -n logical --maxprocesses 4 --dist loadfile \
     --ignore=tests/unit/cli tests/unit tests/conformance

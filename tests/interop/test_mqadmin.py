@@ -93,10 +93,11 @@ _MASKS = [
     (r"(?<=\s)\d+\.\d\d(?=\s)", "NUMBER"),
     (r"\s+", " "),
 ]
-# What the client logs: also that its own end has cut a heartbeat off, which a slow machine sees.
+# What the client logs: also that its own end has cut a heartbeat or a connection off, which a slow machine sees.
 _LOG = re.compile(
     r"\d\d:\d\d:\d\d\.\d+ (WARN|INFO|ERROR) .*|\tat .*|\t\.\.\. .*"
     r"|(Caused by: )?\S+RemotingSendRequestException: send request to .* failed"
+    r"|(Caused by: )?\S+RemotingConnectException: connect to .*failed"
 )
 
 
