@@ -68,10 +68,18 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
             )  # fmt: skip
     sizes = Counter(entry.size for entry in named)
     size = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    newest = max(named, key=lambda entry: int(entry.name), default=None)
     for entry in named:
-        if entry.size != size:
+        path = f"index/{entry.name}"
+        if entry.size == 0:
             findings.add(
-                "index_header", WARNING, f"index/{entry.name}", f"the file has {entry.size} bytes, the others {size}",
+                "index_header", INFO if entry is newest else ERROR, path,
+                "the file is empty: a broker start makes it a whole one without entries",
+                field="file size", expected=size or "that of an index file", found=0,
+            )  # fmt: skip
+        elif entry.size != size:
+            findings.add(
+                "index_header", WARNING, path, f"the file has {entry.size} bytes, the others {size}",
                 field="file size", expected=size, found=entry.size,
             )  # fmt: skip
 

@@ -299,6 +299,22 @@ def test_a_cut_file(broken: BuiltStore, size: int) -> None:
     assert set(report.totals) <= {"index_header", "index_chain", "index_entry", "index_missing"}
 
 
+def test_the_newest_file_may_be_empty(broken: BuiltStore) -> None:
+    """A crash between the making of an index file and its length left a store that `fsck` called damaged: Java fills it up."""
+    folder = broken.root / "index"
+    (oldest, *_) = sorted(folder.iterdir())
+    (folder / str(int(oldest.name) - 1)).touch()
+    (folder / ("9" * 18)).touch()
+    found = [each for each in fsck(broken.root).findings if each.found == 0]
+    assert [(each.kind, each.severity) for each in found] == [
+        ("index_header", "error"),
+        ("index_header", "info"),
+    ]
+    assert all(each.expected == oldest.stat().st_size for each in found)
+    (folder / str(int(oldest.name) - 1)).unlink()
+    assert fsck(broken.root).exit_code == 0
+
+
 def test_a_name_that_is_no_number(broken: BuiltStore) -> None:
     (broken.root / "index" / "old").touch()
     report = fsck(broken.root)
