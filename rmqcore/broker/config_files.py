@@ -149,6 +149,11 @@ class ConfigFiles:
         if file.writing is None:
             self._begin(name, file)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for a write."""
+        return any(file.thens or file.told for file in self._files.values())
+
     def close(self) -> None:
         """Write all that waits, and end the thread; it waits for the disk. May be repeated."""
         self._closed = True

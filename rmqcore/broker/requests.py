@@ -32,7 +32,7 @@ from rmqcore.broker.handlers.admin import (
     runtime_info,
     tables,
 )
-from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 Handler = Callable[[Call], RemotingCommand | None]
@@ -57,6 +57,10 @@ _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
     topics.HANDLERS,
     transactions.HANDLERS,
 )
+_WITH_MESSAGES = {*send.HANDLERS, *reply.HANDLERS}
+MOST_BODY_BYTES = 1 << 20
+"""Of a request without messages: JSON, whose objects are made in the loop's thread. A heartbeat with 15 MiB of them stopped all
+clients for eight seconds."""
 HANDLERS: Mapping[int, Handler] = {
     code: handler for table in _TABLES for code, handler in table.items()
 }
@@ -78,6 +82,9 @@ def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> Rem
     handler = HANDLERS.get(request.code)
     if handler is None:
         return request.not_supported()
+    if len(request.body) > MOST_BODY_BYTES and request.code not in _WITH_MESSAGES:
+        remark = f"{len(request.body)} bytes in the body, at most {MOST_BODY_BYTES} are taken"
+        return request.response(ResponseCode.INVALID_PARAMETER, remark)
     try:
         return handler(Call(broker, request, channel))
     except Exception as error:  # noqa: BLE001 a bug in one handler must not end the loop that serves all clients

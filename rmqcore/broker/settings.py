@@ -104,8 +104,12 @@ class BrokerSettings:
         Raises
         ------
         SettingError
-            A value is none; the error names the key.
+            A value is none, or asks for what this broker must not seem to do: to ask clients who they are, or to elect a master.
+            The error names the key.
         """
+        for key in NOT_SERVED & given.keys():
+            if parse_value(key, "bool", given[key]):
+                raise SettingError((key,), "expected false: this broker does not serve it")
         return replace(cls(), **parse_settings(given))
 
 
@@ -125,6 +129,10 @@ def parse_settings(given: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
+NOT_SERVED = frozenset(
+    {"aclEnable", "authenticationEnabled", "authorizationEnabled", "enableControllerMode"}
+)
+"""Keys that are not passed over: a broker that asks nobody who they are must not take a configuration that wants it."""
 _TYPES = {field.name: str(field.type) for field in fields(BrokerSettings)}
 _DAY_MS = 86_400_000
 _RANGES = {

@@ -14,7 +14,7 @@ from typing import Self, cast
 from rmqcore.errors import AnswerTimeoutError, NotReachedError, ProtocolError
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand, code_name
-from rmqcore.remoting.frame import FrameDecoder
+from rmqcore.remoting.frame import MAX_FRAME_SIZE, FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 
 _LOG = logging.getLogger("rmqcore.client")
@@ -42,7 +42,8 @@ class Connection(asyncio.Protocol):
         self.local_ip = ""
         self.closed = False
         self._on_request = on_request
-        self._decoder = FrameDecoder()
+        # The answer to a batch has the ids of all its messages in its header, which no broker bounds.
+        self._decoder = FrameDecoder(max_header_size=MAX_FRAME_SIZE)
         self._opaques = count(1)
         self._waiting: dict[int, tuple[str, asyncio.Future[RemotingCommand]]] = {}
         self._reason = "the connection was closed"

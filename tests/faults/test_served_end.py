@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -71,6 +73,25 @@ def test_with_a_peer_that_takes_nothing(tmp_path: Path) -> None:
             pass  # until the server reads nothing more of it
         server.signal()
         assert server.wait(END_SECONDS) == 0
+
+
+def test_sends_that_wait_for_their_topic_are_answered(tmp_path: Path) -> None:
+    """They were stored when the broker's files were closed, after the connections: their producers sent them again."""
+    with ServerProcess(tmp_path) as server, RawClient(server.broker) as client:
+        for number in range(100):
+            client.socket.sendall(encode_command(send_request(f"new-{number}", b"x", 0)))
+        client.wait_for(lambda command: command.is_response)
+        server.signal()
+        answered = 1 + sum(command.is_response for command in commands_until_closed(client))
+        assert server.wait(END_SECONDS) == 0
+        stored = sum(1 for _ in rmqcore.read(server.store).messages())
+    assert answered == stored
+
+
+def commands_until_closed(client: RawClient) -> Iterator[RemotingCommand]:
+    with contextlib.suppress(ConnectionError):
+        while True:
+            yield client.next()
 
 
 def is_taken(client: RawClient, data: bytes) -> bool:

@@ -244,6 +244,14 @@ def test_a_disk_that_is_too_full_is_told_at_the_start(tmp_path: Path) -> None:
     assert re.search(r"is used by \d+ %, more than diskMaxUsedSpaceRatio \(0\)", process.log)
 
 
+def test_settings_that_do_nothing_are_told(tmp_path: Path) -> None:
+    """`rmqcore.open` warned of such a setting of a broker.conf, and the broker took the same file without a word."""
+    with ServerProcess(tmp_path, settings={"transientStorePoolEnable": "true"}) as process:
+        assert process.stop() == 0
+    assert "Warning: " in process.log
+    assert "transientStorePoolEnable" in process.log or "transient_store_pool_enable" in process.log
+
+
 def test_a_wrong_setting_names_its_file(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerPermission=9\n")

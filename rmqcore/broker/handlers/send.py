@@ -34,7 +34,6 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX, dlq_topic
 
 CLUSTER = "CLUSTER"
-_CLEANUP_POLICY, _COMPACTION = "cleanup.policy", "COMPACTION"
 
 
 @dataclass(slots=True)
@@ -107,8 +106,6 @@ def _store(
     broker, fields = call.broker, call.fields
     if not properties.get(UNIQ_KEY):
         properties[UNIQ_KEY] = broker.uniq_keys.make()
-    if _needs_keys(config) and not properties.get("KEYS", "").strip():
-        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
     properties[CLUSTER] = broker.settings.broker_cluster_name
     message = Message(
         place.topic,
@@ -144,10 +141,6 @@ def _is_half(message: Message) -> bool:
     if properties.get(PREPARED, "").lower() != "true":
         return False
     return not (message.reconsume_times > 0 and delay_level(properties) > 0)
-
-
-def _needs_keys(config: TopicConfig) -> bool:
-    return config.attributes.get(_CLEANUP_POLICY) == _COMPACTION
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {

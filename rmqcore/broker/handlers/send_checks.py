@@ -31,6 +31,8 @@ _INHERIT = 1
 _UNIT, UNIT_SUB = 1, 2
 _RESERVED = "POP_CK"
 _MULTI_TAG = "MULTI_TAG"
+_NOT_SERVED = {"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}
+"""Attributes of topics whose messages lie in files that are not written here: a Java broker would not find what is stored."""
 _BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
 Step = Callable[[TopicConfig], RemotingCommand | None]
@@ -164,6 +166,13 @@ def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingComman
         shown = _shown_topic(config)
         remark = f"request queueId[{queue_id}] is illegal, {shown} Producer: {call.channel.peer}"
         return refuse(call, ResponseCode.INVALID_PARAMETER, remark)
+    if queue_id < 0 and config.write_queue_nums <= 0:
+        remark = f"topic[{config.name}] has no queue that can be written to"
+        return refuse(call, ResponseCode.SYSTEM_ERROR, remark)
+    for key, value in _NOT_SERVED.items():
+        if config.attributes.get(key) == value:
+            remark = f"topic[{config.name}] has {key}={value}, and such topics are not served"
+            return refuse(call, ResponseCode.MESSAGE_ILLEGAL, remark)
     return go_on(config)
 
 

@@ -242,11 +242,13 @@ async def _listen(
 
 
 async def _end(server: asyncio.Server, connections: Connections, broker: Broker) -> None:
-    """Take no more requests, answer those whose messages are appended, and close the connections."""
+    """Take no more requests, answer those whose messages are appended or wait for their topic, and close the connections."""
     server.close()
     for connection in connections.open:
         connection.end_reading()
-    await _until(lambda: broker.puts_in_flight == 0, LAST_ANSWERS_S)
+    await _until(
+        lambda: broker.puts_in_flight == 0 and not broker.config_files.is_awaited, LAST_ANSWERS_S
+    )
     for connection in list(connections.open):
         connection.close()
     await _until(lambda: not connections.open, LAST_BYTES_S)

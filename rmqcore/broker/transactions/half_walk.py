@@ -67,7 +67,6 @@ class HalfWalk:
         self._memory = memory
         self._start_ms = broker.now_ms()
         self._half_offset = consumed_offset(broker, TRANS_HALF_TOPIC, queue_id)
-        self._stored_again = False
         self._marks = TransactionMarks(broker, queue_id, least=self._half_offset)
 
     def steps(self) -> Steps:
@@ -234,7 +233,6 @@ class HalfWalk:
             return refused_result(status)
         result = append_message(self._broker, message)
         if result.stored:
-            self._stored_again = True
             self._broker.stats.topic_put(message.topic, 1, result.msg_size)
             self._broker.stats.broker_put(1)
         else:
@@ -242,17 +240,24 @@ class HalfWalk:
         return result
 
     def _commit(self) -> Steps:
-        """Move the offsets behind what this round has done with, once the disk has what was stored again."""
-        if self._stored_again:
+        """Move the offsets behind what this round has done with, once the disk has all that they stand for.
+
+        These are the halves that were stored again, and the messages and marks of those that ended a moment ago.
+        """
+        broker = self._broker
+        ends = {TRANS_HALF_TOPIC: self._half_offset, TRANS_OP_HALF_TOPIC: self._marks.done_offset()}
+        moved = {
+            topic: queue_offset
+            for topic, queue_offset in ends.items()
+            if queue_offset != consumed_offset(broker, topic, self._queue_id)
+        }
+        if moved:
             status = yield self._flush
             if status is not PutMessageStatus.PUT_OK:
                 _LOG.error("the check of transactions begins anew: %s", status)
                 return
-        broker = self._broker
-        ends = {TRANS_HALF_TOPIC: self._half_offset, TRANS_OP_HALF_TOPIC: self._marks.done_offset()}
-        for topic, queue_offset in ends.items():
-            if queue_offset != consumed_offset(broker, topic, self._queue_id):
-                broker.offsets.commit(GROUP, topic, self._queue_id, queue_offset, broker.address)
+        for topic, queue_offset in moved.items():
+            broker.offsets.commit(GROUP, topic, self._queue_id, queue_offset, broker.address)
         self._memory.forget_before(self._half_offset)
 
     def _flush(self, then: Callable[[Any], object]) -> None:

@@ -55,15 +55,16 @@ def store_settings(
     return paths, found_config(paths, base)
 
 
-def read_config(config: Path) -> MessageStoreConfig:
+def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:
     """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
 
-    A verb runs no store: what a running one would not do is no news, and the store is where the user says.
+    Most verbs run no store: what a running one would not do is no news, unless the verb `runs` one. The store is where the user
+    says.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         settings = MessageStoreConfig.from_broker_conf(config)
     for one in caught:
-        if not issubclass(one.category, UnusedSettingWarning):
+        if runs or not issubclass(one.category, UnusedSettingWarning):
             note(f"Warning: {one.message}")
     return settings.changed(store_path_root_dir=None)

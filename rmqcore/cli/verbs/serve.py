@@ -114,7 +114,7 @@ def serve(
       rmqcore serve /data/store --port 0 --json
       rmqcore serve /data/store --host 192.0.2.7 --allow 192.0.2.0/24
     """
-    given = read_config(config) if config is not None else MessageStoreConfig()
+    given = read_config(config, runs=True) if config is not None else MessageStoreConfig()
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra

@@ -16,6 +16,7 @@ from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
+from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
@@ -189,15 +190,23 @@ def test_a_store_that_failed_answers_that_it_is_not_available(sender: Sender) ->
     assert sender.ask(send(body=TWO, batch=True)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_a_topic_that_keeps_the_last_of_each_key_wants_keys(sender: Sender) -> None:
-    sender.ask(send())
-    topic = sender.broker.topics.get("orders")
-    assert topic is not None
-    attributes = {"cleanup.policy": "COMPACTION"}
-    sender.broker.topics._topics["compact"] = type(topic)("compact", attributes=attributes)
-    missing = (ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
-    assert answer(sender.ask(send("compact"))) == missing
-    assert sender.ask(send("compact", properties={"KEYS": "k"})).code == 0
+@pytest.mark.parametrize("attribute", ["queue.type=BatchCQ", "cleanup.policy=COMPACTION"])
+def test_topics_that_are_not_served_take_nothing(sender: Sender, attribute: str) -> None:
+    """A single send to a topic of batch queues was stored into an ordinary queue: no Java broker starts on such a store."""
+    key, _, value = attribute.partition("=")
+    sender.broker.topics._topics["odd"] = TopicConfig("odd", attributes={key: value})
+    for request in (send("odd", properties={"KEYS": "k"}), send("odd", TWO, batch=True)):
+        response = sender.ask(request)
+        assert response.code == ResponseCode.MESSAGE_ILLEGAL
+        assert response.remark == f"topic[odd] has {attribute}, and such topics are not served"
+    assert sender.messages("odd") == []
+
+
+def test_a_topic_without_a_queue_to_write_to(sender: Sender) -> None:
+    """A send to any of its queues was answered with the words of Python's random numbers."""
+    sender.broker.topics._topics["full"] = TopicConfig("full", 4, 0)
+    response = sender.ask(send("full", queueId=-1))
+    assert answer(response) == (1, "topic[full] has no queue that can be written to")
 
 
 # ---- retries and dead letters
@@ -262,15 +271,6 @@ def test_a_batch_is_no_transaction_and_has_no_delay(sender: Sender, changed: Any
     response = sender.ask(send("many", TWO, batch=True, **changed))
     assert response.code == ResponseCode.MESSAGE_ILLEGAL
     assert sender.messages("many") == []
-
-
-def test_a_batch_for_batch_queues_is_refused(sender: Sender) -> None:
-    sender.ask(send())
-    topic = sender.broker.topics.get("orders")
-    assert topic is not None
-    attributes = {"queue.type": "BatchCQ"}
-    sender.broker.topics._topics["inner"] = type(topic)("inner", attributes=attributes)
-    assert sender.ask(send("inner", TWO, batch=True)).code == ResponseCode.MESSAGE_ILLEGAL
 
 
 # ---- who waits for the disk

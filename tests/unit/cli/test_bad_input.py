@@ -208,6 +208,10 @@ VERBS_WITH_CONF = {
         ("serve", "brokerPermission=9", "brokerPermission: expected 0 to 7, got 9"),
         ("serve", "traceOn=1", "traceOn: expected true or false, got '1'"),
         ("serve", "brokerName= ", "brokerName: expected a name, got none"),
+        *(
+            ("serve", f"{key}=true", f"{key}: expected false: this broker does not serve it")
+            for key in ("aclEnable", "authenticationEnabled", "authorizationEnabled", "enableControllerMode")
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_value_in_a_broker_conf(

@@ -99,6 +99,15 @@ def test_settings_of_the_broker(tmp_path: Path) -> None:
             producer.send("New", b"x")
 
 
+def test_the_answer_to_a_large_batch(broker: ServedBroker) -> None:
+    """It has all message ids in its header, too long for the client: the batch was stored three times, and the send failed."""
+    broker.create_topic("Large", queues=1)
+    with Producer(broker.namesrv) as producer:
+        result = producer.send_many("Large", [b"%d" % number for number in range(5_000)])
+    assert len(result.msg_id.split(",")) == 5_000
+    assert bodies(broker, "Large") == [b"%d" % number for number in range(5_000)]
+
+
 def test_a_test_may_run_on_a_rather_full_disk(tmp_path: Path) -> None:
     """A disk of 76 % failed every test of an application: its broker refused all messages, as one that is to last does."""
     with ServedBroker(tmp_path) as served:

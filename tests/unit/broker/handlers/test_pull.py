@@ -13,11 +13,13 @@ from support.served_broker import SMALL, ServedBroker
 
 import rmqcore
 from rmqcore.broker.handlers import message_filters
+from rmqcore.broker.requests import MOST_BODY_BYTES, handle
 from rmqcore.codec import decode
 from rmqcore.remoting.bodies.heartbeat import SQL92, SubscriptionData
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
+from rmqcore.remoting.request_fields import encode_fields
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 HELD = SUSPEND | SUBSCRIPTION
@@ -415,6 +417,24 @@ def test_a_held_pull_goes_with_its_connection(served: ServedBroker) -> None:
     served.put("t", "A")
     assert gone.sent == []
     assert len(other.sent) == 1
+
+
+def test_a_held_pull_keeps_no_body(served: ServedBroker) -> None:
+    """Forty pulls with 15 MiB each, held for a day, took 600 MiB that no limit of buffers counted."""
+    code = RequestCode.PULL_MESSAGE
+    fields = encode_fields(code, served.pull_fields(sysFlag=HELD))
+    request = RemotingCommand(code, ext_fields=fields, body=b"x" * 1000)
+    assert handle(served.broker, request, served.channel) is None
+    assert len(served.broker.held_pulls) == 1
+    assert request.body == b""
+
+
+def test_a_body_that_is_too_large_is_refused(served: ServedBroker) -> None:
+    """A heartbeat with 15 MiB of small objects stopped all clients for eight seconds."""
+    request = RemotingCommand(RequestCode.HEART_BEAT, body=b"[" * (MOST_BODY_BYTES + 1))
+    response = answer(handle(served.broker, request, served.channel))
+    told = f"{MOST_BODY_BYTES + 1} bytes in the body, at most {MOST_BODY_BYTES} are taken"
+    assert (response.code, response.remark) == (ResponseCode.INVALID_PARAMETER, told)
 
 
 def test_a_held_pull_blocks_no_later_request(served: ServedBroker) -> None:
