@@ -217,6 +217,24 @@ def test_a_check_that_fails_is_not_the_last(
     assert offsets(broker)[0] > 0
 
 
+def test_an_offset_waits_for_the_disk(broker: Transacting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was saved behind a half whose commit no disk had yet: after a power cut nobody had asked how the half ended."""
+    broker.start(end(broker.half("h"), COMMIT, oneway=True))
+    asked: list[int] = []
+
+    def fails(phy_offset: int, *_: object) -> None:
+        asked.append(phy_offset)
+        raise StoreFailedError("no sync")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.store, "on_flushed", fails)
+        broker.advance(2 * CHECK)
+        assert asked[0] == broker.store.max_phy_offset
+        assert offsets(broker) == (-1, -1)
+    broker.advance(2 * CHECK)
+    assert offsets(broker)[0] == 1
+
+
 def test_many_halves_are_walked_in_slices(
     broker: Transacting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
