@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -50,8 +51,13 @@ def words_to_complete() -> list[str]:
         return line.split()[1:]
 
 
+_IS_HARMLESS = re.compile(r"[%A-Za-z0-9_-]+").fullmatch
+
+
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
     """Give the topics of the store named before on the line that begin with some letters, for the shell.
+
+    Only names as RocketMQ lets anybody make: zsh runs what stands in ``$(...)`` of an answer, and a store may be a stranger's.
 
     The store is the first directory among the arguments. A shell shows nothing where there is no such store, or none that can be
     read: an error would land in the line being typed.
@@ -61,7 +67,9 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
             if Path(word).expanduser().is_dir():
                 paths = store_paths(Path(word).expanduser(), leave_out_links=True)
                 found = topics_with_queues(paths) | configured_topics(paths)
-                return sorted(topic for topic in found if topic.startswith(incomplete))
+                return sorted(
+                    topic for topic in found if topic.startswith(incomplete) and _IS_HARMLESS(topic)
+                )
     except (StoreError, OSError, ValueError, RuntimeError):
         return []
     return []

@@ -44,6 +44,23 @@ def test_another_shell(golden: Path) -> None:
     assert "TopicBasicB" not in " ".join(offered)
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize(
+    "name", ["z$(touch ran)", "z\\$(touch ran)", "z`id`", "z;id", "z a", "z\x1b[31m", "z'", 'z"']
+)
+def test_a_name_that_a_shell_would_run_is_not_offered(
+    tmp_path: Path, shell: str, name: str
+) -> None:
+    """Zsh ran the command in the name of a topic when Tab was pressed behind the path of a stranger's store."""
+    (tmp_path / "commitlog").mkdir()
+    for topic in (name, "z_sound"):
+        (tmp_path / "consumequeue" / topic / "0").mkdir(parents=True)
+    offered = " ".join(completed(f"rmqcore cat {tmp_path} --topic z", shell))
+    assert "z_sound" in offered
+    assert name not in offered
+    assert "touch" not in offered
+
+
 @pytest.mark.parametrize("store", ["/nowhere", "", "'half", "~nobody-of-this-name"])
 def test_silence_where_there_is_no_store(tmp_path: Path, store: str) -> None:
     assert completed(f"rmqcore cat {store} {tmp_path} --topic ") == []
@@ -78,7 +95,7 @@ def completed_with(shell: str, line_of_typer: str, words: str) -> tuple[str, str
     return done.stdout, done.stderr.strip()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_only_the_verb_of_the_line_is_loaded(golden: Path, shell: str) -> None:
     """All of them took most of a second, for each tab.
 
