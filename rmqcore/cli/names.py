@@ -57,7 +57,8 @@ _IS_HARMLESS = re.compile(r"[%A-Za-z0-9_-]+").fullmatch
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
     """Give the topics of the store named before on the line that begin with some letters, for the shell.
 
-    Only names as RocketMQ lets anybody make: zsh runs what stands in ``$(...)`` of an answer, and a store may be a stranger's.
+    Only names of RocketMQ's letters, but for ``|``: zsh runs what stands in ``$(...)`` of an answer, every shell what stands
+    behind a ``|`` once it is typed, and a store may be a stranger's.
 
     The store is the first directory among the arguments. A shell shows nothing where there is no such store, or none that can be
     read: an error would land in the line being typed.

@@ -46,7 +46,8 @@ def test_another_shell(golden: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize(
-    "name", ["z$(touch ran)", "z\\$(touch ran)", "z`id`", "z;id", "z a", "z\x1b[31m", "z'", 'z"']
+    "name",
+    ["z$(touch ran)", "z\\$(touch ran)", "z`id`", "z;id", "z|id", "z a", "z\x1b[31m", "z'", 'z"'],
 )
 def test_a_name_that_a_shell_would_run_is_not_offered(
     tmp_path: Path, shell: str, name: str
@@ -95,7 +96,7 @@ def completed_with(shell: str, line_of_typer: str, words: str) -> tuple[str, str
     return done.stdout, done.stderr.strip()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_only_the_verb_of_the_line_is_loaded(golden: Path, shell: str) -> None:
     """All of them took most of a second, for each tab.
 
