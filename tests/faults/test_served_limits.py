@@ -248,8 +248,17 @@ def test_settings_that_do_nothing_are_told(tmp_path: Path) -> None:
     """`rmqcore.open` warned of such a setting of a broker.conf, and the broker took the same file without a word."""
     with ServerProcess(tmp_path, settings={"transientStorePoolEnable": "true"}) as process:
         assert process.stop() == 0
-    assert "Warning: " in process.log
-    assert "transientStorePoolEnable" in process.log or "transient_store_pool_enable" in process.log
+    told = "Warning: transient_store_pool_enable (transientStorePoolEnable) does nothing: "
+    assert told in process.log.replace("\n", " ")
+
+
+def test_a_warning_of_a_setting_is_given_once(tmp_path: Path) -> None:
+    """The broker.conf was read twice where there was a store, and each of its warnings printed twice."""
+    with ServerProcess(tmp_path, settings={"maxIndexNumm": 5}) as process:
+        assert process.stop() == 0
+        process.start()
+        assert process.stop() == 0
+    assert process.log.count("no RocketMQ setting is called maxIndexNumm") == 2  # two starts
 
 
 def test_a_wrong_setting_names_its_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rmqcore.unused_settings import UnusedSettingWarning
 
 def store_settings(
     store: Path,
-    config: Path | None,
+    config: Path | MessageStoreConfig | None,
     commitlog: str | None,
     *,
     follow_links: bool,
@@ -26,10 +26,10 @@ def store_settings(
 ) -> tuple[StorePaths, MessageStoreConfig]:
     """Give paths and configuration of a store, with the file sizes that its files have; links are refused (`refuse_links`).
 
-    With `to_open` it is for `rmqcore.open`, which takes these sizes for given: one that a lone file tells is looked at as an
-    open would (`config_to_open`).
+    `config` is a ``broker.conf``, or what `read_config` made of it. With `to_open` it is for `rmqcore.open`, which takes these
+    sizes for given: one that a lone file tells is looked at as an open would (`config_to_open`).
     """
-    base = read_config(config) if config is not None else None
+    base = read_config(config) if isinstance(config, Path) else config
     if commitlog is not None:
         base = (base or MessageStoreConfig()).changed(
             store_path_commit_log=commitlog, read_only_commit_log_store_paths=None

@@ -121,7 +121,7 @@ def serve(
     )
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    with open_store(store, _store_config(store, config, given)) as opened:
+    with open_store(store, _store_config(store, given)) as opened:
         _say_what_was_found(opened)
         _run(serve_store(opened, settings, ports, lambda ready: _say_ready(ready, json=json)))
     return OK
@@ -220,13 +220,11 @@ def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> Non
         )
 
 
-def _store_config(
-    store: Path, config: Path | None, given: MessageStoreConfig
-) -> MessageStoreConfig:
+def _store_config(store: Path, given: MessageStoreConfig) -> MessageStoreConfig:
     """Give the configuration with the file sizes of the store, if there is one."""
     if not (store / "commitlog").is_dir():
         return given
-    return store_settings(store, config, None, follow_links=False, to_open=True)[1]
+    return store_settings(store, given, None, follow_links=False, to_open=True)[1]
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:
