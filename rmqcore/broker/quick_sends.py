@@ -16,7 +16,7 @@ from rmqcore._native.broker.send_kernel import Fed, SendKernel
 from rmqcore._native.put.appender import Appender
 from rmqcore.broker.handlers.send import CLUSTER
 from rmqcore.broker.handlers.send_answers import STORED_CODES, stored_fields, why_refused
-from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in
+from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in, unserved_attribute
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import encode_properties
 from rmqcore.errors import StoreError
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 Parts = list[tuple[bytes, int]]
 COUNT_PERIOD_MS = 1_000
-_PLAIN_ATTRIBUTES = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
 
 
 class QuickSends:
@@ -174,7 +173,7 @@ def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
         and name not in NOT_FOR_SENDS
         and (not topic.order or bool(settings.broker_permission & WRITE))
         and sys_flag_in(topic, 0) == 0
-        and all(topic.attributes.get(key, value) == value for key, value in _PLAIN_ATTRIBUTES.items())
+        and unserved_attribute(topic) is None
     )  # fmt: skip
 
 

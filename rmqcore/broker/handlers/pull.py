@@ -177,9 +177,8 @@ def _offset_moved(
 def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     """Answer later: when a message comes that passes the filter, or the time is over."""
     broker = call.broker
-    call.request.body = (
-        b""  # which a pull has no use for, and which no limit of buffers counts while it is held
-    )
+    # A pull has no use for it, and no limit of buffers counts it while the pull is held.
+    call.request.body = b""
     timeout_ms = pull.suspend_timeout_ms
     if not broker.settings.long_polling_enable:
         timeout_ms = broker.settings.short_polling_time_mills

@@ -31,7 +31,7 @@ _INHERIT = 1
 _UNIT, UNIT_SUB = 1, 2
 _RESERVED = "POP_CK"
 _MULTI_TAG = "MULTI_TAG"
-_NOT_SERVED = {"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}
+_NOT_SERVED = ("queue.type", "BatchCQ"), ("cleanup.policy", "COMPACTION")
 """Attributes of topics whose messages lie in files that are not written here: a Java broker would not find what is stored."""
 _BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
@@ -169,11 +169,18 @@ def _check_queue(call: Call, config: TopicConfig, go_on: Step) -> RemotingComman
     if queue_id < 0 and config.write_queue_nums <= 0:
         remark = f"topic[{config.name}] has no queue that can be written to"
         return refuse(call, ResponseCode.SYSTEM_ERROR, remark)
-    for key, value in _NOT_SERVED.items():
-        if config.attributes.get(key) == value:
-            remark = f"topic[{config.name}] has {key}={value}, and such topics are not served"
-            return refuse(call, ResponseCode.MESSAGE_ILLEGAL, remark)
+    if (attribute := unserved_attribute(config)) is not None:
+        remark = f"topic[{config.name}] has {attribute}, and such topics are not served"
+        return refuse(call, ResponseCode.MESSAGE_ILLEGAL, remark)
     return go_on(config)
+
+
+def unserved_attribute(config: TopicConfig) -> str | None:
+    """Give the attribute for which a topic takes no messages here; None where it takes them."""
+    return next(
+        (f"{key}={value}" for key, value in _NOT_SERVED if config.attributes.get(key) == value),
+        None,
+    )
 
 
 def _shown_topic(config: TopicConfig) -> str:
