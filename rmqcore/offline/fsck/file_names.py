@@ -72,9 +72,9 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
     for entry in named:
         path = f"index/{entry.name}"
         if entry.size == 0:
+            message = "a broker start fills it up" if entry is newest else "what it held is lost"
             findings.add(
-                "index_header", INFO if entry is newest else ERROR, path,
-                "the file is empty: a broker start makes it a whole one without entries",
+                "index_header", INFO if entry is newest else ERROR, path, f"the file is empty: {message}",
                 field="file size", expected=size or "that of an index file", found=0,
             )  # fmt: skip
         elif entry.size != size:

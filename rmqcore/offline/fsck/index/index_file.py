@@ -24,7 +24,7 @@ CHANGING = ("slot", "hashSlotCount", "indexCount", "endPhyOffset", "endTimestamp
 
 
 def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> None:
-    """Check a file; with `live` a broker may be writing it. One that is empty is told by its name: see `check_index_files`."""
+    """Check a file; with `live` a broker may be writing it. `check_index_files` tells of an empty one."""
     if reader.size == 0:
         return
     path = file_path(reader)
