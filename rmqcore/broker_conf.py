@@ -27,6 +27,7 @@ _LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)(?:[ \t\f]*[=:]|[ \t\f])?[ \t\f]*(.*
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Java names that cannot be made from the name in snake_case.
 _ACRONYMS = {
+    "broker_ip1": "brokerIP1",
     "check_crc_on_recover": "checkCRCOnRecover",
     "enabled_append_prop_crc": "enabledAppendPropCRC",
     "force_verify_prop_crc": "forceVerifyPropCRC",

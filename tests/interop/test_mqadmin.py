@@ -85,10 +85,8 @@ _MASKS = [
     (r"(interop-a\s+[01]\s+true)\s+\d+", r"\1 RT"),
     (r"\d+\.\d+\(\d+,\d+ms(\|\d+,\d+ms)?\)", "LOAD"),
     (r"(TPS:) [\d.]+", r"\1 RATE"),
-    (
-        r"\b\d+-\d+(?=\(0\.0w)",
-        "BEHIND",
-    ),  # seconds and messages that Java's timer wheel has before it
+    # Seconds and messages that Java's timer wheel has before it.
+    (r"\b\d+-\d+(?=\(0\.0w)", "BEHIND"),
     (r"\b0\.\d{4}\b", "SPACE"),
     (r"(?<=\s)\d+\.\d\d(?=\s)", "NUMBER"),
     (r"\s+", " "),
