@@ -21,8 +21,9 @@ LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 
 
 def topics_with_queues(paths: StorePaths) -> set[str]:
-    """Topics that have a queue in ``consumequeue/``; none where the store has no such folder."""
-    return {topic for topic, _, _ in queue_directories(paths)}
+    """Topics that have a queue in ``consumequeue/``; none where the store has no such folder, or it cannot be listed."""
+    queues = queue_directories(paths, unreadable=lambda path, error: None)
+    return {topic for topic, _, _ in queues}
 
 
 def configured_topics(paths: StorePaths) -> set[str]:

@@ -18,7 +18,7 @@ from rmqcore._native.queues.queue_table import is_directory_name
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name, parse_queue_id
-from rmqcore.disk.read_range import entries_of, read_range
+from rmqcore.disk.read_range import Unreadable, entries_of, read_range
 from rmqcore.errors import StoreFormatError
 
 Entries = npt.NDArray[np.void]
@@ -58,11 +58,13 @@ class QueueFile:
         return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
 
 
-def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
+def queue_directories(
+    paths: StorePaths, unreadable: Unreadable | None = None
+) -> Iterator[tuple[str, int, str]]:
     """Every queue's topic, id and directory, by topic and id.
 
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory whose name is not UTF-8
-    is that of no topic.
+    is that of no topic. A directory that cannot be listed is told to `unreadable`, as by `entries_of`.
 
     Raises
     ------
@@ -70,12 +72,12 @@ def queue_directories(paths: StorePaths) -> Iterator[tuple[str, int, str]]:
         A topic or a queue is a link; with `StorePaths.leave_out_links` it is left out.
     """
     leave_out = paths.leave_out_links
-    for topic in entries_of(paths.consumequeue):
+    for topic in entries_of(paths.consumequeue, unreadable):
         if not is_folder(topic, leave_out_links=leave_out) or not is_utf8(topic.name):
             continue
         ids = (
             parse_queue_id(entry.name)
-            for entry in entries_of(topic.path)
+            for entry in entries_of(topic.path, unreadable)
             if is_folder(entry, leave_out_links=leave_out)
         )
         found = array("i", (queue_id for queue_id in ids if queue_id is not None))
@@ -112,18 +114,19 @@ def _ascending(numbers: array[int]) -> Iterator[int]:
         yield from ordered[begin : begin + MOST_NUMBERS].tolist()
 
 
-def batch_topics(paths: StorePaths) -> frozenset[str]:
+def batch_topics(paths: StorePaths, unreadable: Unreadable | None = None) -> frozenset[str]:
     """Topics of batch queues (``queue.type=BatchCQ``), whose records have entries only below ``batchconsumequeue/``.
 
     A broker asks the topic's configuration. The directories show what that was, for a broker refuses a store in which a topic
-    has its directory in the other place. A topic with both directories is no batch topic here.
+    has its directory in the other place. A topic with both directories is no batch topic here. `unreadable` is that of
+    `entries_of`.
     """
     leave_out = paths.leave_out_links
     if leave_out and paths.batchconsumequeue.is_symlink():
         return frozenset()
     found = {
         entry.name
-        for entry in entries_of(paths.batchconsumequeue)
+        for entry in entries_of(paths.batchconsumequeue, unreadable)
         if is_folder(entry, leave_out_links=leave_out)
     }
     return frozenset(topic for topic in found if not (paths.consumequeue / topic).is_dir())
@@ -135,13 +138,14 @@ class BatchTopics:
     It is false where there are none.
     """
 
-    def __init__(self, paths: StorePaths) -> None:
+    def __init__(self, paths: StorePaths, unreadable: Unreadable | None = None) -> None:
         self._paths = paths
         leave_out = paths.leave_out_links
         hidden = leave_out and paths.batchconsumequeue.is_symlink()
-        entries = () if hidden else entries_of(paths.batchconsumequeue)
+        entries = () if hidden else entries_of(paths.batchconsumequeue, unreadable)
         count = sum(is_folder(entry, leave_out_links=leave_out) for entry in entries)
-        self._names = batch_topics(paths) if 0 < count <= MOST_TOPICS else frozenset[str]()
+        few = 0 < count <= MOST_TOPICS
+        self._names = batch_topics(paths, unreadable) if few else frozenset[str]()
         self._many = count > MOST_TOPICS
 
     def __bool__(self) -> bool:

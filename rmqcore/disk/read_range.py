@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.skeletons import Part
-from rmqcore.errors import StoreFormatError, is_of_the_system
+from rmqcore.errors import StoreFormatError, is_of_the_system, is_unreadable
 
 FEW_ENTRIES = 10_000
 """Entries of a directory that are held whatever their names are."""
@@ -52,14 +52,27 @@ def read_range(path: str | Path, pos: int, count: int) -> bytes:
         file.close()
 
 
-def entries_of(directory: str | Path) -> Iterator[os.DirEntry[str]]:
+Unreadable = Callable[[str, OSError], object]
+"""Is told of a file or directory that cannot be read, by its path, and the error (`is_unreadable`)."""
+
+
+def entries_of(
+    directory: str | Path, unreadable: Unreadable | None = None
+) -> Iterator[os.DirEntry[str]]:
     """Give the entries of a directory in name order; none when there is no such directory.
 
-    A directory of very many entries is listed once for each part of them that there is memory for: about 40,000.
+    A directory of very many entries is listed once for each part of them that there is memory for: about 40,000. A directory
+    that cannot be listed is told to `unreadable`, and has no entries then; without that it is an error.
     """
     after: str | None = None
     while True:
-        part, whole = _next_entries(directory, after)
+        try:
+            part, whole = _next_entries(directory, after)
+        except OSError as error:
+            if unreadable is None or not is_unreadable(error):
+                raise
+            unreadable(os.fspath(directory), error)
+            return
         yield from part
         if whole:
             return

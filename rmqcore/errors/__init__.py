@@ -56,6 +56,7 @@ from rmqcore.errors.stores import (
     SyncFailedError,
     is_no_room,
     is_of_the_system,
+    is_unreadable,
 )
 
 __all__ = [
@@ -104,6 +105,7 @@ __all__ = [
     "WatermarkError",
     "is_no_room",
     "is_of_the_system",
+    "is_unreadable",
 ]
 
 for _name in __all__:

@@ -20,6 +20,11 @@ def is_of_the_system(error: OSError) -> bool:
     return error.errno is not None
 
 
+def is_unreadable(error: OSError) -> bool:
+    """Whether an OSError is about one file or directory, which a disk or its rights keep back: others may be read."""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
+
+
 def is_no_room(error: OSError) -> bool:
     """Whether a disk, or a user's part of it, had no room for a write, which may be tried again; a sync may not."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailedError)

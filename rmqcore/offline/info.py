@@ -12,7 +12,8 @@ from typing import Any
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
-from rmqcore.errors import RemoteStorageError, StoreError
+from rmqcore.disk.read_range import Unreadable
+from rmqcore.errors import RemoteStorageError, StoreError, is_unreadable
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
 from rmqcore.report import Report
@@ -61,10 +62,14 @@ class StoreInfo(Report):
         return asdict(self)
 
 
-def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
+def read_info(
+    paths: StorePaths, files: list[LogFile], unreadable: Unreadable | None = None
+) -> StoreInfo:
     """Gather a StoreInfo: directories are listed, the oldest and the newest CommitLog file are read.
 
     The log's end is where a walk over its last file ends; no body is looked at for it, so that this costs less than `cat`.
+    Directories that cannot be listed, and a checkpoint that cannot be read, are told to `unreadable`; without that such a
+    directory is an error.
     """
     first, last, end = log_times(files)
     checkpoint, checkpoint_error = None, None
@@ -74,7 +79,9 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         raise  # it says nothing of what lies there
     except (StoreError, OSError) as error:
         checkpoint_error = str(error)
-    topic_count, queue_count = _count_queues(paths.consumequeue)
+        if unreadable is not None and isinstance(error, OSError) and is_unreadable(error):
+            unreadable(os.fspath(paths.checkpoint), error)
+    topic_count, queue_count = _count_queues(paths.consumequeue, unreadable)
     return StoreInfo(
         path=paths.location,
         mapped_file_size=mapped_file_size(files),
@@ -88,7 +95,7 @@ def read_info(paths: StorePaths, files: list[LogFile]) -> StoreInfo:
         last_store_timestamp_ms=last,
         topic_count=topic_count,
         queue_count=queue_count,
-        index_file_count=sum(map(is_index_file_name, _names(paths.index))),
+        index_file_count=sum(map(is_index_file_name, _names(paths.index, unreadable))),
         checkpoint=checkpoint,
         checkpoint_error=checkpoint_error,
         abort=paths.abort.exists(),
@@ -115,12 +122,27 @@ def is_log_only(paths: StorePaths) -> bool:
     return not any(os.path.lexists(paths.root / name) for name in others)
 
 
-class Unreadable(list[dict[str, str]]):
-    """Files that could not be read, each a path within the store and the reason."""
+class UnreadableFiles(list[dict[str, str]]):
+    """Files and directories that could not be read, each a path within the store and the reason; each once.
 
-    def note(self, path: str, error: OSError) -> None:
-        """Note a file."""
-        self.append({"path": path, "error": error.strerror or str(error)})
+    Parameters
+    ----------
+    paths : StorePaths
+    """
+
+    def __init__(self, paths: StorePaths) -> None:
+        super().__init__()
+        self._root = paths.root
+        self._known: set[str] = set()
+
+    def note(self, path: str | os.PathLike[str], error: OSError) -> None:
+        """Note a file or directory."""
+        place = Path(path)
+        inside = place.relative_to(self._root) if place.is_relative_to(self._root) else place
+        name = os.fspath(inside)
+        if name not in self._known:
+            self._known.add(name)
+            self.append({"path": name, "error": error.strerror or str(error)})
 
     def look_at(self, files: list[LogFile]) -> None:
         """Note the CommitLog files that cannot be opened."""
@@ -131,7 +153,7 @@ class Unreadable(list[dict[str, str]]):
             except FileNotFoundError:  # cleaned since it was listed
                 continue
             except OSError as error:
-                self.note(file.name, error)
+                self.note(self._root / file.name, error)
 
 
 def log_end(files: list[LogFile]) -> int:
@@ -160,7 +182,7 @@ def log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
     return first, last, end
 
 
-def _names(directory: str | Path) -> Iterator[str]:
+def _names(directory: str | Path, unreadable: Unreadable | None) -> Iterator[str]:
     """Names in a directory, in no order; none where there is no such directory."""
     try:
         with os.scandir(directory) as found:
@@ -168,13 +190,17 @@ def _names(directory: str | Path) -> Iterator[str]:
                 yield entry.name
     except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        if unreadable is None or not is_unreadable(error):
+            raise
+        unreadable(os.fspath(directory), error)
 
 
-def _count_queues(consumequeue: Path) -> tuple[int, int]:
+def _count_queues(consumequeue: Path, unreadable: Unreadable | None) -> tuple[int, int]:
     """How many topics have queues, and how many queues there are."""
     topics = queues = 0
-    for topic in filter(is_utf8, _names(consumequeue)):
-        names = _names(f"{consumequeue}/{topic}")
+    for topic in filter(is_utf8, _names(consumequeue, unreadable)):
+        names = _names(f"{consumequeue}/{topic}", unreadable)
         count = sum(parse_queue_id(name) is not None for name in names)
         topics += count > 0
         queues += count
@@ -191,7 +217,8 @@ def disk_bytes(directory: str | Path, depth: int = 0) -> int:
     with found:
         for entry in found:
             if not entry.is_dir():
-                with suppress(FileNotFoundError):  # cleaned meanwhile
+                # Cleaned meanwhile, or in a directory that may be listed and not be entered.
+                with suppress(FileNotFoundError, PermissionError):
                     total += occupied_bytes(entry.path, entry.stat(follow_symlinks=False))
             elif depth < MOST_DEEP and not entry.is_symlink():
                 total += disk_bytes(entry.path, depth + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -18,6 +19,7 @@ from rmqcore.offline.log.damage import DamageRange, MoreDamage
 MOST_LINES = 20
 """Damaged ranges that are printed on a line each: who wants all of them asks for JSON, or fsck."""
 
+RIGHTS = "this user may not; run it as the user that owns the file (`ls -ldn` shows who)"
 _EXTRAS = {
     "pyarrow": "arrow",
     "lz4": "compress",
@@ -82,7 +84,8 @@ def explain(error: BaseException) -> int:
         where = (
             f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         )
-        say(f"{where}{error.strerror or error}")
+        rights = where and error.errno in (errno.EACCES, errno.EPERM)
+        say(f"{where}{error.strerror or error}", RIGHTS if rights else "")
         return FAILED
     if isinstance(error, MemoryError):
         say("not enough memory")

@@ -12,6 +12,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
+from rmqcore.cli.typed.missing_parts import has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
@@ -65,8 +66,8 @@ def get(
     """Print messages of a queue from an offset on.
 
     They are those that a broker would answer a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the
-    next offset go to stderr, or into the object of --json. For a topic that the store does not have the exit
-    code is 1.
+    next offset go to stderr, or into the object of --json. For a topic that the store does not have, or in a
+    store without queues, the exit code is 1.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
@@ -94,5 +95,5 @@ def get(
         code = answer.show(found.messages, **status)
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        missing = unknown.refuse()
+        missing = unknown.refuse() or has_no_queues(reader, topic)
         return FAILED if missing and code == OK else code

@@ -24,11 +24,10 @@ from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import ReportTable, facts
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
-from rmqcore.offline.info import LOG_ONLY, StoreInfo, Unreadable, is_log_only
-from rmqcore.offline.queues.queues import QueueFiles, queue_info
+from rmqcore.offline.info import LOG_ONLY, StoreInfo, UnreadableFiles, is_log_only, read_info
+from rmqcore.offline.queues.queues import each_queue, queue_info
 from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
@@ -54,15 +53,13 @@ def info(
     """
     kind = report_format(asked_format, json, wide=wide)
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
-        unreadable = Unreadable()
-        unreadable.look_at(reader.log_files())
-        found = reader.info()
+        unreadable = UnreadableFiles(reader.paths)
+        files = reader.log_files()
+        unreadable.look_at(files)
+        found = read_info(reader.paths, files, unreadable.note)
         queues = _queues_of(reader.paths, found, unreadable)
         index_files = [
-            file.info()
-            for file in find_index_files(
-                reader.paths, unreadable=lambda name, error: unreadable.note(f"index/{name}", error)
-            )
+            file.info() for file in find_index_files(reader.paths, unreadable=unreadable.note)
         ]
         if kind == ReportFormat.table:
             shown = list(islice(queues, MAX_ROWS))
@@ -79,18 +76,18 @@ def info(
         return _told(unreadable)
 
 
-def _queues_of(paths: StorePaths, found: StoreInfo, unreadable: Unreadable) -> Iterator[QueueInfo]:
+def _queues_of(
+    paths: StorePaths, found: StoreInfo, unreadable: UnreadableFiles
+) -> Iterator[QueueInfo]:
     """Not reader.queues(), which looks for the log's end again, and holds all of them."""
-    paths.bring_in(paths.consumequeue, beginnings=True)
-    for topic, queue_id, directory in queue_directories(paths):
+    for queue in each_queue(paths, unreadable=unreadable.note):
         try:
-            queue = QueueFiles(topic, queue_id, directory, leave_out_links=paths.leave_out_links)
             yield queue_info(queue, found.min_phy_offset, found.max_phy_offset)
         except OSError as error:
-            unreadable.note(f"consumequeue/{topic}/{queue_id}", error)
+            unreadable.note(queue.directory, error)
 
 
-def _told(unreadable: Unreadable) -> int:
+def _told(unreadable: UnreadableFiles) -> int:
     for one in unreadable[:MAX_ROWS]:
         note(f"unreadable: {one['path']}: {one['error']}")
     if len(unreadable) > MAX_ROWS:

@@ -13,6 +13,7 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
+from rmqcore.cli.typed.missing_parts import has_no_index
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
@@ -60,7 +61,7 @@ def query(
 ) -> int:
     """Print the newest messages with a key, as the index finds them.
 
-    For a topic that the store does not have the exit code is 1. When the index is missing or damaged,
+    For a topic that the store does not have, or without an index, the exit code is 1. When the index is damaged,
     `rmqcore cat STORE --key KEY` finds the same by reading everything.
 
     Example:
@@ -86,7 +87,7 @@ def query(
         code = answer.show(found)
         if found:
             return code
-        if unknown.refuse():
+        if unknown.refuse() or has_no_index(reader, topic, key, is_tag=kind is not None):
             return FAILED
         if not json:
             note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")

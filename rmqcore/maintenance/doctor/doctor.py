@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqcore.disk.paths import PATH_SPLITTER, absolute_path
-from rmqcore.errors import StoreError
+from rmqcore.errors import StoreError, is_unreadable
 from rmqcore.maintenance.doctor.config_checks import check_config_files, check_sizes
 from rmqcore.maintenance.doctor.disk_checks import check_disk, check_time_to_come
 from rmqcore.maintenance.doctor.index_checks import check_index
@@ -121,7 +121,10 @@ def _safely(patient: Patient, check: Check) -> Iterator[Diagnosis]:
     try:
         yield from check(patient)
     except (StoreError, OSError, ValueError) as error:
-        yield patient.diagnosis("not_looked_at", [Evidence(check.__name__, str(error))])
+        if isinstance(error, OSError) and is_unreadable(error) and error.filename is not None:
+            yield patient.unreadable(error.filename, error)
+        else:
+            yield patient.diagnosis("not_looked_at", [Evidence(".", str(error))])
 
 
 def _compared(
@@ -143,14 +146,15 @@ def _compared(
 
 
 def _merged(found: list[Diagnosis]) -> list[Diagnosis]:
-    """One diagnosis of each name: its evidence from all checks that made it."""
+    """One diagnosis of each name: its evidence from all checks that made it, each piece once."""
     by_name: dict[str, Diagnosis] = {}
     for one in found:
         other = by_name.get(one.name)
         if other is None:
             by_name[one.name] = one
             continue
-        both = (*other.evidence, *one.evidence)
-        count = other.evidence_count + one.evidence_count
+        both = (*other.evidence, *(piece for piece in one.evidence if piece not in other.evidence))
+        known = len(other.evidence) + len(one.evidence) - len(both)
+        count = other.evidence_count + one.evidence_count - known
         by_name[one.name] = replace(other, evidence=both[:MOST_EVIDENCE], evidence_count=count)
     return list(by_name.values())

@@ -78,6 +78,12 @@ KINDS = {
         "Do not start a broker. Mount the disk, or name the log's directory with --commitlog.",
         "rmqcore info {store}",
     ),
+    "log_only": Kind(
+        INFO, (3, 17),
+        "There is a CommitLog and nothing else of a store: somebody copied commitlog/ alone. No broker ran here.",
+        "cat, export, stats and fsck read it as it is. For a get by queue and a query by key make queues and index from it.",
+        "rmqcore rebuild {store} --cq --index --out {store_rebuilt}",
+    ),
     "moved_log": Kind(
         ERROR, (8, 17),
         "The records of a file say that they lie elsewhere: the file was renamed, or the log was put together from another "
@@ -191,7 +197,7 @@ KINDS = {
         INFO, (10,),
         "The log has messages and there is no index: queries by key find nothing.",
         "Make it from the log, beside the store; --apply instead of --out puts it in its place.",
-        "rmqcore rebuild {store} --index --out {store_rebuilt}",
+        "rmqcore rebuild {store} --index --out {store_index}",
     ),
     "index_grows": Kind(
         WARNING, (10, 11),
@@ -276,11 +282,18 @@ KINDS = {
         "Give all files to the user that runs the broker, while it is stopped.",
         "ls -ln {commitlog}",
     ),
+    "unreadable": Kind(
+        ERROR, (7,),
+        "This user may not read a part of the store, or its disk does not give it: nothing is known of that part.",
+        "Run the command again as the user that owns the part; the command shows who that is. Where its owner cannot read it "
+        "either, the disk fails: copy away what can be read.",
+        "ls -ldn {unreadable}",
+    ),
     "odd_files": Kind(
         ERROR, (7, 17),
-        "A link, FIFO, socket or device, or a second name of a file, lies in the place of a file or directory of the store:"
-        " it was not followed.",
-        "Put in its place what it leads to; a log on another disk is better named with storePathCommitLog.",
+        "A link, FIFO, socket or device, or a second name of a file, lies in the place of a file or directory of the store,"
+        " or a directory in that of a file: it was not followed.",
+        "Move it away, or put in its place what it leads to; a log on another disk is better named with storePathCommitLog.",
         FSCK,
     ),
     "not_looked_at": Kind(

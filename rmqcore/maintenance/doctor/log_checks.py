@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -9,11 +10,12 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.start_file import choose_start
+from rmqcore.maintenance.doctor.name_checks import ANYWHERE
 from rmqcore.maintenance.doctor.patient import Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck.file_names import check_checkpoint
-from rmqcore.offline.fsck.findings import Findings
+from rmqcore.offline.fsck.findings import Finding, Findings
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import LogWalk
@@ -135,12 +137,22 @@ def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:
     newest_ms = max((facts.last.last_ms for facts in patient.log.files if facts.last), default=0)
     if checkpoint is not None and patient.has_messages:
         check_checkpoint(checkpoint, newest_ms, patient.log.end_phy_offset, findings)
-    wrong = [*found, *findings.items]
-    missing = [finding for finding in wrong if finding.found == "missing"]
-    if missing and patient.has_messages and patient.holder is None:
-        yield patient.diagnosis(
-            "no_checkpoint", map(evidence_of, missing), severity=missing[0].severity
-        )
-    ahead = [finding for finding in wrong if finding.found != "missing"]
-    if ahead:
-        yield patient.diagnosis("checkpoint", map(evidence_of, ahead), severity=ahead[0].severity)
+    names: dict[str, list[Finding]] = defaultdict(list)
+    for finding in [*found, *findings.items]:
+        names[_name_of(finding)].append(finding)
+    if not patient.has_messages or patient.holder is not None or patient.is_log_only:
+        names.pop("no_checkpoint", None)
+    for name, wrong in names.items():
+        evidence = map(evidence_of, wrong)
+        path = patient.paths.checkpoint
+        severity = None if name in ANYWHERE.values() else wrong[0].severity
+        yield patient.diagnosis(name, evidence, severity=severity, unreadable=path)
+
+
+def _name_of(finding: Finding) -> str:
+    """The diagnosis of what fsck found about the checkpoint."""
+    if finding.kind == "unreadable":
+        return "unreadable"
+    if finding.field == "file":
+        return "no_checkpoint" if finding.found == "missing" else "odd_files"
+    return "checkpoint"

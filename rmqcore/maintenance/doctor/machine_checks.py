@@ -46,8 +46,9 @@ def _some_files(patient: Patient) -> Iterator[str]:
     folders += [queue.directory for queue in patient.queues[:MOST_FILES]]
     for folder in folders:
         if is_real_folder(Path(folder)):
-            yield folder
-            yield from (entry.path for entry in islice(entries_of(folder), MOST_FILES))
+            yield folder  # where it cannot be listed, its rights say so
+            entries = entries_of(folder, unreadable=lambda path, error: None)
+            yield from (entry.path for entry in islice(entries, MOST_FILES))
 
 
 def check_number_of_files(patient: Patient) -> Iterator[Diagnosis]:

@@ -8,23 +8,24 @@ from itertools import pairwise
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
 from rmqcore.disk.read_range import read_range
+from rmqcore.errors import is_unreadable
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import check_index_files, check_log_files, in_rocksdb
 from rmqcore.offline.fsck.findings import ERROR, INFO, Findings
 from rmqcore.offline.fsck.queue_names import QueueNames
+from rmqcore.offline.info import LOG_ONLY
 from rmqcore.offline.log.log_files import mapped_file_size
 from rmqcore.offline.log.walk import gap_between
 
+ANYWHERE = {"file_kind": "odd_files", "unreadable": "unreadable"}
 LOG_KINDS = {
     "file_size": "log_file_size",
     "file_name": "log_file_name",
     "missing_file": "log_missing",
-    "file_kind": "odd_files",
+    **ANYWHERE,
 }
-QUEUE_KINDS = {"file_kind": "odd_files"}
-INDEX_KINDS = {"file_kind": "odd_files"}
 
 
 def check_names(patient: Patient) -> Iterator[Diagnosis]:
@@ -40,14 +41,15 @@ def check_names(patient: Patient) -> Iterator[Diagnosis]:
     for findings, kinds, other in (
         (parts, LOG_KINDS, "odd_files"),
         (log, LOG_KINDS, "log_file_name"),
-        (queues, QUEUE_KINDS, "queue_files"),
-        (index, INDEX_KINDS, "index_files"),
+        (queues, ANYWHERE, "queue_files"),
+        (index, ANYWHERE, "index_files"),
     ):
         for finding in findings.items:
             if finding.severity != INFO and (finding.severity == ERROR or findings is index):
                 found[kinds.get(finding.kind, other)].append(evidence_of(finding))
     for name, evidence in found.items():
-        yield patient.diagnosis(name, evidence)
+        first = patient.paths.root / evidence[0].path
+        yield patient.diagnosis(name, evidence, unreadable=first)
 
 
 def check_holes(patient: Patient) -> Iterator[Diagnosis]:
@@ -71,7 +73,13 @@ def check_places(patient: Patient) -> Iterator[Diagnosis]:
         start = facts.file.file_from_offset
         if facts.first is not None and facts.first.phy_offset == start:
             continue
-        head = read_range(facts.file.location, 0, REC_PHYSICALOFFSET + 8)
+        try:
+            head = read_range(facts.file.location, 0, REC_PHYSICALOFFSET + 8)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            yield patient.unreadable(facts.file.location, error)
+            continue
         magic = int.from_bytes(head[REC_MAGIC : REC_MAGIC + 4], "big", signed=True)
         says = int.from_bytes(head[REC_PHYSICALOFFSET:], "big", signed=True)
         if magic in (MAGIC_V1, MAGIC_V2) and says != start:
@@ -83,6 +91,9 @@ def check_places(patient: Patient) -> Iterator[Diagnosis]:
 def check_parts(patient: Patient) -> Iterator[Diagnosis]:
     """Queues, index and log that are not there at all."""
     paths = patient.paths
+    if patient.is_log_only:
+        yield patient.diagnosis("log_only", [Evidence(".", LOG_ONLY)])
+        return
     settled = (
         patient.has_messages and patient.holder is None
     )  # else they may be made a moment later
@@ -90,7 +101,7 @@ def check_parts(patient: Patient) -> Iterator[Diagnosis]:
         yield patient.diagnosis(
             "rocksdb_queues", [Evidence("consumequeue_rocksdb", "there", "consumequeue")]
         )
-    elif settled and not patient.queues:
+    elif settled and not patient.queues and patient.all_queues_listed:
         yield patient.diagnosis("queues_missing", [Evidence("consumequeue", "no queue", "queues")])
     if not patient.files and any(queue.files for queue in patient.queues):
         yield patient.diagnosis(

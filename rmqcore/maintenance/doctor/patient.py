@@ -22,7 +22,7 @@ from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
 from rmqcore.offline.fsck.file_names import load_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
-from rmqcore.offline.info import log_end
+from rmqcore.offline.info import is_log_only, log_end
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
@@ -85,6 +85,7 @@ class Patient:
             "store": root,
             "store_salvaged": f"{root}.salvaged",
             "store_rebuilt": f"{root}.rebuilt",
+            "store_index": f"{root}.index",
             "commitlog": self.paths.commitlog,
             "cut": self.paths.cut,
             **words,
@@ -99,6 +100,11 @@ class Patient:
             name, severity or kind.severity, kind.cause, tuple(seen[:MOST_EVIDENCE]), len(seen), kind.next_step, command,
             kind.pains,
         )  # fmt: skip
+
+    def unreadable(self, path: str | os.PathLike[str], error: OSError) -> Diagnosis:
+        """Make the diagnosis of a file or directory that cannot be read."""
+        evidence = Evidence(self.shown(path), error.strerror or str(error))
+        return self.diagnosis("unreadable", [evidence], unreadable=path)
 
     def shown(self, path: str | os.PathLike[str]) -> str:
         """A path as evidence names it: relative to the store where it lies in it."""
@@ -120,6 +126,11 @@ class Patient:
     def unclean(self) -> bool:
         """Whether the abort file is there."""
         return AbortFile(self.paths.abort).exists
+
+    @cached_property
+    def is_log_only(self) -> bool:
+        """Whether there are messages, and nothing of a store but the CommitLog."""
+        return is_log_only(self.paths) and self.has_messages
 
     @cached_property
     def files(self) -> list[LogFile]:
@@ -148,10 +159,21 @@ class Patient:
         """Whether the log has any record."""
         return any(facts.first is not None for facts in self.log.files)
 
-    @cached_property
+    @property
     def queues(self) -> list[QueueFiles]:
         """The first of the queues."""
-        return list(islice(each_queue(self.paths), MOST_QUEUES))
+        return self._queues[0]
+
+    @property
+    def all_queues_listed(self) -> bool:
+        """Whether no directory above or of a queue keeps its names back, which the check of names tells."""
+        return not self._queues[1]
+
+    @cached_property
+    def _queues(self) -> tuple[list[QueueFiles], list[str]]:
+        unlisted: list[str] = []
+        queues = each_queue(self.paths, unreadable=lambda path, error: unlisted.append(path))
+        return list(islice(queues, MOST_QUEUES)), unlisted
 
     @cached_property
     def checkpoint_findings(self) -> tuple[StoreCheckpoint | None, list[Finding]]:

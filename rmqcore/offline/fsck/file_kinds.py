@@ -7,6 +7,7 @@ import stat
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.read_range import entries_of
-from rmqcore.errors import HOW_TO_FOLLOW
+from rmqcore.errors import HOW_TO_FOLLOW, is_unreadable
 from rmqcore.offline.fsck.findings import ERROR, Findings
 
 
@@ -34,13 +35,29 @@ MOST_FIRST_NAMES = 50_000
 """Files with several names in a store of which one is read; of those behind them none is."""
 
 
-def list_folder(folder: Path | str, path: str, findings: Findings) -> Iterator[Listed]:
-    """Files and directories of a directory, which findings name `path`, in name order; anything else is a finding."""
-    for entry in entries_of(folder):
+def list_folder(
+    folder: Path | str, path: str, findings: Findings, unlisted: set[str] | None = None
+) -> Iterator[Listed]:
+    """Files and directories of a directory, which findings name `path`, in name order; anything else is a finding.
+
+    So is a directory that cannot be listed; its path is put into `unlisted` too.
+    """
+
+    def unreadable(_: str, error: OSError) -> None:
+        note_unreadable(path, error, findings)
+        if unlisted is not None:
+            unlisted.add(path)
+
+    for entry in entries_of(folder, unreadable):
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # deleted since it was listed
             continue
+        except OSError as error:  # the directory may be listed, and not be entered
+            if not is_unreadable(error):
+                raise
+            unreadable(entry.path, error)
+            return
         if _is_ordinary(status.st_mode):
             is_directory = stat.S_ISDIR(status.st_mode)
             yield Listed(
@@ -120,10 +137,18 @@ def note_other_name(path: str, first: str, findings: Findings) -> None:
     )  # fmt: skip
 
 
+def note_unreadable(path: str, error: OSError, findings: Findings, what: str = "") -> None:
+    """Note that a file or directory, or `what` of it, cannot be read."""
+    text = error.strerror or str(error)
+    findings.add(
+        "unreadable", ERROR, path, f"{what}{text}", field="bytes", expected="readable", found=text,
+    )  # fmt: skip
+
+
 def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
     """Note each part of a store that is neither file nor directory, nor a link that is followed; give those.
 
-    The CommitLog is not among them: nothing can be checked without it.
+    A directory that cannot be listed is among them. The CommitLog is not among them: nothing can be checked without it.
     """
     parts = (
         paths.consumequeue, paths.index, paths.consumequeue_ext, paths.batchconsumequeue, paths.checkpoint, paths.abort,
@@ -141,7 +166,21 @@ def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
             how = f": {HOW_TO_FOLLOW}" if may_follow else ""
             note_kind(part, part.name, mode, findings, how)
             odd.add(part)
+        elif stat.S_ISDIR(mode) and (error := _listing_error(part)) is not None:
+            note_unreadable(part.name, error, findings)
+            odd.add(part)
     return odd
+
+
+def _listing_error(folder: Path) -> OSError | None:
+    """What keeps a directory from being listed or entered."""
+    try:
+        with os.scandir(folder) as found:
+            for entry in islice(found, 1):
+                entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return error if is_unreadable(error) else None
+    return None
 
 
 def _is_ordinary(mode: int) -> bool:

@@ -8,8 +8,8 @@ from collections import Counter
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
-from rmqcore.errors import CorruptionError, StoreFormatError
-from rmqcore.offline.fsck.file_kinds import Listed, list_folder
+from rmqcore.errors import CorruptionError, StoreFormatError, is_unreadable
+from rmqcore.offline.fsck.file_kinds import Listed, list_folder, note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.log.log_files import LogFile, mapped_file_size
 
@@ -113,10 +113,18 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
         )  # fmt: skip
         return None
     except IsADirectoryError:
-        findings.add("checkpoint", ERROR, "checkpoint", "a directory is in its place", field="file")
+        findings.add(
+            "checkpoint", ERROR, "checkpoint", "a directory is in its place", field="file", expected="a file",
+            found="a directory",
+        )  # fmt: skip
         return None
     except StoreFormatError:
         return None  # no file: a finding of what lies in a store
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        note_unreadable("checkpoint", error, findings)
+        return None
     if checkpoint is None:
         findings.add(
             "checkpoint", WARNING if is_open(paths) else INFO, "checkpoint",

@@ -18,7 +18,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Gaps
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import StorePaths
-from rmqcore.errors import CorruptMessageError
+from rmqcore.errors import CorruptMessageError, is_unreadable
 from rmqcore.offline.fsck.findings import ERROR, Findings
 from rmqcore.offline.fsck.log_batch import (
     BATCH_BYTES,
@@ -33,7 +33,7 @@ from rmqcore.offline.fsck.prop_crc import PropCrcAudit
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
-from rmqcore.offline.log.walk import UNREADABLE, Blank, LogWalk, Progress
+from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import record_at
 
@@ -221,7 +221,7 @@ class LogAudit:
         try:
             return self._record(phy_offset, size, most_whole)
         except OSError as error:
-            if error.errno not in UNREADABLE:
+            if not is_unreadable(error):
                 raise
             return None  # the walk has noted the file
 

@@ -32,11 +32,14 @@ class QueueNames:
         Which files are other names of a file before them.
     total_bytes : int
         Bytes of all files.
+    unlisted : set of str
+        Directories of topics and queues that cannot be listed, as findings name them.
     """
 
     def __init__(self, paths: StorePaths, findings: Findings) -> None:
         self.other_names = OtherNames(findings)
         self.total_bytes = 0
+        self.unlisted: set[str] = set()
         self._paths = paths
         self._findings = findings
         self._sizes: Counter[int] = Counter()
@@ -46,7 +49,7 @@ class QueueNames:
     def check(self) -> None:
         """Check all."""
         for folder, path in self._queues(self._findings):
-            for file in _files(folder, path, self._findings):
+            for file in self._files_of(folder, path, self._findings):
                 self._count(file)
         if not self._files:
             return
@@ -88,7 +91,7 @@ class QueueNames:
                     field="file name", expected="a topic", found=topic.name,
                 )  # fmt: skip
                 continue
-            for queue in list_folder(folder, above, findings):
+            for queue in list_folder(folder, above, findings, self.unlisted):
                 if not queue.is_directory:
                     continue
                 path = f"{above}/{queue.name}"
@@ -100,11 +103,15 @@ class QueueNames:
                     field="file name", expected="a queue id", found=queue.name,
                 )  # fmt: skip
 
+    def _files_of(self, folder: str, path: str, findings: Findings) -> Iterator[Listed]:
+        listed = list_folder(folder, path, findings, self.unlisted)
+        return (file for file in listed if not file.is_directory)
+
     def _check_again(self, size: int) -> None:
         """Check names and sizes of files, most of which have this size."""
         known = Findings(0)  # what is no file was noted before
         for folder, path in self._queues(known):
-            files: Iterator[Listed | None] = iter(_files(folder, path, known))
+            files: Iterator[Listed | None] = iter(self._files_of(folder, path, known))
             for file, following in pairwise(chain(files, [None])):
                 if file is not None:
                     self.other_names.look(folder, path, file)
@@ -121,7 +128,3 @@ class QueueNames:
             f"the file has {file.size} bytes, the others {size}: a broker refuses to start",
             field="file size", expected=size, found=file.size,
         )  # fmt: skip
-
-
-def _files(folder: str, path: str, findings: Findings) -> Iterator[Listed]:
-    return (file for file in list_folder(folder, path, findings) if not file.is_directory)

@@ -17,6 +17,7 @@ from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import BatchTopics, has_queues
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
+from rmqcore.offline.fsck.file_kinds import note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, Findings
 from rmqcore.offline.fsck.log_batch import Int64, LogBatch
 from rmqcore.offline.fsck.log_pass import LogAudit
@@ -90,10 +91,10 @@ class QueueAudit:
         self._others = OtherQueues(findings, self.lost)
         self._paths = paths
         self.total_bytes = names.total_bytes
-        self._states = QueueStates(paths, names.other_names)
+        self._states = QueueStates(paths, names)
         self._by_key: dict[int, QueueState | Literal[False] | None] = {}
         self._numbering = 0
-        self._batch_topics = BatchTopics(paths)
+        self._batch_topics = BatchTopics(paths, unreadable=lambda path, error: None)
         self._note_holes()
 
     @property
@@ -206,10 +207,8 @@ class QueueAudit:
                 state.files.refresh()
                 state.read(offset, out)
         except OSError as error:
-            self._findings.add(
-                "unreadable", ERROR, state.path, f"entries from queue offset {offset} on: {error}", field="bytes",
-                expected="readable", found=str(error),
-            )  # fmt: skip
+            what = f"entries from queue offset {offset} on: "
+            note_unreadable(state.path, error, self._findings, what)
 
     def _judge(
         self,

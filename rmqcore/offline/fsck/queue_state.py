@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +12,9 @@ from typing import Any, Literal
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import has_queues
-from rmqcore.offline.fsck.findings import ERROR, Findings
+from rmqcore.offline.fsck.file_kinds import note_unreadable
+from rmqcore.offline.fsck.findings import Findings
+from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.fsck.queue_offset_runs import read_into
 from rmqcore.offline.queues.queues import Entries, QueueFiles, each_queue
 
@@ -122,10 +124,8 @@ class QueueState:
         try:
             return self.files.entries(queue_offset, count)
         except OSError as error:
-            findings.add(
-                "unreadable", ERROR, self.path, f"entries from queue offset {queue_offset} on: {error}", field="bytes",
-                expected="readable", found=str(error),
-            )  # fmt: skip
+            what = f"entries from queue offset {queue_offset} on: "
+            note_unreadable(self.path, error, findings, what)
             return None
 
 
@@ -179,13 +179,15 @@ class QueueStates:
     Parameters
     ----------
     paths : StorePaths
-    left_out : collection of str
-        Paths of files that are not looked at.
+    names : QueueNames
+        Files that are not looked at, and directories that cannot be listed: of their queues nothing is remembered.
     """
 
-    def __init__(self, paths: StorePaths, left_out: Container[str]) -> None:
+    def __init__(self, paths: StorePaths, names: QueueNames) -> None:
         self._paths = paths
-        self._queues = each_queue(paths, left_out)
+        self._unlisted = names.unlisted
+        # What cannot be listed is a finding of the names.
+        self._queues = each_queue(paths, names.other_names, unreadable=lambda path, error: None)
         self._next = next(self._queues, None)
         self._first_part = True
         self._without_files = 0  # bytes taken by queues of which only records speak
@@ -220,11 +222,17 @@ class QueueStates:
             self._next = next(self._queues, None)
 
     def of(self, topic: str, queue_id: int) -> QueueState | Literal[False] | None:
-        """The state of a record's queue. None: the queue belongs to another part. False: nothing is remembered of it."""
+        """The state of a record's queue.
+
+        None: the queue belongs to another part, or cannot be listed. False: nothing is remembered of it.
+        """
         key = topic, queue_id
         state = self._known.get(key)
         if state is not None:
             return state
+        above = f"consumequeue/{topic}"
+        if above in self._unlisted or f"{above}/{queue_id}" in self._unlisted:
+            return None
         if not self._first_part or (self.has_more and has_queues(self._paths, topic, queue_id)):
             return None
         if self._without_files >= MOST_WITHOUT_FILES:

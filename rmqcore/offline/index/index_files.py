@@ -6,7 +6,6 @@ finds the number from the file itself, or takes it from another file of the same
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from rmqcore.disk.index.index_check import MAX_FINDINGS, IndexFileCheck, check_i
 from rmqcore.disk.index.slot_count import find_slot_count
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, is_index_file_name
-from rmqcore.disk.read_range import entries_of, read_range
+from rmqcore.disk.read_range import Unreadable, entries_of, read_range
 from rmqcore.report import Report
 
 DEFAULT_FILE_SIZE = index_file_size(DEFAULT_SLOTS, DEFAULT_ENTRIES)
@@ -183,20 +182,20 @@ def find_index_files(
     paths: StorePaths,
     *,
     slot_count: int | None = None,
-    unreadable: Callable[[str, OSError], None] | None = None,
+    unreadable: Unreadable | None = None,
 ) -> list[IndexFileReader]:
     """Open the index files of a store, oldest first.
 
     Java loads every file whose name is a decimal number. All files of a store have the same number of slots, so a file
     that does not tell its own (it is empty, or damaged) takes the number of the others. A file with several names is read once.
-    One that cannot be read is told to `unreadable` and left out; without that it is an error.
+    A file that cannot be read, or the directory, is told to `unreadable` and left out; without that it is an error.
 
     Source: RocketMQ 5.5.0 IndexService#load.
     """
     paths.bring_in(paths.index, beginnings=True)
     readers: list[IndexFileReader] = []
     known_files: dict[tuple[int, int], IndexFileReader] = {}
-    for entry in entries_of(paths.index):
+    for entry in entries_of(paths.index, unreadable):
         if not is_index_file_name(entry.name):
             continue
         if not is_file(entry, leave_out_links=paths.leave_out_links):
@@ -214,7 +213,7 @@ def find_index_files(
         except OSError as error:
             if unreadable is None:
                 raise
-            unreadable(entry.name, error)
+            unreadable(entry.path, error)
     known = {reader.slot_count for reader in readers} - {None}
     if len(known) == 1:
         (common,) = known

@@ -6,7 +6,6 @@ damage the walk goes on at the next such place (docs/reading-damaged-stores.md);
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.skips import Skips
+from rmqcore.errors import is_unreadable
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
@@ -23,10 +23,6 @@ from rmqcore.offline.log.window import SearchWindow
 
 Rows = TypeVar("Rows", covariant=True)
 Progress = Callable[[int, int], object]
-
-
-UNREADABLE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})
-"""Errors that are about one file: others may be read."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ class LogWalk(Generic[Rows]):
                     "deleted while it was read",
                 )
             except OSError as error:
-                if not self._unreadable_files or error.errno not in UNREADABLE:
+                if not self._unreadable_files or not is_unreadable(error):
                     raise
                 # What the walk has delivered of it by now is not lost.
                 start = max(0, self.end_phy_offset - file.file_from_offset)

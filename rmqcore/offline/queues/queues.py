@@ -16,6 +16,8 @@ from rmqcore.disk.queue_ends import (
     truncated_end,
 )
 from rmqcore.disk.queue_files import Entries, QueueFile, queue_directories
+from rmqcore.disk.read_range import Unreadable
+from rmqcore.errors import is_unreadable
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.queries.queue_info import QueueInfo
 
@@ -89,16 +91,26 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
     )
 
 
-def each_queue(paths: StorePaths, left_out: Container[str] = ()) -> Iterator[QueueFiles]:
+def each_queue(
+    paths: StorePaths, left_out: Container[str] = (), unreadable: Unreadable | None = None
+) -> Iterator[QueueFiles]:
     """Find the queues of a store, by topic and queue id; `left_out` are paths of files that are not looked at.
 
-    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not.
+    Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory that cannot be listed,
+    that of a queue or one above it, is told to `unreadable`; without that it is an error.
     """
     paths.bring_in(paths.consumequeue, beginnings=True)
-    for topic, queue_id, directory in queue_directories(paths):
-        yield QueueFiles(
-            topic, queue_id, directory, leave_out_links=paths.leave_out_links, left_out=left_out
-        )
+    for topic, queue_id, directory in queue_directories(paths, unreadable):
+        try:
+            queue = QueueFiles(
+                topic, queue_id, directory, leave_out_links=paths.leave_out_links, left_out=left_out
+            )
+        except OSError as error:
+            if unreadable is None or not is_unreadable(error):
+                raise
+            unreadable(directory, error)
+        else:
+            yield queue
 
 
 def find_queues(paths: StorePaths) -> list[QueueFiles]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from support.stores.many_files import fill, settings
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
+from rmqcore.disk import checkpoint as checkpoint_file
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.used_space import DiskSpace
 from rmqcore.engine.clean import disks
@@ -103,6 +105,17 @@ def log_hole(sick: Sick) -> None:
 def log_missing(sick: Sick) -> None:
     for path in (sick.root / "commitlog").iterdir():
         path.unlink()
+
+
+def log_only(sick: Sick) -> None:
+    """Somebody copied ``commitlog/`` alone: doctor called the copy sick, and fsck sound."""
+    for path in sick.root.iterdir():
+        if path.name == "commitlog":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def moved_log(sick: Sick) -> None:
@@ -278,6 +291,16 @@ def owners(sick: Sick) -> None:
         path.chmod(0o400)
 
 
+def unreadable(sick: Sick) -> None:
+    """Its owner alone may read it. Root reads everything, so the open fails by hand."""
+    path = sick.root / "checkpoint"
+
+    def refuse(*_: Any, **more: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    sick.monkeypatch.setattr(checkpoint_file, "open_file", refuse)
+
+
 def odd_files(sick: Sick) -> None:
     (sick.root / "index" / "20260101000000000").symlink_to(sick.root.with_name("elsewhere"))
 
@@ -306,12 +329,12 @@ def fsck_warnings(sick: Sick) -> None:
 HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
     harm.__name__: (harm,)
     for harm in (
-        damaged_log, torn_tail, log_file_name, log_hole, log_missing, moved_log, clock_step, cut_away, unclean_exit, in_use,
-        checkpoint, no_checkpoint, queues_missing, queues_behind, queue_beyond_log, queue_min_below_log, queue_files,
+        damaged_log, torn_tail, log_file_name, log_hole, log_missing, log_only, moved_log, clock_step, cut_away, unclean_exit,
+        in_use, checkpoint, no_checkpoint, queues_missing, queues_behind, queue_beyond_log, queue_min_below_log, queue_files,
         group_beyond_queue, many_queues, rocksdb_queues, index_files, index_missing, index_grows, torn_config,
         torn_config_with_backup, config_sizes, disk_full, disk_nearly_full, disk_fills,
         unread_lost, unread_goes, files_stay, files_overdue,
-        owners, odd_files, not_looked_at, fsck_errors, fsck_warnings,
+        owners, unreadable, odd_files, not_looked_at, fsck_errors, fsck_warnings,
     )
 }  # fmt: skip
 HARMS["log_file_size"] = (log_file_size, half_made_last_file)

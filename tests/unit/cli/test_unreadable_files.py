@@ -1,13 +1,18 @@
 """A file that may not be read is a finding of its own, and the rest is reported.
 
-``chmod 000`` on one segment ended info, fsck, cat and stats with exit code 1 and no report. Root reads everything, so the
-open fails here by hand.
+``chmod 000`` on one segment ended info, fsck, cat and stats with exit code 1 and no report. So did a directory that may not be
+listed, and a checkpoint, for info and fsck: only opens of segments, queue files and index files had been looked at.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +23,19 @@ from rmqcore.disk import read_range
 from rmqcore.offline.log import log_files
 from rmqcore.offline.reader import StoreReader
 
+Done = subprocess.CompletedProcess[str]
+READS_ALL = "-dac_override,-dac_read_search"
+NOT_ROOT = (
+    ["setpriv", f"--bounding-set={READS_ALL}", f"--inh-caps={READS_ALL}"]
+    if os.geteuid() == 0
+    else []
+)
+"""Root without its right to read everything; `setpriv` is in util-linux, which every Linux has."""
+
 
 @pytest.fixture
 def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The last two names of files, or of the directory that they are in, that cannot be opened."""
+    """The last two names of files, or of the directory that they are in, that cannot be opened: root opens everything."""
     names: set[str] = set()
     for module in (log_files, read_range):
         opened = module.open_file
@@ -90,3 +104,102 @@ def test_other_errors_are_errors(golden: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(log_files, "open_file", none_left)
     with pytest.raises(OSError, match="open files"):
         list(StoreReader(golden / "basic" / "store").messages())
+
+
+@pytest.fixture
+def without_rights(golden: Path, tmp_path: Path) -> Iterator[Callable[[str], Callable[..., Done]]]:
+    """Takes all rights from a path in a copy of a store, and gives what runs a verb on it as a user who is not root."""
+    store = tmp_path / "store"
+    shutil.copytree(golden / "basic" / "store", store)
+    taken: list[Path] = []
+
+    def take(name: str) -> Callable[..., Done]:
+        taken.append(store / name)
+        taken[-1].chmod(0)
+
+        def run(verb: str, *words: str | Path) -> Done:
+            command = [*NOT_ROOT, sys.executable, "-m", "rmqcore.cli", verb, str(store), *words]
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+
+        return run
+
+    yield take
+    for path in taken:
+        path.chmod(0o700)
+
+
+PARTS = {
+    "checkpoint": (12, 4),
+    "consumequeue": (0, 4),
+    "consumequeue/TopicBasicA": (8, 4),
+    "consumequeue/TopicBasicA/0": (11, 4),
+    "index": (12, 0),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_rights_of_a_part(without_rights: Callable[[str], Callable[..., Done]], name: str) -> None:
+    """The part is named once, by each of the three that look at all, and nothing else is wrong with the store."""
+    run = without_rights(name)
+    done = run("info", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (2, f"unreadable: {name}: Permission denied\n")
+    assert found["unreadable"] == [{"path": name, "error": "Permission denied"}]
+    assert (len(found["queues"]), len(found["index_files"])) == PARTS[name]
+    assert found["max_phy_offset"] == 848491
+
+    done = run("fsck", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert found["totals"] == {"unreadable": {"error": 1}}
+    assert found["findings"][0]["path"] == name
+    assert found["findings"][0]["message"] == "Permission denied"
+    assert found["counts"]["records"] == 2000
+
+    done = run("doctor", "--json")
+    diagnoses = {one["name"]: one for one in json.loads(done.stdout)["diagnoses"]}
+    assert done.returncode == 2
+    assert set(diagnoses) - {"owners"} == {"unreadable"}  # that this user may not write is another
+    assert [one["path"] for one in diagnoses["unreadable"]["evidence"]] == [name]
+    assert diagnoses["unreadable"]["command"].startswith("ls -ldn ")
+    assert diagnoses["unreadable"]["command"].endswith(name)
+
+
+def test_a_directory_that_may_be_listed_and_not_entered(
+    without_rights: Callable[[str], Callable[..., Done]], tmp_path: Path
+) -> None:
+    run = without_rights("index")
+    (tmp_path / "store" / "index").chmod(0o400)
+    done = run("fsck", "--json")
+    assert json.loads(done.stdout)["totals"] == {"unreadable": {"error": 1}}
+    done = run("info", "--json")
+    assert done.returncode == 2
+    assert len(json.loads(done.stdout)["unreadable"]) == 4
+
+
+@pytest.mark.parametrize("verb", ["salvage", "backup", "diff"])
+def test_a_job_ends_and_says_what_to_do(
+    without_rights: Callable[[str], Callable[..., Done]], golden: Path, tmp_path: Path, verb: str
+) -> None:
+    """What a job leaves out another user could read, so that it does not go on without a file; a second run ends the backup."""
+    name = f"commitlog/{131072:020}"
+    run = without_rights(name)
+    other = golden / "basic" / "store" if verb == "diff" else tmp_path / "out"
+    done = run(verb, other)
+    assert done.returncode == 1
+    first, hint = done.stderr.splitlines()
+    assert first == f"Error: {tmp_path / 'store' / name}: Permission denied"
+    assert "run it as the user that owns the file" in hint
+    (tmp_path / "store" / name).chmod(0o600)
+    assert run(verb, other).returncode == 0
+
+
+def test_a_topic_that_cannot_be_listed_keeps_no_other_from_its_messages(
+    without_rights: Callable[[str], Callable[..., Done]],
+) -> None:
+    run = without_rights("consumequeue/TopicBasicA")
+    done = run("get", "--topic", "TopicBasicB", "--queue", "0", "--offset", "0", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "FOUND")
+    done = run("get", "--topic", "TopicBasicA", "--queue", "0", "--offset", "0")
+    assert done.returncode == 1
+    assert "consumequeue/TopicBasicA/0: Permission denied" in done.stderr

@@ -8,6 +8,7 @@ not index tags, so a key without an entry is no error; an entry that fits no key
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from rmqcore._native.index.index_reader import key_hash
 from rmqcore.disk.paths import StorePaths
-from rmqcore.offline.fsck.file_kinds import note_other_name
+from rmqcore.offline.fsck.file_kinds import note_other_name, note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
 from rmqcore.offline.fsck.index.index_entries import Entries, IndexStream, Int64
 from rmqcore.offline.fsck.index.index_file import check_ends, check_file, file_path
@@ -66,13 +67,10 @@ class IndexAudit:
 
     def _find(self, paths: StorePaths) -> list[IndexFileReader]:
         """Find the index files in log order: their names are wall time, which may go back."""
-        try:
-            found = find_index_files(
-                paths, unreadable=lambda name, error: self._note_unreadable(f"index/{name}", error)
-            )
-        except OSError as error:
-            self._note_unreadable("index", error)
-            return []
+        found = find_index_files(
+            paths,
+            unreadable=lambda path, error: self._note_unreadable(f"index/{Path(path).name}", error),
+        )
         own = []
         for reader in found:
             if reader.link_of is None:
@@ -85,15 +83,7 @@ class IndexAudit:
         self._note_unreadable(file_path(reader), error)
 
     def _note_unreadable(self, path: str, error: OSError) -> None:
-        self._findings.add(
-            "unreadable",
-            ERROR,
-            path,
-            str(error),
-            field="bytes",
-            expected="readable",
-            found=str(error),
-        )
+        note_unreadable(path, error, self._findings)
 
     # ---- one batch ----------------------------------------------------------------------------------
 

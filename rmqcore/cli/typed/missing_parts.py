@@ -1,0 +1,42 @@
+"""Parts of a store that a question is answered from, and that it does not have: said, instead of an answer without messages."""
+
+from __future__ import annotations
+
+import shlex
+
+from rmqcore.cli.common.errors import say
+from rmqcore.disk.paths import is_index_file_name
+from rmqcore.disk.queue_files import queue_directories
+from rmqcore.disk.read_range import entries_of
+from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.remote.store_url import StoreUrl
+
+
+def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> bool:
+    """Say that there are messages and no index; answer whether it is so."""
+    paths = reader.paths
+    if not reader.log_files() or any(
+        is_index_file_name(entry.name) for entry in entries_of(paths.index)
+    ):
+        return False
+    _say(reader, "no index", ["--topic", topic, "--tag" if is_tag else "--key", key], "--index")
+    return True
+
+
+def has_no_queues(reader: StoreReader, topic: str) -> bool:
+    """Say that there are messages and no queues; answer whether it is so."""
+    unlisted: list[str] = []
+    queues = queue_directories(reader.paths, unreadable=lambda path, error: unlisted.append(path))
+    if not reader.log_files() or next(queues, None) is not None or unlisted:
+        return False
+    _say(reader, "no queues", ["--topic", topic], "--cq")
+    return True
+
+
+def _say(reader: StoreReader, what: str, conditions: list[str], part: str) -> None:
+    store = str(reader.path)
+    hint = f"`{shlex.join(['rmqcore', 'cat', store, *conditions])}` reads the whole log instead"
+    if not isinstance(reader.path, StoreUrl):
+        words = ["rmqcore", "rebuild", store, part, "--out", f"{store}.rebuilt"]
+        hint += f"; `{shlex.join(words)}` makes what is missing"
+    say(f"{store} has {what}", hint)
