@@ -223,12 +223,15 @@ class MessageTable:
         return lines
 
     def _below(self, row: Sequence[str], columns: Sequence[int]) -> list[str]:
-        """The texts of a row on lines of their own; the body has what is left of the last one."""
+        """The texts of a row on lines of their own; the body has what is left of the last one.
+
+        A text that is empty is a hyphen: without it a key would stand where the header promises a tag.
+        """
+        if not any(row[at] for at in columns):
+            return []
         room = self._line_width - GAP
-        body = next((row[at] for at in columns if self._columns[at] == "body"), "")
-        text = (" " * GAP).join(
-            row[at] for at in columns if self._columns[at] != "body" and row[at]
-        )
+        body = next((row[at] or "-" for at in columns if self._columns[at] == "body"), "")
+        text = (" " * GAP).join(row[at] or "-" for at in columns if self._columns[at] != "body")
         lines = folded(text, room, inside=True) if text else []
         left = room - (cell_len(lines[-1]) + GAP if lines else 0)
         if body and lines and left >= min(LEAST_BODY, cell_len(body)):

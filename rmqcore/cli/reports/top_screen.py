@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -85,11 +86,13 @@ def _head(sample: LiveSample, width: int) -> list[Text]:
             f"{total.messages_per_second:,.0f} msg/s, {human_bytes(round(total.bytes_per_second))}/s"
             f"; {total.average_messages_per_second:,.0f} msg/s in {_kept(sample)}"
         ),
-        _line(
-            f"log {human_bytes(sample.log_bytes)} in {counted(sample.log_file_count, 'file')}, "
-            f"up to {sample.max_phy_offset}; {disk}"
-        ),
     ]
+    log = (
+        f"log {human_bytes(sample.log_bytes)} in {counted(sample.log_file_count, 'file')}, "
+        f"up to {sample.max_phy_offset}"
+    )
+    both = f"{log}; {disk}"
+    lines += map(_line, [both] if cell_len(both) <= width else [log, disk])
     if sample.damaged_ranges:
         ranges = counted(sample.damaged_ranges, "damaged range")
         size = human_bytes(sample.damaged_bytes)

@@ -297,3 +297,19 @@ def test_a_report_without_room_becomes_cards() -> None:
         [], ["Files"], ["name", "one"], ["from", "1234567890123"], ["to", "1234567890124"], [],
         ["name", "[red]two"], ["from", "1"], ["to", "2"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_what_is_empty_below_a_row_is_a_hyphen(tmp_path: Path, width: int) -> None:
+    """Tags, keys and body share the line below a row. A message without tags showed its key where the tag belongs."""
+    with package.open(tmp_path / "store", services=False) as store:
+        store.put(Message(TOPIC, b"a body " * 9, keys=["only-a-key"]))
+        store.put(Message(TOPIC, b"b body " * 9, tags="only-a-tag"))
+        store.put(Message(TOPIC, b"c body " * 9))
+        store.put(Message(TOPIC, b"", tags="tag", keys=["key-1", "key-2"]))
+    lines = shown(width, "cat", tmp_path / "store")
+    assert "  tags, keys, body" in lines
+    below = [line for line in lines if re.match(r"  \S", line)][1:]
+    assert [line[:21].rstrip() for line in below] == [
+        "  -  only-a-key  a bo", "  only-a-tag  -  b bo", "  -  -  c body c body", "  tag  key-1 key-2  -",
+    ]  # fmt: skip

@@ -185,3 +185,14 @@ def test_ctrl_c_in_a_pipe(log: LiveLog) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 130
         assert child.stderr.read() == b""
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_disk_is_never_cut_off(log: LiveLog, width: int) -> None:
+    """At 60 columns the line of log and disk ended before the free bytes, which people look for when a disk fills."""
+    console = Console(width=width, height=24)
+    with console.capture() as captured:
+        console.print(screen(console, sample_of(log), Sort.bytes))
+    lines = captured.get().splitlines()
+    assert sum(line.rstrip().endswith(" free") for line in lines) == 1
+    assert any(line.startswith("disk ") for line in lines) == (width == 60)
