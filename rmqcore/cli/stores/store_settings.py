@@ -6,12 +6,13 @@ import os
 import warnings
 from pathlib import Path
 
+from rmqcore.broker_conf import java_name
 from rmqcore.cli.common.errors import note
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import NotAStoreError
-from rmqcore.offline.found_config import config_to_open, found_config
+from rmqcore.offline.found_config import SIZE_FIELDS, config_to_open, found_config
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
 from rmqcore.unused_settings import UnusedSettingWarning
 
@@ -50,9 +51,16 @@ def store_settings(
         check_one_log(paths)
     if not {"commitlog", "consumequeue"} & set(names) and not paths.commitlog.is_dir():
         raise NotAStoreError(f"{store} holds no commitlog/ or consumequeue/")
-    if to_open:
-        return paths, config_to_open(paths, base or MessageStoreConfig())
-    return paths, found_config(paths, base)
+    wanted = base or MessageStoreConfig()
+    found = config_to_open(paths, wanted) if to_open else found_config(paths, wanted)
+    for name in sorted(SIZE_FIELDS & wanted.given):
+        given, size = getattr(wanted, name), getattr(found, name)
+        if size != given:
+            note(
+                f"Warning: the broker.conf has {java_name(name)}={given}, the files of {store} have {size}, which is taken here: "
+                "correct the broker.conf before a broker is started with it"
+            )
+    return paths, found
 
 
 def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:

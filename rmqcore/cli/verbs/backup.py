@@ -15,6 +15,7 @@ from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import facts
 from rmqcore.cli.stores.store_settings import store_settings
+from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
 
@@ -62,19 +63,23 @@ def backup(
       rmqcore backup /data/store /data/backup --limit 50
     """
     paths, settings = store_settings(store, config, commitlog, follow_links=follow_links)
-    with progress_bar("backup", no_progress=no_progress) as progress:
-        report = back_up(
-            store,
-            dest,
-            config=settings,
-            commitlog=paths.commitlogs if commitlog is not None or config is not None else None,
-            follow_links=follow_links,
-            hard_links=not no_hard_links,
-            keep_deleted=keep,
-            check=not no_check,
-            limit_bytes_per_second=None if limit is None else limit * MIB,
-            progress=progress,
-        )
+    try:
+        with progress_bar("backup", no_progress=no_progress) as progress:
+            report = back_up(
+                store,
+                dest,
+                config=settings,
+                commitlog=paths.commitlogs if commitlog is not None or config is not None else None,
+                follow_links=follow_links,
+                hard_links=not no_hard_links,
+                keep_deleted=keep,
+                check=not no_check,
+                limit_bytes_per_second=None if limit is None else limit * MIB,
+                progress=progress,
+            )
+    except TargetNotEmptyError as error:
+        error.hint = "DEST is an empty or new folder, or that of an earlier backup of this store; nothing was changed"
+        raise
     if wants_json(json):
         print_json(report.as_dict())
     else:

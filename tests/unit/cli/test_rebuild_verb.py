@@ -170,12 +170,14 @@ def test_for_people(store_copy: StoreCopy) -> None:
 def test_a_full_folder_gets_a_hint_that_can_be_followed(
     rmqcore: Run, golden: Path, tmp_path: Path
 ) -> None:
-    """It suggested --overwrite, which neither verb has."""
+    """It suggested --overwrite, which none of these verbs has."""
     store = golden / "basic" / "store"
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine").touch()
-    asked: list[list[str | Path]] = [["rebuild", store, "--out", full], ["salvage", store, full]]
+    asked: list[list[str | Path]] = [
+        ["rebuild", store, "--out", full], ["salvage", store, full], ["backup", store, full],
+    ]  # fmt: skip
     for words in asked:
         done = rmqcore(*words)
         assert done.code == 1

@@ -255,3 +255,20 @@ def test_the_engine_is_not_loaded_by_the_others() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
     assert package.__version__
+
+
+@pytest.mark.parametrize("words", [("recover",), ("rebuild", "--cq", "--out", "OUT")])
+def test_sizes_of_the_broker_conf_that_the_files_do_not_have(
+    rmqcore: Run, golden: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A broker with such a file does not start, and `rmqcore.open` refuses it; recover went on in silence."""
+    conf, store = tmp_path / "broker.conf", golden / "basic" / "store"
+    conf.write_text("mappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=2000\n")
+    verb, *more = (str(tmp_path / "out") if word == "OUT" else word for word in words)
+    done = rmqcore(verb, store, *more, "--config", conf, "--json")
+    assert done.code == 0
+    (line,) = done.err.splitlines()
+    assert line == (
+        f"Warning: the broker.conf has mappedFileSizeCommitLog=1048576, the files of {store} have 131072, which is taken here: "
+        "correct the broker.conf before a broker is started with it"
+    )
