@@ -23,6 +23,7 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.stores.given_store import ended_like_ctrl_c, opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.cli.values import choice
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
@@ -50,7 +51,7 @@ def export(
         ),
     ],
     file_format: Annotated[
-        PartFormat, typer.Option("--format", help="Format of the part files.")
+        PartFormat, choice(PartFormat, "--format", help="Format of the part files.")
     ] = PartFormat.parquet,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
@@ -62,7 +63,8 @@ def export(
     to_phy: arguments.ToPhy = None,
     body: Annotated[
         BodyMode | None,
-        typer.Option(
+        choice(
+            BodyMode,
             "--body",
             help="Bodies in CSV and JSON Lines; Parquet has the stored bytes, or none.",
             show_default="text",

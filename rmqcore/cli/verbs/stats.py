@@ -22,6 +22,7 @@ from rmqcore.cli.reports.stats_picture import draw_stats
 from rmqcore.cli.reports.stats_tables import print_stats
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.cli.values import choice
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.stats import stats as count_store
 from rmqcore.report import plain_value
@@ -46,7 +47,7 @@ def stats(
     store: arguments.AnyStore,
     by: Annotated[
         list[By] | None,
-        typer.Option("--by", help="Tell topics apart by this, too; may be given twice."),
+        choice(By, "--by", help="Tell topics apart by this, too; may be given twice."),
     ] = None,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
