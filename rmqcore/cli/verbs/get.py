@@ -13,7 +13,6 @@ from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 
 
@@ -94,5 +93,5 @@ def get(
         code = answer.show(found.messages, **status)
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        missing = unknown.refuse()
-        return FAILED if missing and code == OK else code
+        unknown.refuse()
+        return unknown.exit_code(code)

@@ -23,7 +23,6 @@ from rmqcore.cli.reports.stats_tables import print_stats
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import choice
-from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.stats import stats as count_store
 from rmqcore.report import plain_value
 
@@ -108,5 +107,5 @@ def stats(
             note(f"consumer offsets: {problem}")
         report_damage(report.damage)
         unknown.met(one.topic for one in report.groups)
-        missing = unknown.refuse()
-        return FAILED if missing and report.exit_code == OK else report.exit_code
+        unknown.refuse()
+        return unknown.exit_code(report.exit_code)
