@@ -48,13 +48,11 @@ def parse_time(text: str, zone: tzinfo | None = None, *, now: datetime | None = 
             raise ValueError(f"{text!r} has no room in 64 bits; times are {accepted}")
         return int(words)
     try:
-        if now is not None:
-            by_clock = _by_the_clock(words, zone, now)
-            if by_clock is not None:
-                return by_clock
-        found = _TIME.fullmatch(words)
+        found = None if now is None else _by_the_clock(words, zone, now)
+        if found is None:
+            found = _by_the_calendar(words, zone)
         if found is not None:
-            return _milliseconds(found, zone)
+            return found
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{text!r} is no time ({error}); times are {accepted}") from error
     near = None if now is None else nearest(words, ["now", *_DAYS_BACK])
@@ -69,25 +67,29 @@ def _by_the_clock(words: str, zone: tzinfo | None, now: datetime) -> int | None:
         return milliseconds(now)
     if words in _DAYS_BACK:
         day = here.date() - timedelta(days=_DAYS_BACK[words])
-        return parse_time(day.isoformat(), zone)
+        return _by_the_calendar(day.isoformat(), zone)
     ago = _AGO.fullmatch(words)
     if ago is not None:
         parts = re.findall(r"(\d+)([smhdw])", ago[1])
         back_ms = sum(int(count) * _UNIT_MS[unit] for count, unit in parts)
         return max(0, milliseconds(now) - back_ms)
     if re.fullmatch(_CLOCK, words, re.ASCII):
-        return parse_time(f"{here.date().isoformat()}T{words}", zone)
+        return _by_the_calendar(f"{here.date().isoformat()}T{words}", zone)
     return None
 
 
-def milliseconds(moment: datetime) -> int:
-    """Give milliseconds since 1970, rounded up; a moment without a zone is in that of this process."""
-    return -((_EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))
-
-
-def _milliseconds(found: re.Match[str], zone: tzinfo | None) -> int:
+def _by_the_calendar(words: str, zone: tzinfo | None) -> int | None:
+    """Give the time of a day, or of a day and a clock; None where the words are others."""
+    found = _TIME.fullmatch(words)
+    if found is None:
+        return None
     clock = (found["clock"] or "00:00")[:8]
     moment = datetime.fromisoformat(f"{found['day']}T{clock}{found['zone'] or ''}")
     part = (found["part"] or found["ms"] or "").ljust(9, "0")
     whole = milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=zone))
     return whole + -(-int(part) // 1_000_000)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Give milliseconds since 1970, rounded up; a moment without a zone is in that of this process."""
+    return -((_EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))

@@ -60,3 +60,13 @@ def did_you_mean(
     """
     near = nearest(name, known, likeness=likeness)
     return otherwise if near is None else f"; did you mean {shown(near)}?"
+
+
+def with_the_meant(names: Iterable[object], known: Iterable[str]) -> str:
+    """Give the middle of an error about several names, before a list of all: ``'topc' (did you mean 'topic'?), 'zzz'``."""
+    every = [*known]
+    told = []
+    for name in names:
+        near = nearest(str(name), every)
+        told.append(repr(name) if near is None else f"{name!r} (did you mean {near!r}?)")
+    return ", ".join(told)

@@ -55,6 +55,8 @@ ALLOWED_UP = {
     ("threads.mutex", "rmqcore.errors"): "likewise",
     ("put.put_result", "rmqcore.errors"): "likewise",
     ("put.message", "rmqcore.errors.arguments"): "likewise",
+    ("put.arrow_put", "rmqcore.errors.near_names"): "likewise",
+    ("scan.batch", "rmqcore.errors.near_names"): "likewise",
     (
         "put.put_result",
         "rmqcore.status",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.places import ROOT
 
-from rmqcore.errors.near_names import did_you_mean, nearest, nearest_names
+from rmqcore.errors.near_names import did_you_mean, nearest, nearest_names, with_the_meant
 
 NAMES = ["maxIndexNum", "maxHashSlotNum", "Orders", "orders-retry", "Zahlungen"]
 PACKAGE = ROOT / "rmqcore"
@@ -37,6 +37,12 @@ def test_as_the_end_of_an_error() -> None:
     assert did_you_mean("qqq", NAMES) == ""
     assert did_you_mean("qqq", NAMES, otherwise="; all are listed") == "; all are listed"
     assert did_you_mean("Ordes", NAMES, likeness=0.99) == ""
+
+
+def test_in_the_middle_of_an_error() -> None:
+    assert with_the_meant(["Ordres", "qqq", 3], iter(NAMES)) == (
+        "'Ordres' (did you mean 'Orders'?), 'qqq', 3"
+    )
 
 
 def test_several() -> None:

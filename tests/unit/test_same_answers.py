@@ -94,6 +94,7 @@ def test_times_are_milliseconds(both: Both, which: int) -> None:
 
 
 def test_the_conditions_of_a_reader(both: Both) -> None:
+    """A queue id as text was "an integer is required"."""
     _, reader = both
     wrong: Any
     for name, wrong, told in (
@@ -105,6 +106,9 @@ def test_the_conditions_of_a_reader(both: Both) -> None:
         ),
         ("topics", "T", "topics: expected an iterable of str, got the str 'T'"),
         ("tags", 3, "tags: expected an iterable of str or None, got int"),
+        ("queue_ids", ["0"], "queue_ids: expected int, an iterable of int or None, got str"),
+        ("queue_ids", "01", "queue_ids: expected int, an iterable of int or None, got str"),
+        ("queue_ids", 1.0, "queue_ids: expected int, an iterable of int or None, got float"),
         ("keys", [5], "keys: expected an iterable of str or None, got int"),
     ):
         with pytest.raises(TypeError, match=f"^{told}"):

@@ -13,14 +13,20 @@ import typer
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.common.output import ReportFormat, RowFormat, human_bytes
 from rmqcore.cli.names import complete_topic
+from rmqcore.cli.values import MAX_INT32, MAX_INT64, choice, whole_number
 from rmqcore.disk.paths import is_url, shown_url
 from rmqcore.offline.export.message_rows import MAX_BODY, MAX_STORED_BODY
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.remote.store_url import file_path
 from rmqcore.times import parse_time
 
-MAX_OFFSET = 2**63 - 1
-MAX_INT32 = 2**31 - 1
+queue_id_option = whole_number(-(2**31), MAX_INT32)
+"""Parses a queue id, 32 bits signed as on disk."""
+count_option = whole_number(1, MAX_INT32)
+"""Parses the most messages that an answer may have."""
+offset_option = whole_number(0, MAX_INT64)
+"""Parses a queue offset or CommitLog offset."""
+body_bytes_option = whole_number(1, MAX_INT64, "a whole number of bytes")
 READ_BY_URL = "info, stats, cat, get, query, lookup, fsck and export"
 """Verbs that take an `AnyStore`."""
 
@@ -39,31 +45,6 @@ def time_option(text: str) -> int:
         return parse_time(text, now=datetime.now().astimezone())
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def _number(text: str, least: int, most: int) -> int:
-    try:
-        number = int(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no number") from error
-    if not least <= number <= most:
-        raise typer.BadParameter(f"{number} is not in {least}..{most}")
-    return number
-
-
-def queue_id_option(text: str) -> int:
-    """Parse a queue id, 32 bits signed as on disk."""
-    return _number(text, -(2**31), MAX_INT32)
-
-
-def count_option(text: str) -> int:
-    """Parse the most messages that an answer may have, at least 1."""
-    return _number(text, 1, MAX_INT32)
-
-
-def offset_option(text: str) -> int:
-    """Parse a queue offset or CommitLog offset."""
-    return _number(text, 0, MAX_OFFSET)
 
 
 def local_path(text: str) -> Path:
@@ -200,7 +181,8 @@ ToPhy = Annotated[
 ]
 Body = Annotated[
     BodyMode | None,
-    typer.Option(
+    choice(
+        BodyMode,
         "--body",
         help="Show bodies as UTF-8 text, base64, SHA-256 or not at all.",
         show_default="text",
@@ -217,7 +199,7 @@ MaxBody = Annotated[
     typer.Option(
         "--max-body",
         metavar="BYTES",
-        min=1,
+        parser=body_bytes_option,
         help="Show so many bytes of a longer body, as text or base64.",
         show_default=human_bytes(MAX_BODY),
     ),
@@ -227,7 +209,7 @@ MaxStoredBody = Annotated[
     typer.Option(
         "--max-body",
         metavar="BYTES",
-        min=1,
+        parser=body_bytes_option,
         help="Write so many bytes of a longer body, not for --body sha256.",
         show_default=f"{human_bytes(MAX_BODY)} as text, {human_bytes(MAX_STORED_BODY)} in Arrow and Parquet",
     ),
@@ -237,11 +219,18 @@ VerifyCrc = Annotated[
 ]
 Format = Annotated[
     RowFormat | None,
-    typer.Option("--format", help="Output format.", show_default="table on a terminal, else jsonl"),
+    choice(
+        RowFormat, "--format", help="Output format.", show_default="table on a terminal, else jsonl"
+    ),
 ]
 ShortFormat = Annotated[
     ReportFormat | None,
-    typer.Option("--format", help="Output format.", show_default="table on a terminal, else jsonl"),
+    choice(
+        ReportFormat,
+        "--format",
+        help="Output format.",
+        show_default="table on a terminal, else jsonl",
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -254,7 +243,8 @@ Out = Annotated[
     ),
 ]
 Compression = Annotated[
-    ParquetCompression, typer.Option("--compression", help="Compression of Parquet files.")
+    ParquetCompression,
+    choice(ParquetCompression, "--compression", help="Compression of Parquet files."),
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the part files of an earlier export.")

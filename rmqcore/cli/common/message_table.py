@@ -29,6 +29,7 @@ from rmqcore.cli.common.shown import (
     table_lines,
 )
 from rmqcore.cli.common.times import format_time
+from rmqcore.errors.near_names import with_the_meant
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS
 from rmqcore.offline.log.walk import Blank
@@ -67,7 +68,9 @@ def columns_option(text: str) -> ColumnNames:
     names = ColumnNames(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in names if name not in KNOWN]
     if unknown or not names:
-        raise typer.BadParameter(f"{', '.join(unknown) or text!r}: known are {', '.join(KNOWN)}")
+        raise typer.BadParameter(
+            f"there is no {with_the_meant(unknown or [text], KNOWN)}; there are {', '.join(KNOWN)}"
+        )
     return names
 
 

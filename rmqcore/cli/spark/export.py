@@ -10,6 +10,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.run_options import Out, RunOptions, Stores, spark_verb
+from rmqcore.cli.values import wrong_value
 
 TargetFileSize = Annotated[
     str,
@@ -35,9 +36,7 @@ def file_bytes(text: str) -> int:
     try:
         return size_in(LEAST_TARGET, 1 << 40)(text)
     except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r}, expected {error}", param_hint="--target-file-size"
-        ) from None
+        raise wrong_value(text, str(error), "--target-file-size") from None
 
 
 @spark_verb

@@ -10,6 +10,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.bodies import BodyMode
 from rmqcore.cli.spark.rows import plain_rows, show_rows
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+from rmqcore.cli.values import choice
 from rmqcore.errors.exit_codes import OK
 
 SHOWN = ("broker", "store_timestamp", "topic", "queue_id", "queue_offset", "tags", "keys", "body")
@@ -39,7 +40,7 @@ def find(
         ),
     ] = None,
     body: Annotated[
-        BodyMode, typer.Option("--body", help="Bodies as text, base64, SHA-256 or not at all.")
+        BodyMode, choice(BodyMode, "--body", help="Bodies as text, base64, SHA-256 or not at all.")
     ] = BodyMode.text,
 ) -> int:
     """Show messages by key or id, of all stores.

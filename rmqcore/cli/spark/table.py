@@ -12,6 +12,7 @@ from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import counted, human_bytes, print_json, print_line
 from rmqcore.cli.spark.export import TargetFileSize, file_bytes
 from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
+from rmqcore.cli.values import choice
 
 
 class Format(StrEnum):
@@ -40,7 +41,7 @@ def export_table(
     stores: Stores,
     out: TableFolder,
     format: Annotated[  # noqa: A002
-        Format, typer.Option("--format", help="Of the table.")
+        Format, choice(Format, "--format", help="Of the table.")
     ] = Format.parquet,
     topics: arguments.Topics = None,
     no_bodies: Annotated[bool, typer.Option("--no-bodies", help="Leave bodies out.")] = False,

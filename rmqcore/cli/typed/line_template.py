@@ -16,6 +16,7 @@ from rmqcore.cli.common.bodies import Bodies
 from rmqcore.cli.common.output import RowFormat, refuse_without_table
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
+from rmqcore.cli.values import none_of
 from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import FIELDS, Line
@@ -60,9 +61,11 @@ def format_or_template(
             if given:
                 refuse_without_table(option, "a line for each message")
         return None, LineTemplate(asked)
-    raise _bad(
-        f"{asked!r} is none of {', '.join(RowFormat)}{did_you_mean(asked, [*RowFormat], shown=repr)}, and a template has "
-        "names in braces, such as '{topic} {body}'"
+    raise none_of(
+        asked,
+        RowFormat,
+        ", or a template with names in braces, such as '{topic} {body}'",
+        option="--format",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
 from rmqcore.cli.names import configured_topics, topics_with_queues
+from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
 from rmqcore.offline.log.walk import Blank
@@ -55,6 +56,10 @@ class UnknownTopics:
         for topic in self._missing:
             say(f"{self._store} has {self._text(topic)}", self._hint())
         return bool(self._missing)
+
+    def exit_code(self, code: int) -> int:
+        """Give the exit code of a verb that would answer `code` if all topics were there."""
+        return FAILED if self._missing and code == OK else code
 
     def tell(self) -> None:
         """Print the topics that are not there: who follows the log waits for them."""

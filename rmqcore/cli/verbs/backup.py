@@ -15,12 +15,15 @@ from rmqcore.cli.common.shown import printable
 from rmqcore.cli.common.times import format_time
 from rmqcore.cli.reports.report_table import facts
 from rmqcore.cli.stores.store_settings import store_settings
+from rmqcore.cli.values import MAX_INT32, whole_number
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.backup import backup as back_up
 from rmqcore.maintenance.backup.report import BackupReport, Way
 
 MIB = 1 << 20
 SHOWN = 5
+
+_mebibytes = whole_number(1, MAX_INT32, "a whole number of MiB")
 
 
 def backup(
@@ -43,7 +46,12 @@ def backup(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="MIB", min=1, help="Read so many MiB a second."),
+        typer.Option(
+            "--limit",
+            metavar="MIB",
+            parser=_mebibytes,
+            help="Read so many MiB a second.",
+        ),
     ] = None,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,

@@ -34,6 +34,7 @@ from rmqcore.cli.typed.body_pattern import (
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.cli.values import MAX_INT64, whole_number
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.message import MessageView
 from rmqcore.offline.export.message_rows import (
@@ -47,7 +48,10 @@ from rmqcore.offline.log.walk import Blank
 from rmqcore.offline.reader import StoreReader
 
 Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", min=0, help="Stop after N records.")
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", parser=whole_number(0, MAX_INT64), help="Stop after N records."
+    ),
 ]
 Blanks = Annotated[
     bool, typer.Option("--blank", help="Also show the BLANK records that end full files.")

@@ -23,7 +23,7 @@ from rmqcore.cli.common.output import (
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.stores.given_store import ended_like_ctrl_c, opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.cli.values import choice
 from rmqcore.offline.export.export import ExportReport
 from rmqcore.offline.export.export import export as export_store
 
@@ -50,7 +50,7 @@ def export(
         ),
     ],
     file_format: Annotated[
-        PartFormat, typer.Option("--format", help="Format of the part files.")
+        PartFormat, choice(PartFormat, "--format", help="Format of the part files.")
     ] = PartFormat.parquet,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
@@ -62,7 +62,8 @@ def export(
     to_phy: arguments.ToPhy = None,
     body: Annotated[
         BodyMode | None,
-        typer.Option(
+        choice(
+            BodyMode,
             "--body",
             help="Bodies in CSV and JSON Lines; Parquet has the stored bytes, or none.",
             show_default="text",
@@ -114,8 +115,10 @@ def export(
                 progress=progress,
                 **wanted.keywords(),
             )
+        unknown.met(set(topics or ()).difference(report.topics_without_rows))
+        code = unknown.exit_code(report.exit_code)
         if wants_json(json):
-            print_json(report.as_dict())
+            print_json({**report.as_dict(), "exit_code": code})
         else:
             _print_summary(report)
         if report.shortened_bodies:
@@ -126,9 +129,8 @@ def export(
                 f"{' ...' if report.shortened_bodies > len(report.shortened_at) else ''}"
             )
         report_damage(report.damage)
-        unknown.met(set(topics or ()).difference(report.topics_without_rows))
-        missing = unknown.refuse()
-        return FAILED if missing and report.exit_code == OK else report.exit_code
+        unknown.refuse()
+        return code
 
 
 def _print_summary(report: ExportReport) -> None:

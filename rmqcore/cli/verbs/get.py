@@ -14,7 +14,7 @@ from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.missing_parts import has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 
 
@@ -95,5 +95,6 @@ def get(
         code = answer.show(found.messages, **status)
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
-        missing = unknown.refuse() or has_no_queues(reader, topic)
-        return FAILED if missing and code == OK else code
+        if not unknown.refuse() and has_no_queues(reader, topic):
+            return FAILED
+        return unknown.exit_code(code)

@@ -11,6 +11,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
 from rmqcore.cli.common.errors import say
 from rmqcore.cli.stores.given_store import opened_store
+from rmqcore.cli.values import MAX_INT64
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 
@@ -74,7 +75,7 @@ def lookup(
 
 
 def _offset(text: str) -> int:
-    if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) > arguments.MAX_OFFSET:
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or int(text) > MAX_INT64:
         raise typer.BadParameter(
             f"{text!r} is neither a message id (32 or 56 hex digits) nor a CommitLog offset",
             param_hint="ID_OR_OFFSET",

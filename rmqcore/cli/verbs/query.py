@@ -15,6 +15,7 @@ from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.missing_parts import has_no_index
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.cli.values import choice
 from rmqcore.errors.exit_codes import FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 
@@ -44,7 +45,7 @@ def query(
     ] = 32,
     index_type: Annotated[
         IndexType | None,
-        typer.Option("--index-type", help="T: --key is a tag (indexed since 5.4.0)."),
+        choice(IndexType, "--index-type", help="T: --key is a tag (indexed since 5.4.0)."),
     ] = None,
     body: arguments.Body = None,
     decompress: arguments.Decompress = False,

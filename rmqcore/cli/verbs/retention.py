@@ -13,11 +13,20 @@ from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.reports.retention_plot import plot_retention
 from rmqcore.cli.reports.retention_tables import print_retention
 from rmqcore.cli.stores.store_settings import read_config
+from rmqcore.cli.values import number
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors.exit_codes import OK
-from rmqcore.maintenance.retention.retention import HORIZON_DAYS, MOST_DAYS
+from rmqcore.maintenance.retention.retention import HORIZON_DAYS, MOST_BYTES_PER_SECOND, MOST_DAYS
 from rmqcore.maintenance.retention.retention import retention as make_forecast
 from rmqcore.maintenance.retention.rule_settings import changed_rules
+
+_horizon = number(
+    lambda days: 0 < days <= MOST_DAYS, f"a number of days above 0 and up to {MOST_DAYS:.0f}"
+)
+_rate = number(
+    lambda rate: 0 <= rate <= MOST_BYTES_PER_SECOND,
+    f"a number of bytes a second from 0 to {MOST_BYTES_PER_SECOND}",
+)
 
 
 def retention(
@@ -32,7 +41,12 @@ def retention(
     ] = None,
     horizon: Annotated[
         float,
-        typer.Option("--horizon", metavar="DAYS", help="How far to look at files and groups."),
+        typer.Option(
+            "--horizon",
+            metavar="DAYS",
+            parser=_horizon,
+            help="How far to look at files and groups.",
+        ),
     ] = HORIZON_DAYS,
     now: Annotated[
         int | None,
@@ -49,7 +63,7 @@ def retention(
         typer.Option(
             "--rate",
             metavar="BYTES",
-            min=0,
+            parser=_rate,
             help="Bytes of log a second.",
             show_default="by the store times of the last day",
         ),
@@ -76,8 +90,6 @@ def retention(
     """
     kind = report_format(asked_format, json, wide=wide)
     check_plot(plot)
-    if not 0 < horizon <= MOST_DAYS:
-        raise typer.BadParameter(f"{horizon} is not in 0..{MOST_DAYS:.0f}", param_hint="--horizon")
     settings = None if config is None else read_config(config)
     changes = _changes(what_if or [], settings)
     with progress_bar("retention", no_progress=no_progress) as progress:

@@ -20,6 +20,7 @@ from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
 from rmqcore.cli.stores.store_settings import read_config, store_settings
+from rmqcore.cli.values import MAX_INT32, whole_number, wrong_value
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
@@ -29,6 +30,7 @@ from rmqcore.opening import open as open_store
 LOOPBACK = "127.0.0.1"
 BROKER_PORT = 10911
 NAMESRV_PORT = 9876
+MOST_PORT = 65535
 FREE = "free"
 OFF = "0"
 
@@ -51,8 +53,7 @@ def serve(
         typer.Option(
             "--port",
             metavar="P",
-            min=0,
-            max=65535,
+            parser=whole_number(0, MOST_PORT, "a port"),
             help="The broker's port; 0 picks a free one.",
             show_default=f"listenPort of the configuration, {BROKER_PORT}",
         ),
@@ -95,7 +96,13 @@ def serve(
         ),
     ] = False,
     max_connections: Annotated[
-        int, typer.Option("--max-connections", metavar="N", min=1, help="At most so many at once.")
+        int,
+        typer.Option(
+            "--max-connections",
+            metavar="N",
+            parser=whole_number(1, MAX_INT32),
+            help="At most so many at once.",
+        ),
     ] = MOST_CONNECTIONS,
     config: arguments.BrokerConf = None,
     json: Annotated[
@@ -173,7 +180,9 @@ def _ports(
     return Ports(
         host=host,
         broker=port,
-        namesrv=_port(namesrv_port, "--namesrv-port") if number == -1 else number,
+        namesrv=_port(namesrv_port, "--namesrv-port", f", {OFF} or {FREE}")
+        if number == -1
+        else number,
         namesrvs=tuple(_endpoint(one.strip()) for one in elsewhere),
         advertise=advertise,
         allowed=tuple(_network(one) for one in allow or ()),
@@ -181,25 +190,36 @@ def _ports(
     )
 
 
-def _port(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= 65535):
-        raise typer.BadParameter(f"{name} is {text!r}, expected a port of 1 to 65535")
+def _port(text: str, name: str, more: str = "") -> int:
+    if not _is_port(text):
+        raise wrong_value(text, f"a port from 1 to {MOST_PORT}{more}", name)
     return int(text)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) <= MOST_PORT
 
 
 def _endpoint(text: str) -> str:
     host, colon, port = text.rpartition(":")
-    if not (colon and host):
-        raise typer.BadParameter(f"--namesrv is {text!r}, expected host:port")
-    _port(port, "--namesrv")
+    if not (colon and host and _is_port(port)):
+        raise wrong_value(text, f"host:port, with a port from 1 to {MOST_PORT}", "--namesrv")
     return text
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     try:
         return ipaddress.ip_network(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--allow: {error}") from None
+    except ValueError:
+        raise wrong_value(text, f"a network, such as {_network_around(text)}", "--allow") from None
+
+
+def _network_around(text: str) -> str:
+    """Give the network of an address that is written as one; an example where nothing of the kind is written."""
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        return "192.0.2.0/24"
 
 
 def _check_reach(ports: Ports, *, insecure: bool, broker_ip1: str | None) -> None:

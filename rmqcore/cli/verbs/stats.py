@@ -22,7 +22,7 @@ from rmqcore.cli.reports.stats_picture import draw_stats
 from rmqcore.cli.reports.stats_tables import print_stats
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.cli.values import choice
 from rmqcore.offline.stats import stats as count_store
 from rmqcore.report import plain_value
 
@@ -46,7 +46,7 @@ def stats(
     store: arguments.AnyStore,
     by: Annotated[
         list[By] | None,
-        typer.Option("--by", help="Tell topics apart by this, too; may be given twice."),
+        choice(By, "--by", help="Tell topics apart by this, too; may be given twice."),
     ] = None,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,
@@ -107,5 +107,5 @@ def stats(
             note(f"consumer offsets: {problem}")
         report_damage(report.damage)
         unknown.met(one.topic for one in report.groups)
-        missing = unknown.refuse()
-        return FAILED if missing and report.exit_code == OK else report.exit_code
+        unknown.refuse()
+        return unknown.exit_code(report.exit_code)

@@ -20,6 +20,7 @@ from rmqcore.cli.typed.body_pattern import Grep, IgnoreCase, Regexp, body_patter
 from rmqcore.cli.typed.line_template import FormatOrTemplate
 from rmqcore.cli.typed.message_output import message_output
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
+from rmqcore.cli.values import MAX_INT32, whole_number
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
 from rmqcore.offline.reader import StoreReader
@@ -35,7 +36,13 @@ def tail(
     ] = False,
     lines: Annotated[
         int,
-        typer.Option("-n", "--lines", metavar="N", min=0, help="Newest messages to begin with."),
+        typer.Option(
+            "-n",
+            "--lines",
+            metavar="N",
+            parser=whole_number(0, MAX_INT32),
+            help="Newest messages to begin with.",
+        ),
     ] = 10,
     topics: arguments.Topics = None,
     queues: arguments.Queues = None,

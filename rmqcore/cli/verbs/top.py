@@ -14,26 +14,30 @@ from rich.live import Live
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.output import print_json, terminal_console, wants_json
 from rmqcore.cli.reports.top_screen import Sort, screen, sorted_topics
+from rmqcore.cli.values import choice, number
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.stats.live import LiveSample, LiveStats
 
-LEAST_INTERVAL = 0.1
+LEAST_INTERVAL, MOST_INTERVAL = 0.1, 86400
+
+_interval = number(
+    lambda seconds: LEAST_INTERVAL <= seconds <= MOST_INTERVAL,
+    f"a number of seconds from {LEAST_INTERVAL} to {MOST_INTERVAL}",
+)
 
 
 def top(
     store: arguments.Store,
     interval: Annotated[
         float,
-        typer.Option(
-            "--interval", metavar="S", min=LEAST_INTERVAL, help="Seconds between samples."
-        ),
+        typer.Option("--interval", metavar="S", parser=_interval, help="Seconds between samples."),
     ] = 1.0,
     count: Annotated[
         int | None,
         typer.Option(
             "--count",
             metavar="N",
-            min=1,
+            parser=arguments.count_option,
             help="End after N samples.",
             show_default="go on until Ctrl-C",
         ),
@@ -42,7 +46,7 @@ def top(
         bool, typer.Option("--once", help="Print one sample, of one interval, and end.")
     ] = False,
     sort: Annotated[
-        Sort, typer.Option("--sort", help="What the first topic has the most of; topic: by name.")
+        Sort, choice(Sort, "--sort", help="What the first topic has the most of; topic: by name.")
     ] = Sort.bytes,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,

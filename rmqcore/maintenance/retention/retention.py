@@ -24,6 +24,7 @@ from rmqcore.offline.reader import LogDirectories, StoreReader
 
 HORIZON_DAYS = 7.0
 MOST_DAYS = 3650.0
+MOST_BYTES_PER_SECOND = 1 << 50
 RESTS_MS = 3_600_000
 COPIED_MS = 86_400_000
 """A file that was changed so long after its last record was stored has its time from a copy."""
@@ -79,8 +80,10 @@ def retention(
         raise ValueError(
             f"horizon_days: expected more than 0 and at most {MOST_DAYS:.0f}, got {horizon_days}"
         )
-    if bytes_per_second is not None and not 0 <= bytes_per_second < 1 << 50:
-        raise ValueError(f"bytes_per_second: expected 0 or more, got {bytes_per_second}")
+    if bytes_per_second is not None and not 0 <= bytes_per_second <= MOST_BYTES_PER_SECOND:
+        raise ValueError(
+            f"bytes_per_second: expected 0 to {MOST_BYTES_PER_SECOND}, got {bytes_per_second}"
+        )
     reader = StoreReader(path, config=config, commitlog=commitlog, follow_links=follow_links)
     offsets = read_consumer_offsets(reader.paths)  # before the log, which may grow meanwhile
     log = read_log(reader.log_files(), progress)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqcore._native.scan.batch import PUBLIC_COLUMNS, Batch, ColumnList
+from rmqcore._native.scan.batch import COLUMNS, PUBLIC_COLUMNS, Batch, ColumnList
+from rmqcore.errors.near_names import with_the_meant
 from rmqcore.offline.log.batch_stream import BatchStream
 
 if TYPE_CHECKING:
@@ -50,13 +51,16 @@ class FrameColumns:
         if isinstance(names, str):
             raise TypeError(f"columns: expected an iterable of names, got the str {names!r}")
         self.names = DEFAULT_COLUMNS if names is None else tuple(names)
+        known = [*COLUMNS, *TIMES]
+        unknown = [name for name in self.names if name not in known]
+        if unknown:
+            raise ValueError(
+                f"columns: there is no {with_the_meant(unknown, known)}; there are {', '.join(known)}"
+            )
         if len(set(self.names)) < len(self.names):
             raise ValueError("columns: a name is given twice")
         self.scanned = tuple(dict.fromkeys(TIMES.get(name, name) for name in self.names))
-        try:
-            self._list = ColumnList(self.scanned)
-        except ValueError as error:
-            raise ValueError(f"{error}; a frame also has {', '.join(TIMES)}") from None
+        self._list = ColumnList(self.scanned)
 
     @property
     def _empty(self) -> BatchStream:

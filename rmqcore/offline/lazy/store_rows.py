@@ -9,12 +9,15 @@ from functools import partial
 from os import PathLike
 
 from rmqcore._native.scan.batch import Batch
+from rmqcore.errors.near_names import with_the_meant
 from rmqcore.offline.lazy.damage_warning import OnDamage, warn_of_damage
 from rmqcore.offline.lazy.process_end import SCANS
 from rmqcore.offline.log.conditions import Conditions, Wanted
 from rmqcore.offline.reader import StoreReader, read
 
 BATCH_ROWS = 8192
+KEYWORDS = ("columns", "verify_crc", "on_damage", *Wanted.__annotations__)
+"""What `rmqcore.scan` and `rmqcore.duckdb_view` take by name."""
 
 
 class StoreRows:
@@ -30,6 +33,11 @@ class StoreRows:
         Leave out messages whose body fails its CRC.
     on_damage : callable, optional
         Called with the damaged ranges behind each scan that met some; without it they are a `DamageWarning`.
+
+    Raises
+    ------
+    TypeError
+        There is no such condition, or a value is of another type.
     """
 
     def __init__(
@@ -41,6 +49,11 @@ class StoreRows:
         on_damage: OnDamage | None,
     ) -> None:
         self._reader = store if isinstance(store, StoreReader) else None
+        unknown = [name for name in wanted if name not in KEYWORDS]
+        if unknown:
+            raise TypeError(
+                f"unexpected keyword argument {with_the_meant(unknown, KEYWORDS)}; there are {', '.join(KEYWORDS)}"
+            )
         self._wanted = Conditions.of(**wanted)
         self._verify_crc = verify_crc
         if isinstance(store, StoreReader):

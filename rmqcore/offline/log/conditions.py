@@ -59,12 +59,12 @@ class Conditions:
         Raises
         ------
         TypeError
-            A str where texts are expected: its letters would be taken for names. Or a time that is no whole number.
+            A str where texts are expected: its letters would be taken for names. Or a queue id or time that is no whole number.
         """
         check_ms(since_ms=since_ms, until_ms=until_ms)
         return cls(
             _texts("topics", topics),
-            frozenset([queue_ids]) if isinstance(queue_ids, int) else _set(queue_ids),
+            _whole_numbers("queue_ids", queue_ids),
             _texts("tags", tags),
             _texts("keys", keys),
             since_ms,
@@ -130,6 +130,16 @@ def _texts(name: str, given: Iterable[str] | None) -> frozenset[str] | None:
         if not isinstance(text, str):
             raise wrong_type(name, "an iterable of str or None", text)
     return texts
+
+
+def _whole_numbers(name: str, given: int | Iterable[int] | None) -> frozenset[int] | None:
+    if given is None:
+        return None
+    numbers = frozenset(given if isinstance(given, Iterable) else [given])
+    for number in numbers:
+        if not hasattr(number, "__index__"):
+            raise wrong_type(name, "int, an iterable of int or None", number)
+    return numbers
 
 
 def _set(given: Iterable[Item] | None) -> frozenset[Item] | None:

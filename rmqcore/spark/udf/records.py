@@ -13,6 +13,7 @@ from rmqcore import codec
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.value_columns import TRAILING
 from rmqcore.errors import CorruptMessageError
+from rmqcore.errors.near_names import with_the_meant
 from rmqcore.spark.rows.arrow_rows import ArrowRows
 from rmqcore.spark.rows.columns import TABLE_COLUMNS, Column
 from rmqcore.spark.rows.schema import arrow_schema
@@ -45,7 +46,7 @@ def chosen(columns: Iterable[str] | None) -> tuple[Column, ...]:
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise ValueError(
-            f"columns: a raw record has no {', '.join(map(repr, unknown))}; there are {', '.join(COLUMNS)}"
+            f"columns: a raw record has no {with_the_meant(unknown, COLUMNS)}; there are {', '.join(COLUMNS)}"
         )
     if not names or len(set(names)) != len(names):
         raise ValueError("columns: at least one name, and each once")

@@ -117,7 +117,7 @@ def test_a_file_gets_lines_too(rmqcore: Run, store: Path, tmp_path: Path) -> Non
         ("{topic:1111111111}", "below 10000"),
         (r"{topic}\q", "stands for nothing"),
         ("josnl", "did you mean 'jsonl'?"),
-        ("xml", "none of table, jsonl, csv, arrow, parquet"),
+        ("xml", "expected one of table, jsonl, csv, arrow, parquet"),
     ],
 )
 def test_a_wrong_template_says_what_there_is(

@@ -59,13 +59,18 @@ def test_a_queue_or_key_without_a_message_is_no_error(rmqcore: Run, golden: Path
 def test_an_export_of_what_is_there_and_what_is_not(
     rmqcore: Run, golden: Path, tmp_path: Path
 ) -> None:
+    """The summary said exit_code 0, and the command answered 1."""
     store, out = golden / "basic" / "store", tmp_path / "out"
     words = ("--topic", "TopicBasicB", "--topic", "Typo", "--format", "jsonl", "-o", out)
     done = rmqcore("export", store, *words)
     assert (done.code, done.object["topics_without_rows"]) == (1, ["Typo"])
+    assert done.object["exit_code"] == 1
     assert done.object["rows"] > 0
     assert [path.name for path in out.iterdir()] == ["topic=TopicBasicB"]
     assert ("'Typo'" in done.err, "'TopicBasicB'" in done.err) == (True, False)
+    damaged = golden / "crash_flipped" / "input"
+    done = rmqcore("export", damaged, *words[2:], "--overwrite")
+    assert (done.code, done.object["exit_code"], "'Typo'" in done.err) == (2, 2, True)
 
 
 def test_messages_of_a_topic_without_queues(

@@ -94,6 +94,14 @@ def test_no_verb_prints_the_help(rmqcore: Run) -> None:
         (["cat", "STORE", "--format", "arrow", "--body", "base64"], "--body"),
         (["cat", "STORE", "--format", "parquet", "--decompress"], "--decompress"),
         (["cat", "STORE", "another"], "another"),
+        (
+            ["cat", "STORE", "--columns", "topc,x"],
+            "there is no 'topc' (did you mean 'topic'?), 'x'; there are store_time,",
+        ),
+        (
+            ["get", "STORE", "--topic", "T", "--queue", "0", "--offset", "0", "--columns", ","],
+            "there is no ','; there are",
+        ),
         (["info"], "STORE"),
         (["info", "STORE", "--format", "csv"], "--format"),
         (["info", "STORE", "--format", "table", "--json"], "--json"),

@@ -20,6 +20,8 @@ from rmqcore._native.put.put_result cimport put_reason, unstored_rows
 
 import numpy as np
 
+from rmqcore.errors.near_names import with_the_meant
+
 cdef extern from "format/arrow_abi.h" nogil:
     struct ArrowSchema:
         const char *format
@@ -239,7 +241,7 @@ cdef int bind_schema(rmq_import *state, const ArrowSchema *schema) except -1:
             raise ValueError("put_arrow: the schema has no children where it says so: the producer is broken")
         name = schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name != NULL else ""
         if name not in COLUMNS:
-            unknown.append(repr(name))
+            unknown.append(name)
             continue
         column = NAMES.index(name)
         if state.child[column] >= 0:
@@ -248,7 +250,7 @@ cdef int bind_schema(rmq_import *state, const ArrowSchema *schema) except -1:
         if rmq_import_type_of(schema.children[i], column, &state.types[column]) < 0:
             raise TypeError(f"put_arrow: column {name!r} is {type_name(schema.children[i])}, expected {COLUMNS[name]}")
     if unknown:
-        raise ValueError(f"put_arrow: unknown columns {', '.join(unknown)}; a message has {known()}")
+        raise ValueError(f"put_arrow: unknown columns {with_the_meant(unknown, NAMES)}; a message has {known()}")
     for column in (RMQ_IMP_TOPIC, RMQ_IMP_BODY):
         if state.child[column] < 0:
             raise ValueError(f"put_arrow: no column {NAMES[column]!r}; topic and body are needed")

@@ -16,6 +16,8 @@ from libc.string cimport memset
 from rmqcore._native.kernels cimport *
 from rmqcore._native.format.sealed cimport seal
 
+from rmqcore.errors.near_names import with_the_meant
+
 COLUMNS = {rmq_column_types[i].name.decode(): i for i in range(RMQ_COL_COUNT)}
 PUBLIC_COLUMNS = tuple(COLUMNS)[:RMQ_COL_PUBLIC]
 
@@ -41,9 +43,9 @@ cdef class ColumnList:
         chosen = PUBLIC_COLUMNS if names is None else tuple(names)
         if isinstance(names, str):
             raise TypeError(f"columns: expected an iterable of names, got the str {names!r}")
-        unknown = [name for name in chosen if name not in COLUMNS]
+        unknown = [name for name in chosen if not isinstance(name, str) or name not in COLUMNS]
         if unknown:
-            raise ValueError(f"columns: there is no {', '.join(map(repr, unknown))}; there are {', '.join(COLUMNS)}")
+            raise ValueError(f"columns: there is no {with_the_meant(unknown, COLUMNS)}; there are {', '.join(COLUMNS)}")
         if len(set(chosen)) != len(chosen):
             raise ValueError("columns: a name is given twice")
         self.names = chosen

@@ -220,7 +220,7 @@ def test_from_several_threads(log: AppendLog) -> None:
         (
             {"topic": ["t"], "body": [b""], "phy_offset": [1], "Tags": ["a"]},
             ValueError,
-            "unknown columns 'phy_offset', 'Tags'; a message has topic, body, queue_id, tags",
+            r"unknown columns 'phy_offset', 'Tags' \(did you mean 'tags'\?\); a message has topic, body, queue_id, tags",
         ),
         ({"topic": [b"t"], "body": [b""]}, TypeError, "'topic' is binary, expected string"),
         ({"topic": ["t"], "body": ["b"]}, TypeError, "'body' is string, expected binary"),

@@ -130,8 +130,14 @@ def test_damage_is_noted(golden: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_columns_are_told(reader: StoreReader, method: str) -> None:
-    with pytest.raises(ValueError, match=r"there is no 'stored'.* also has store_timestamp, born_"):
-        getattr(reader, method)(["topic", "stored"])
+    """The name that was meant was not told, and a text in a list of lists was "unhashable type"."""
+    with pytest.raises(ValueError, match=r"there is no 'when'; .* store_timestamp, born_"):
+        getattr(reader, method)(["topic", "when"])
+    meant = r"there is no 'topc' \(did you mean 'topic'\?\), 'Store_time' \(did you mean 'store_timestamp'\?\); there are phy_"
+    with pytest.raises(ValueError, match=meant):
+        getattr(reader, method)(["topc", "tags", "Store_time"])
+    with pytest.raises(ValueError, match=r"there is no \['topic'\] .*; there are"):
+        getattr(reader, method)([["topic"]])
     with pytest.raises(ValueError, match="a name is given twice"):
         getattr(reader, method)(["store_timestamp", "store_timestamp"])
     with pytest.raises(TypeError, match="got the str 'topic'"):

@@ -270,6 +270,22 @@ def test_errors_of_the_store(tmp_path: Path, golden: Path) -> None:
         rmqcore.scan(golden / "basic" / "store", ["stored"])
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"topic": ["a"]}, r"unexpected keyword argument 'topic' \(did you mean 'topics'\?\); there are columns, .* topics, "),
+        ({"column": ["a"]}, r"unexpected keyword argument 'column' \(did you mean 'columns'\?\); there are "),
+        ({"zzz": 1}, "unexpected keyword argument 'zzz'; there are "),
+        ({"topics": [1]}, "topics: expected an iterable of str or None, got int"),
+        ({"queue_ids": ["0"]}, "queue_ids: expected int, an iterable of int or None, got str"),
+    ],
+)  # fmt: skip
+def test_wrong_conditions(golden: Path, wanted: dict[str, Any], told: str) -> None:
+    """For `topic=` the error named a function of the inside, "Conditions.of()", and not the word that was meant."""
+    with pytest.raises(TypeError, match=f"^{told}"):
+        rmqcore.scan(golden / "basic" / "store", **wanted)
+
+
 def test_an_error_in_the_middle_of_a_query(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: StoreReader, columns: Iterable[str], **options: Any) -> Iterator[Any]:
         raise OSError("the disk is gone")

@@ -1,0 +1,89 @@
+"""What an option takes: a number, or one of some words; and what is said of anything else.
+
+Typer has types for both, and tells what is wrong in the words of the library that it parses with, without the value. So every
+option that takes no text has a parser, most of them from here; tests/unit/cli/test_option_values.py holds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import typer
+
+from rmqcore.errors.near_names import did_you_mean
+
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+Words = TypeVar("Words", bound=StrEnum)
+
+
+def wrong_value(given: str, expected: str, option: str | None = None) -> typer.BadParameter:
+    """Make the error of a value that an option does not take.
+
+    Parameters
+    ----------
+    given : str
+    expected : str
+        What the option takes: ``a port from 0 to 65535``.
+    option : str, optional
+        The option's name. A parser need not know it: Typer says whose it is.
+    """
+    return typer.BadParameter(f"{given!r} was given, expected {expected}", param_hint=option)
+
+
+def whole_number(least: int, most: int, what: str = "a whole number") -> Callable[[str], int]:
+    """Make the parser of an option that takes a whole number from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            found = None
+        if found is None or not least <= found <= most:
+            raise wrong_value(text, f"{what} from {least} to {most}")
+        return found
+
+    return parse
+
+
+def number(fits: Callable[[float], bool], expected: str) -> Callable[[str], float]:
+    """Make the parser of an option that takes the numbers that fit; `expected` says which these are."""
+
+    def parse(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = None
+        if found is None or not fits(found):
+            raise wrong_value(text, expected)
+        return found
+
+    return parse
+
+
+def none_of(
+    given: str, words: Iterable[str], more: str = "", option: str | None = None
+) -> typer.BadParameter:
+    """Make the error of a word that is none of those an option takes; `more` says what else it takes."""
+    known = [str(word) for word in words]
+    listed = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
+    return wrong_value(given, f"{listed}{more}{did_you_mean(given, known, shown=repr)}", option)
+
+
+def choice(words: type[Words], *names: str, **rest: Any) -> Any:
+    """Make an option that takes one of some words, and completes them; `rest` goes to `typer.Option`."""
+
+    def parse(text: str) -> Words:
+        if text not in [*words]:
+            raise none_of(text, words)
+        return words(text)
+
+    return typer.Option(
+        *names,
+        metavar="|".join(words),
+        parser=parse,
+        autocompletion=lambda: [str(word) for word in words],
+        **rest,
+    )
