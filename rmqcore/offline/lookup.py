@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Protocol
 
 from rmqcore._native.format.codec import MessageView
+from rmqcore._native.queues.get import bytes_of_get, messages_of_get
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ms
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.queues.queue_get import OfflineGetResult, QueueGet
+from rmqcore.offline.queues.get_result import OfflineGetResult
+from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 from rmqcore.queries.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.queries.query_answer import QueryAnswer
-from rmqcore.queries.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
+from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary
 from rmqcore.queries.time_search import offset_by_time as search_time
 
@@ -60,6 +63,7 @@ class StoreLookup:
 
     def _queue(self, topic: str, queue_id: int) -> QueueFiles:
         """The queue's files as they are now; a queue without a directory has no files."""
+        queue_id = index(queue_id)  # the directory of True is 1
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
             queue.refresh()
@@ -113,6 +117,7 @@ class StoreLookup:
         tags : str, optional
             ``"TagA"``, ``"TagA || TagB"`` or ``"*"``.
         max_bytes : int, optional
+            One message always comes.
 
         Raises
         ------
@@ -122,11 +127,11 @@ class StoreLookup:
         if max_messages < 1:
             raise ValueError(f"max_messages is {max_messages}, expected at least 1")
         tag_filter = TagFilter(tags)
-        limit = MAX_BYTES if max_bytes is None else min(max(max_bytes, LEAST_BYTES), MAX_BYTES)
+        most, most_bytes = messages_of_get(max_messages), bytes_of_get(max_bytes)
         queue, log_files = self._queue(topic, queue_id), self._store.log_files()
         start, end = self._bounds(queue, log_files)
         run = QueueGet(queue, start, end, log_files, self._store.message_at, self._config)
-        return run.run(queue_offset, max_messages, tag_filter, limit)
+        return run.run(queue_offset, most, tag_filter, most_bytes)
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Give the phy offset that a queue entry holds; None outside the queue."""

@@ -387,9 +387,15 @@ class StoreReader(StoreFrames):
         max_messages: int = 32,
         *,
         tags: str | None = None,
+        max_bytes: int | None = None,
     ) -> OfflineGetResult:
-        """Messages of a queue from an offset on, with the status and next offset that Java's store would answer."""
-        return self._lookup.get(topic, queue_id, queue_offset, max_messages, tags=tags)
+        """Messages of a queue from an offset on, with the status and next offset that Java's store would answer.
+
+        Arguments and answer are those of `MessageStore.get`.
+        """
+        return self._lookup.get(
+            topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
+        )
 
     def query(
         self,
