@@ -16,6 +16,7 @@ from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.encode import encode_fields
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
 from rmqcore._native.scan import scan as _scan
+from rmqcore.errors.arguments import check_ints, wrong_type
 from rmqcore.message import Message, pack_host
 from rmqcore.scan_result import ScanBatches, ScanResult, end_of_scan
 
@@ -76,11 +77,18 @@ def encode(
         are too long for their length fields.
     OverflowError
         A number does not fit its field.
+    TypeError
+        An argument of another type; it is named.
 
     Notes
     -----
     Source: RocketMQ 5.5.0 MessageExtEncoder#encode, CommitLog.DefaultAppendMessageCallback#doAppend.
     """
+    if not isinstance(message, Message):
+        raise wrong_type("message", "a Message", message)
+    check_ints(
+        phy_offset=phy_offset, queue_offset=queue_offset, store_timestamp_ms=store_timestamp_ms
+    )
     born_timestamp_ms = message.born_timestamp_ms
     properties = message.properties
     if append_prop_crc and "__CRC32#" in properties:

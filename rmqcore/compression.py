@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from rmqcore import sysflag
-from rmqcore.errors import CompressionError
+from rmqcore.errors import CompressionError, CompressionLibraryError
 
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
 """In bytes. Java's clients refuse to send more than 4 MiB; this limit only stops a decompression bomb."""
@@ -45,8 +45,9 @@ def decompress_body(body: bytes, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE
     Raises
     ------
     CompressionError
-        Wrong or cut-off data, an unknown compression type, a plain body above `max_size`, or LZ4 or ZSTD without the
-        ``compress`` extra.
+        Wrong or cut-off data, an unknown compression type, or a plain body above `max_size`.
+    CompressionLibraryError
+        LZ4 or ZSTD without the ``compress`` extra.
     """
     if not sys_flag & sysflag.COMPRESSED:
         return body
@@ -73,8 +74,10 @@ def plain_pieces(body: Packed, sys_flag: int, max_size: int = DEFAULT_MAX_SIZE) 
     Raises
     ------
     CompressionError
-        Where the data turns out to be wrong, cut off or larger than `max_size`; for an unknown compression type, or LZ4 or
-        ZSTD without the ``compress`` extra, before the first piece.
+        Where the data turns out to be wrong, cut off or larger than `max_size`; for an unknown compression type before the
+        first piece.
+    CompressionLibraryError
+        LZ4 or ZSTD without the ``compress`` extra, before the first piece.
     """
     kind = sys_flag & sysflag.COMPRESSION_TYPE_MASK
     if kind not in _UNPACK:
@@ -182,7 +185,7 @@ def _library(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise CompressionError(
+        raise CompressionLibraryError(
             f"{name} bodies need the extra: pip install 'rmqcore[compress]'"
         ) from error
 

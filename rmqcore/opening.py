@@ -14,6 +14,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreLockedError
+from rmqcore.errors.arguments import check_callables
 from rmqcore.offline.found_config import adopt_sizes
 from rmqcore.services import Services
 from rmqcore.services.exit import close_at_exit
@@ -91,8 +92,8 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
         A setting that this release does nothing with (docs/config.md).
     """
     for name, given in (("clock", clock), ("progress", progress)):
-        if given is not None and not callable(given):
-            raise TypeError(f"{name}: expected a callable, got {type(given).__name__}")
+        if given is not None:
+            check_callables(**{name: given})
     mode = RecoverMode.named(recover, progress)
     settings = _settings(config, overrides)
     paths = StorePaths.configured(

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rmqcore.errors.arguments import wrong_type
+
 FILE_NAME_DIGITS = 20
 PATH_SPLITTER = ","
 MAX_OFFSET = (1 << 63) - 1
@@ -183,9 +185,12 @@ def absolute_path(path: str | os.PathLike[str], what: str) -> Path:
     FileNotFoundError
         The path is relative, and the working directory is gone.
     """
-    text = os.fspath(path)
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise wrong_type(what, "str or a path-like of str", path) from None
     if not isinstance(text, str):
-        raise TypeError(f"{what} is {text!r}, expected str or a path-like of str")
+        raise wrong_type(what, "str or a path-like of str", text)
     if is_url(text):
         raise ValueError(
             f"{what} is {shown_url(text)}, expected a directory of this machine: {READ_BY_URL}, and nothing else does"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import index
 
 
 class SettingError(ValueError):
@@ -38,15 +39,15 @@ def wrong_type(name: str, expected: str, found: object) -> TypeError:
     TypeError('tags: expected str or None, got int')
     """
     text = f"{name}: expected {expected}, got {type(found).__name__}"
-    if name.endswith("_ms"):
+    if name.endswith("_ms") and not name.startswith("timeout"):  # which is no point in time
         text += ": milliseconds since the epoch"
         if hasattr(found, "timestamp"):
             text += "; use int(when.timestamp() * 1000)"
     return TypeError(text)
 
 
-def check_ms(**given: object) -> None:
-    """Check that points in time are whole numbers, or None.
+def check_texts(**given: object) -> None:
+    """Check that arguments are texts.
 
     Raises
     ------
@@ -54,5 +55,99 @@ def check_ms(**given: object) -> None:
         One is not; it is named.
     """
     for name, value in given.items():
-        if value is not None and not hasattr(value, "__index__"):
+        if not isinstance(value, str):
+            raise wrong_type(name, "str", value)
+
+
+def check_ints(**given: object) -> None:
+    """Check that arguments are whole numbers.
+
+    Raises
+    ------
+    TypeError
+        One is not; it is named.
+    """
+    for name, value in given.items():
+        if not hasattr(value, "__index__"):
+            raise wrong_type(name, "int", value)
+
+
+def check_longs(**given: object) -> None:
+    """Check that arguments are None or whole numbers that Java's long has room for.
+
+    Raises
+    ------
+    TypeError
+        One is no whole number; it is named.
+    ValueError
+        One is too large, or too far below 0.
+    """
+    for name, value in given.items():
+        if value is None:
+            continue
+        if not hasattr(value, "__index__"):
             raise wrong_type(name, "int or None", value)
+        check_within(name, index(value), -(1 << 63), (1 << 63) - 1)
+
+
+def check_numbers(**given: object) -> None:
+    """Check that arguments are None or numbers, whole or not.
+
+    Raises
+    ------
+    TypeError
+        One is not; it is named.
+    """
+    for name, value in given.items():
+        if value is not None and not hasattr(value, "__float__"):
+            raise wrong_type(name, "a number or None", value)
+
+
+def check_callables(**given: object) -> None:
+    """Check that arguments can be called.
+
+    Raises
+    ------
+    TypeError
+        One cannot; it is named.
+    """
+    for name, value in given.items():
+        if not callable(value):
+            raise wrong_type(name, "a callable", value)
+
+
+def check_iterable(name: str, expected: str, value: object) -> None:
+    """Check that an argument can be gone through.
+
+    Raises
+    ------
+    TypeError
+        It cannot; `expected` says of what it should be an iterable.
+    """
+    if not isinstance(value, Iterable):
+        raise wrong_type(name, f"an iterable of {expected}", value)
+
+
+def check_within(name: str, value: int, least: int, most: int) -> None:
+    """Check that a number lies between two others, both allowed.
+
+    Raises
+    ------
+    ValueError
+        It does not; argument and number are named.
+    """
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}, expected {least} to {most}")
+
+
+def named(error: Exception, check: Callable[..., None], *given: object) -> Exception:
+    """Give the error of a check that finds out which of the arguments was wrong; `error` where it finds nothing.
+
+    For calls that are too quick to check anything before Python does, whose own words name no argument: ``raise named(error, ...)
+    from None``.
+    """
+    try:
+        check(*given)
+    except (TypeError, ValueError) as told:
+        return told
+    return error

@@ -264,8 +264,15 @@ class CompressionError(StoreError):
     """A compressed body that cannot be turned into plain bytes."""
 
     code = "COMPRESSION"
-    hint = "LZ4 and ZSTD bodies need the extra: pip install 'rmqcore[compress]'"
     exit_code = DAMAGED
+
+
+class CompressionLibraryError(CompressionError):
+    """A body is compressed by a library that is not installed here; nothing is known to be wrong with it."""
+
+    code = "COMPRESSION_LIBRARY"
+    hint = "the extra `compress` brings lz4 and zstandard: pip install 'rmqcore[compress]', where Spark reads in every worker"
+    exit_code = FAILED
 
 
 class RemoteStorageError(StoreError):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Protocol
 
 from rmqcore._native.format.codec import MessageView
+from rmqcore._native.queues.get import bytes_of_get, messages_of_get
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
-from rmqcore.errors.arguments import check_ms
+from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.queues.queue_get import OfflineGetResult, QueueGet
+from rmqcore.offline.queues.get_result import OfflineGetResult
+from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
-from rmqcore.queries.index_query import INDEX_TYPES, IndexAnswer, has_key, query_offsets
+from rmqcore.queries.asked import check_get, check_place, check_query
+from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.queries.query_answer import QueryAnswer
-from rmqcore.queries.tag_filter import LEAST_BYTES, MAX_BYTES, TagFilter
+from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary
 from rmqcore.queries.time_search import offset_by_time as search_time
 
@@ -60,6 +64,8 @@ class StoreLookup:
 
     def _queue(self, topic: str, queue_id: int) -> QueueFiles:
         """The queue's files as they are now; a queue without a directory has no files."""
+        check_place(topic, queue_id)
+        queue_id = index(queue_id)  # the directory of True is 1
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
             queue.refresh()
@@ -113,23 +119,26 @@ class StoreLookup:
         tags : str, optional
             ``"TagA"``, ``"TagA || TagB"`` or ``"*"``.
         max_bytes : int, optional
+            One message always comes.
 
         Raises
         ------
+        TypeError
+            An argument of another type; it is named.
         ValueError
             `max_messages` below 1, no tag in `tags`, or a topic that is no name for a directory.
         """
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}, expected at least 1")
+        check_get(topic, queue_id, queue_offset, max_messages, tags, max_bytes)
         tag_filter = TagFilter(tags)
-        limit = MAX_BYTES if max_bytes is None else min(max(max_bytes, LEAST_BYTES), MAX_BYTES)
+        most, most_bytes = messages_of_get(max_messages), bytes_of_get(max_bytes)
         queue, log_files = self._queue(topic, queue_id), self._store.log_files()
         start, end = self._bounds(queue, log_files)
         run = QueueGet(queue, start, end, log_files, self._store.message_at, self._config)
-        return run.run(queue_offset, max_messages, tag_filter, limit)
+        return run.run(queue_offset, most, tag_filter, most_bytes)
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Give the phy offset that a queue entry holds; None outside the queue."""
+        check_ints(queue_offset=queue_offset)
         queue = self._queue(topic, queue_id)
         start, end = self._bounds(queue, self._store.log_files())
         if not start <= queue_offset < end:
@@ -147,10 +156,8 @@ class StoreLookup:
         ValueError
             Another `boundary`.
         """
-        check_ms(timestamp_ms=timestamp_ms)
-        names = [name.value for name in Boundary]
-        if boundary not in names:
-            raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
+        check_ints(timestamp_ms=timestamp_ms)
+        side = Boundary.of(boundary)
         queue, log_files = self._queue(topic, queue_id), self._store.log_files()
         start, end = self._bounds(queue, log_files)
         log_min = log_files[0].file_from_offset if log_files else 0
@@ -159,7 +166,7 @@ class StoreLookup:
             message = self._store.message_at(phy_offset)
             return -1 if message is None else message.store_timestamp_ms
 
-        return search_time(queue, start, end, log_min, timestamp_ms, Boundary(boundary), store_time)
+        return search_time(queue, start, end, log_min, timestamp_ms, side, store_time)
 
     def query_offsets(
         self,
@@ -172,11 +179,7 @@ class StoreLookup:
         index_type: str | None = None,
     ) -> IndexAnswer:
         """Give what the index files say about a key, hash collisions and repeats included; see `query`."""
-        check_ms(begin_ms=begin_ms, end_ms=end_ms)
-        if max_messages < 0:
-            raise ValueError(f"max_messages is {max_messages}, expected at least 0")
-        if index_type not in INDEX_TYPES:
-            raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
+        check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
         limit = min(max_messages, self._config.max_msgs_num_batch)
         last_ms = MAX_OFFSET if end_ms is None else end_ms
         return query_offsets(self._index_files(), topic, key, limit, begin_ms, last_ms, index_type)
@@ -215,7 +218,7 @@ class StoreLookup:
         Raises
         ------
         ValueError
-            `max_messages` below 0 or another `index_type`.
+            `max_messages` below 0, another `index_type`, or a time that no long holds.
         """
         answer = self.query_offsets(
             topic, key, max_messages, begin_ms, end_ms, index_type=index_type

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from operator import index
+from typing import Any, Literal, Self, cast, overload
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.scan.batch import Batch, ColumnList
 from rmqcore._native.scan.scan import ColumnScan, ViewScan
+from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import absolute_path
 from rmqcore.disk.queue_files import queue_directories
+from rmqcore.errors.arguments import check_callables, check_ints, wrong_type
 from rmqcore.offline.frames.store_frames import StoreFrames
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
 from rmqcore.offline.info import StoreInfo, read_info
@@ -29,12 +32,10 @@ from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
+from rmqcore.queries.asked import check_least
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.shown.notebook import reader_html
-
-if TYPE_CHECKING:
-    from rmqcore.config import MessageStoreConfig
 
 __all__ = ["LogDirectories", "StoreReader", "read", "store_paths"]
 
@@ -92,6 +93,8 @@ class StoreReader(StoreFrames):
         commitlog: LogDirectories | None = None,
         follow_links: bool = False,
     ) -> None:
+        if config is not None and not isinstance(config, MessageStoreConfig):
+            raise wrong_type("config", "a MessageStoreConfig or None", config)
         self.path = path if isinstance(path, StoreUrl) else absolute_path(path, "path")
         self.damage: list[DamageRange] = DamageList()
         self.paths = store_paths(self.path, config, commitlog, follow_links=follow_links)
@@ -205,6 +208,9 @@ class StoreReader(StoreFrames):
         wanted = Conditions.of(
             topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
         )
+        if most_body is not None:
+            check_least("most_body", most_body, 0)
+        _check_progress(progress)
         sink = ViewScan(
             filter=wanted.native(), delay_levels=self._levels, stop_offset=end_phy_offset,
             **({} if most_body is None else {"most_copied": MOST_WHOLE}),
@@ -253,6 +259,8 @@ class StoreReader(StoreFrames):
             An unknown column.
         """
         chosen = ColumnList(columns)
+        check_ints(batch_rows=batch_rows, batch_bytes=batch_bytes)
+        _check_progress(progress)
         wanted = Conditions.of(
             topics, queue_ids, tags, keys, since_ms, until_ms, start_phy_offset, end_phy_offset
         )
@@ -363,7 +371,8 @@ class StoreReader(StoreFrames):
 
         It does not compare the body's CRC: see `MessageView.crc_ok`.
         """
-        return record_at(self.log_files(), phy_offset, self._levels)
+        check_ints(phy_offset=phy_offset)
+        return record_at(self.log_files(), index(phy_offset), self._levels)
 
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Another name of `message_at`."""
@@ -374,8 +383,8 @@ class StoreReader(StoreFrames):
 
         Raises
         ------
-        ValueError
-            `msg_id` is not 32 or 56 hex digits.
+        TypeError, ValueError
+            `msg_id` is no text of 32 or 56 hex digits.
         """
         return self._lookup.lookup_id(msg_id)
 
@@ -387,9 +396,15 @@ class StoreReader(StoreFrames):
         max_messages: int = 32,
         *,
         tags: str | None = None,
+        max_bytes: int | None = None,
     ) -> OfflineGetResult:
-        """Messages of a queue from an offset on, with the status and next offset that Java's store would answer."""
-        return self._lookup.get(topic, queue_id, queue_offset, max_messages, tags=tags)
+        """Messages of a queue from an offset on, with the status and next offset that Java's store would answer.
+
+        Arguments and answer are those of `MessageStore.get`.
+        """
+        return self._lookup.get(
+            topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
+        )
 
     def query(
         self,
@@ -430,6 +445,11 @@ def read(
     """
     place = store_place(path, storage_options)
     return StoreReader(place, config=config, commitlog=commitlog, follow_links=follow_links)
+
+
+def _check_progress(progress: object) -> None:
+    if progress is not None:
+        check_callables(progress=progress)
 
 
 def _flat(walk: LogWalk[list[MessageView]], start: int) -> Iterator[MessageView | Blank]:

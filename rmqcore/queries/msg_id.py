@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rmqcore.errors.arguments import check_texts
+
 MSG_ID_DIGITS = (32, 56)
 
 
@@ -10,6 +12,8 @@ def phy_offset_of_msg_id(msg_id: str) -> int:
 
     Raises
     ------
+    TypeError
+        It is no text.
     ValueError
         The text is not 32 or 56 hex digits.
 
@@ -17,6 +21,7 @@ def phy_offset_of_msg_id(msg_id: str) -> int:
     -----
     Source: RocketMQ 5.5.0 MessageDecoder#decodeMessageId.
     """
+    check_texts(msg_id=msg_id)
     digits = msg_id.strip()
     try:
         packed = bytes.fromhex(digits) if len(digits) in MSG_ID_DIGITS else b""

@@ -1,10 +1,10 @@
-"""Tag expressions of a consumer, and the limits of a get that no configuration moves."""
+"""Tag expressions of a consumer."""
 
 from __future__ import annotations
 
-from rmqcore._native.queues.get import LAST_EXT_ADDRESS, LEAST_BYTES, MAX_BYTES, TagFilter
+from rmqcore._native.queues.tag_filter import LAST_EXT_ADDRESS, TagFilter
 
-__all__ = ["ALL_TAGS", "LAST_EXT_ADDRESS", "LEAST_BYTES", "MAX_BYTES", "TagFilter"]
+__all__ = ["ALL_TAGS", "LAST_EXT_ADDRESS", "TagFilter"]
 
 ALL_TAGS = TagFilter()
 """Matches every message."""

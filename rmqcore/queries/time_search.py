@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 
@@ -29,6 +29,20 @@ class Boundary(Enum):
     """The first message stored at or after the time."""
     UPPER = "UPPER"
     """The last message stored at or before the time."""
+
+    @classmethod
+    def of(cls, text: object) -> Self:
+        """Give the boundary of a name.
+
+        Raises
+        ------
+        ValueError
+            Another name.
+        """
+        names = [side.value for side in cls]
+        if text not in names:
+            raise ValueError(f"boundary {text!r}: expected one of {', '.join(names)}")
+        return cls(text)
 
 
 def offset_by_time(

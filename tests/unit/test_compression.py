@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqcore import Message, codec
-from rmqcore.errors import CompressionError
+from rmqcore.errors import CompressionError, CompressionLibraryError
 
 PLAIN = b"a body that packs well " * 300
 
@@ -93,9 +93,20 @@ def test_a_missing_extra_is_named(
     monkeypatch.setattr(builtins, "__import__", refuse)
     monkeypatch.setattr("importlib.import_module", refuse)
     with pytest.raises(
-        CompressionError, match=rf"{name} bodies need the extra: pip install 'rmqcore\[compress\]'"
-    ):
+        CompressionLibraryError,
+        match=rf"{name} bodies need the extra: pip install 'rmqcore\[compress\]'",
+    ) as told:
         view(b"x", sys_flag).decompress()
+    assert "compress" in told.value.hint and told.value.exit_code == 1
+
+
+def test_only_a_missing_library_is_told_to_be_installed() -> None:
+    """A ZLIB body that is none came with the hint to install the extra `compress`, which has nothing to do with it."""
+    for body, sys_flag, most in ((b"no zlib", 0x301, 9), (b"x", 0x701, 9), (packed("ZLIB"), 1, 9)):
+        with pytest.raises(CompressionError) as told:
+            view(body, sys_flag).decompress(most)
+        assert type(told.value) is CompressionError
+        assert not told.value.hint
 
 
 def test_bytes_behind_the_packed_body_do_not_change_it() -> None:

@@ -1,26 +1,25 @@
 from collections.abc import Iterator
-from typing import Any, Final, Self, final
+from typing import Any, Self, final
 
 from rmqcore._native.format.codec import DelayLevels, MessageView
 from rmqcore._native.put.mapped_file import MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.status import GetMessageStatus
-
-MAX_BYTES: Final[int]
-LEAST_BYTES: Final[int]
-LAST_EXT_ADDRESS: Final[int]
-
-@final
-class TagFilter:
-    def __new__(cls, expression: str | None = None) -> Self: ...
-    @property
-    def codes(self) -> frozenset[int] | None: ...
-    def matches(self, tags_code: int) -> bool: ...
 
 @final
 class GetLimits:
     # A MessageStoreConfig, which these modules do not know.
     def __new__(cls, config: Any, memory_bytes: int | None = None) -> Self: ...
+    def is_full(
+        self,
+        count: int,
+        total: int,
+        msg_size: int,
+        most: int,
+        most_bytes: int,
+        in_memory: bool,
+    ) -> bool: ...
 
 @final
 class GetResult:
@@ -47,6 +46,8 @@ class GetResult:
     def __iter__(self) -> Iterator[MessageView]: ...
     def _repr_html_(self) -> str: ...
 
+def messages_of_get(max_messages: int) -> int: ...
+def bytes_of_get(max_bytes: int | None) -> int: ...
 def get_messages(
     queue: ConsumeQueue | None,
     files: MappedFiles,

@@ -113,4 +113,4 @@ class Bodies:
         note(f"body of the message at {view.phy_offset} {what}: {error}")
         if not self._hinted and error.hint:
             note(f"Hint: {error.hint}")
-        self._hinted = True
+            self._hinted = True

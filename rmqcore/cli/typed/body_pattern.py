@@ -48,6 +48,7 @@ class BodyPattern:
 
     def __init__(self, texts: Sequence[str], *, regexp: bool, ignore_case: bool) -> None:
         self._failed: set[int] = set()
+        self._hinted = False
         if not all(texts):
             raise typer.BadParameter("an empty text is in every body", param_hint="--grep")
         self._matches: Callable[[bytes], bool]
@@ -72,8 +73,9 @@ class BodyPattern:
         except CompressionError as error:
             if view.phy_offset not in self._failed:
                 note(f"body of the message at {view.phy_offset} not searched: {error}")
-                if not self._failed and error.hint:
+                if not self._hinted and error.hint:
                     note(f"Hint: {error.hint}")
+                    self._hinted = True
                 self._failed.add(view.phy_offset)
             return False
 

@@ -17,6 +17,7 @@ from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors import CorruptMessageError, DiskFullError
+from rmqcore.errors.arguments import check_ints, named, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,6 +53,7 @@ class RawLog:
     def read(self, phy_offset: int, max_bytes: int) -> memoryview:
         """Give bytes of one file, from an offset on."""
         self._state.raise_if_closed()
+        check_ints(phy_offset=phy_offset, max_bytes=max_bytes)
         phy_offset, max_bytes = index(phy_offset), index(max_bytes)
         first, end = self._log.min_offset, self._dispatch.confirm_offset
         if max_bytes < 1:
@@ -75,7 +77,12 @@ class RawLog:
             raise ValueError(
                 f"append_raw: broker_role is {self._role}; only the log of a SLAVE grows by another log's bytes"
             )
-        return self._lock.run(self._append, index(phy_offset), memoryview(data).cast("B"))
+        check_ints(phy_offset=phy_offset)
+        try:
+            view = memoryview(data).cast("B")
+        except TypeError as error:
+            raise named(error, _check_buffer, data) from None
+        return self._lock.run(self._append, index(phy_offset), view)
 
     def _append(self, phy_offset: int, data: memoryview) -> int:
         self._state.raise_unless_writable()
@@ -130,3 +137,8 @@ class RawLog:
         self._state.raise_unless_writable()
         why = self._state.no_puts or f"no room for {end - begin} bytes at phy_offset {at}"
         raise DiskFullError(f"{self._state.root}: {why}")
+
+
+def _check_buffer(data: object) -> None:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise wrong_type("data", "bytes or another buffer", data)

@@ -27,7 +27,8 @@ from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_scrub import StoreScrub
 from rmqcore.engine.store.store_state import StoreState, Waiters
 from rmqcore.engine.store.store_stats import StoreStats
-from rmqcore.errors.arguments import check_ms
+from rmqcore.errors.arguments import named
+from rmqcore.queries.asked import check_get, check_query
 from rmqcore.queries.index_query import INDEX_TYPES
 from rmqcore.queries.queue_info import QueueInfo
 from rmqcore.queries.tag_filter import TagFilter
@@ -248,6 +249,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
         Raises
         ------
+        TypeError
+            An argument of another type; it is named.
         ValueError
             `max_messages` below 1, or no tag in `tags`.
         StoreClosedError
@@ -258,19 +261,23 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}, expected at least 1")
-        return get_messages(
-            self._queues.find(topic, queue_id),
-            self._files,
-            self._appender.max_phy_offset,
-            queue_offset,
-            max_messages,
-            TagFilter(tags) if tags is not None else None,
-            max_bytes,
-            self._get_limits,
-            self._levels,
-        )
+        try:
+            if max_messages < 1:
+                check_get(topic, queue_id, queue_offset, max_messages, tags, max_bytes)
+            return get_messages(
+                self._queues.find(topic, queue_id),
+                self._files,
+                self._appender.max_phy_offset,
+                queue_offset,
+                max_messages,
+                TagFilter(tags) if tags is not None else None,
+                max_bytes,
+                self._get_limits,
+                self._levels,
+            )
+        except TypeError as error:
+            given = topic, queue_id, queue_offset, max_messages, tags, max_bytes
+            raise named(error, check_get, *given) from None
 
     def query(
         self,
@@ -301,8 +308,10 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
 
         Raises
         ------
+        TypeError
+            An argument of another type; it is named.
         ValueError
-            A negative `max_messages`, another `index_type`.
+            A negative `max_messages`, another `index_type`, a time that no long holds.
         StoreClosedError
 
         Notes
@@ -312,24 +321,29 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """
         if self._state.closed is not None:
             self._state.raise_if_closed()
-        if type(begin_ms) is not int or (end_ms is not None and type(end_ms) is not int):
-            check_ms(begin_ms=begin_ms, end_ms=end_ms)
-        if max_messages < 0:
-            raise ValueError(f"max_messages is {max_messages}, expected at least 0")
-        if index_type is not None and index_type not in INDEX_TYPES:
-            raise ValueError(f"index_type {index_type!r}: expected None, 'K', 'U' or 'T'")
-        return query_messages(
-            self._index.search,
-            self._files,
-            self._appender,
-            self._levels,
-            topic,
-            key,
-            max_messages,
-            begin_ms,
-            MAX_OFFSET if end_ms is None else end_ms,
-            index_type,
-        )
+        try:
+            if (
+                max_messages < 0
+                or type(begin_ms) is not int
+                or (end_ms is not None and type(end_ms) is not int)
+                or (index_type is not None and index_type not in INDEX_TYPES)
+            ):
+                check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
+            return query_messages(
+                self._index.search,
+                self._files,
+                self._appender,
+                self._levels,
+                topic,
+                key,
+                max_messages,
+                begin_ms,
+                MAX_OFFSET if end_ms is None else end_ms,
+                index_type,
+            )
+        except (OverflowError, TypeError) as error:
+            given = topic, key, max_messages, begin_ms, end_ms, index_type
+            raise named(error, check_query, *given) from None
 
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Give the message whose record starts at a CommitLog offset; None when none does."""

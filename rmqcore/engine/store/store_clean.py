@@ -16,6 +16,7 @@ from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_longs, check_numbers
 from rmqcore.system_topics import is_system_topic
 
 
@@ -55,6 +56,8 @@ class StoreClean:
         self, now_ms: int | None = None, disk_ratio: float | None = None, pause: Pause | None = None
     ) -> CleanReport:
         """Make one round."""
+        check_longs(now_ms=now_ms)
+        check_numbers(disk_ratio=disk_ratio)
         if disk_ratio is not None and not 0 <= disk_ratio <= 1:
             raise ValueError(f"disk_ratio: expected a number from 0 to 1, got {disk_ratio!r}")
         self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have

@@ -15,6 +15,7 @@ from rmqcore.engine.dispatch.follower import Follower
 from rmqcore.engine.store import callbacks
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_callables, check_numbers
 
 T = TypeVar("T")
 NAP = 0.001  # seconds between two dispatches while somebody listens: as many are told in one as come meanwhile
@@ -95,8 +96,7 @@ class StoreDispatch:
 
     def listen(self, callback: ArrivalCallback) -> Listening:
         """Tell `callback` which queues get entries from now on."""
-        if not callable(callback):
-            raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+        check_callables(callback=callback)
         self._state.raise_if_closed()
         listening = self._arrivals.listen(callback)
         if self._state.waiters is not None:
@@ -121,6 +121,7 @@ class StoreDispatch:
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until everything that consumers may see now is dispatched; without threads make the steps here."""
+        check_numbers(timeout=timeout)
         self._state.raise_if_closed()
         end_offset = self.confirm_offset
         if self._state.waiters is not None:

@@ -14,6 +14,7 @@ from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_callables, check_ints
 
 
 class StoreFlush:
@@ -71,8 +72,8 @@ class StoreFlush:
     def on_flushed(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
         """Call `callback` when the log is on disk up to an offset, or it is known that this is not known."""
         state, waiters = self._state, self._state.flush_waiters
-        if not callable(callback):
-            raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+        check_callables(callback=callback)
+        check_ints(end_phy_offset=end_offset, timeout_ms=timeout_ms)
         end_offset, most = index(end_offset), self._log.max_offset
         if not 0 <= end_offset <= most:
             raise ValueError(

@@ -14,7 +14,8 @@ from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
 from rmqcore.disk.read_range import entries_of
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
-from rmqcore.errors.arguments import check_ms
+from rmqcore.errors.arguments import check_ints, named
+from rmqcore.queries.asked import check_place
 from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.queries.queue_info import QueueInfo, Rest
 from rmqcore.queries.time_search import Boundary, offset_by_time
@@ -32,7 +33,10 @@ class StoreGet:
     def lookup(self, phy_offset: int) -> MessageView | None:
         """Give the message whose record starts at a CommitLog offset."""
         self._state.raise_if_closed()
-        return self._log.view_at(phy_offset) if 0 <= phy_offset <= MAX_OFFSET else None
+        try:
+            return self._log.view_at(phy_offset) if 0 <= phy_offset <= MAX_OFFSET else None
+        except TypeError as error:
+            raise named(error, _check_lookup, phy_offset) from None
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id."""
@@ -42,11 +46,9 @@ class StoreGet:
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:
         """Give the queue offset next to a store time."""
         self._state.raise_if_closed()
-        check_ms(timestamp_ms=timestamp_ms)
-        names = [side.value for side in Boundary]
-        if boundary not in names:
-            raise ValueError(f"boundary {boundary!r}: expected one of {', '.join(names)}")
-        queue = self._queues.find(topic, queue_id)
+        check_ints(timestamp_ms=timestamp_ms)
+        side = Boundary.of(boundary)
+        queue = self._find(topic, queue_id)
         if queue is None:
             return 0
         return offset_by_time(
@@ -55,14 +57,15 @@ class StoreGet:
             queue.max_offset,
             self._log.min_offset,
             timestamp_ms,
-            Boundary(boundary),
+            side,
             self._log.store_time,
         )
 
     def phy_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Give the CommitLog offset that a queue entry holds."""
         self._state.raise_if_closed()
-        queue = self._queues.find(topic, queue_id)
+        check_ints(queue_offset=queue_offset)
+        queue = self._find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return None
         entry = queue.get_entry(queue_offset)
@@ -71,14 +74,20 @@ class StoreGet:
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Give the queue offset of a queue's first message."""
         self._state.raise_if_closed()
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Give the queue offset after a queue's last dispatched message."""
         self._state.raise_if_closed()
-        queue = self._queues.find(topic, queue_id)
+        queue = self._find(topic, queue_id)
         return 0 if queue is None else queue.max_offset
+
+    def _find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        try:
+            return self._queues.find(topic, queue_id)
+        except TypeError as error:
+            raise named(error, check_place, topic, queue_id) from None
 
     def topics(self) -> list[str]:
         """Give the names of all topics with a queue."""
@@ -114,3 +123,7 @@ class StoreGet:
             len(blocks),
             512 * sum(blocks),
         )
+
+
+def _check_lookup(phy_offset: object) -> None:
+    check_ints(phy_offset=phy_offset)

@@ -19,6 +19,7 @@ from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors import StoreError
+from rmqcore.errors.arguments import check_iterable
 from rmqcore.status import PutMessageStatus
 
 Result = TypeVar("Result", PutResult, PutManyResult)
@@ -85,7 +86,7 @@ class StorePut:
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing."""
-        batch = list(messages)
+        batch = _listed(messages)
         result = self.append_batch(batch)
         if result.stored and _waits(batch[0]):
             return self._wait(result, result.phy_offset + result.msg_size)
@@ -93,14 +94,14 @@ class StorePut:
 
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing, and wait for nothing."""
-        batch = list(messages)
+        batch = _listed(messages)
         if self._refused is not None and batch and (self._is_slave or _waits(batch[0])):
             return _refuse(self._state, self._refused)
         return self._appender.put_batch(batch)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""
-        every = messages if type(messages) is list else list(messages)
+        every = _listed(messages)
         if self._refused is not None:
             return PutManyResult.of_results([_refuse(self._state, self._refused)] * len(every))
         if self._is_plain:
@@ -170,6 +171,13 @@ class StorePut:
             if left <= 0:
                 return
             time.sleep(min(left, LOOK_AGAIN))
+
+
+def _listed(messages: Iterable[Message]) -> list[Message]:
+    if type(messages) is list:
+        return messages
+    check_iterable("messages", "Message", messages)
+    return list(messages)
 
 
 def _refuse(state: StoreState, status: PutMessageStatus, _message: object = None) -> PutResult:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self, TypedDict, TypeVar
 
 from rmqcore._native.scan.filter import Filter
-from rmqcore.errors.arguments import check_ms, wrong_type
+from rmqcore.errors.arguments import check_longs, check_within, wrong_type
 from rmqcore.offline.log.damage import DamageRange
 
 Item = TypeVar("Item")
@@ -59,12 +59,19 @@ class Conditions:
         Raises
         ------
         TypeError
-            A str where texts are expected: its letters would be taken for names. Or a queue id or time that is no whole number.
+            A str where texts are expected: its letters would be taken for names. Or something else than texts and whole numbers.
+        ValueError
+            A number that the fields of a record have no room for.
         """
-        check_ms(since_ms=since_ms, until_ms=until_ms)
+        check_longs(
+            since_ms=since_ms,
+            until_ms=until_ms,
+            start_phy_offset=start_phy_offset,
+            end_phy_offset=end_phy_offset,
+        )
         return cls(
             _texts("topics", topics),
-            _whole_numbers("queue_ids", queue_ids),
+            _queue_ids(queue_ids),
             _texts("tags", tags),
             _texts("keys", keys),
             since_ms,
@@ -132,14 +139,15 @@ def _texts(name: str, given: Iterable[str] | None) -> frozenset[str] | None:
     return texts
 
 
-def _whole_numbers(name: str, given: int | Iterable[int] | None) -> frozenset[int] | None:
+def _queue_ids(given: int | Iterable[int] | None) -> frozenset[int] | None:
     if given is None:
         return None
-    numbers = frozenset(given if isinstance(given, Iterable) else [given])
-    for number in numbers:
-        if not hasattr(number, "__index__"):
-            raise wrong_type(name, "int, an iterable of int or None", number)
-    return numbers
+    queue_ids = frozenset(given if isinstance(given, Iterable) else [given])
+    for queue_id in queue_ids:
+        if not hasattr(queue_id, "__index__"):
+            raise wrong_type("queue_ids", "int, an iterable of int or None", queue_id)
+        check_within("queue_ids", queue_id, -(1 << 31), (1 << 31) - 1)
+    return queue_ids
 
 
 def _set(given: Iterable[Item] | None) -> frozenset[Item] | None:

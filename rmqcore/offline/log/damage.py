@@ -27,7 +27,7 @@ class DamageRange(Report):
         without the BLANK that belongs there. ``short_file``: a file ends early. ``missing_file``: no file holds these bytes.
         ``unreadable``: the disk did not give the bytes, or the file may not be read. ``more``: a `MoreDamage`.
     path : str
-        The file, relative to the store where it lies inside.
+        The file, relative to the store where it lies inside; of a ``missing_file`` the first file that is not there.
     field, expected, found
         What was wrong at the start of the range.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, is_url, log_directories
 from rmqcore.errors import NotAStoreError
+from rmqcore.errors.arguments import check_iterable
 from rmqcore.offline.log.log_files import check_one_log, holds_log_files, holds_store
 from rmqcore.offline.remote.filesystem import split_uri
 from rmqcore.offline.remote.remote_paths import RemotePaths
@@ -72,6 +73,8 @@ def _named_paths(
     if isinstance(commitlog, str):
         return StorePaths.configured(root, commitlog, follow_links=follow_links)
     if commitlog is not None:
+        if not isinstance(commitlog, os.PathLike):
+            check_iterable("commitlog", "paths, or one path", commitlog)
         return StorePaths(root, commitlog=commitlog, follow_links=follow_links)
     if config is None:
         return None

@@ -279,8 +279,9 @@ def gap_between(previous: LogFile, file: LogFile, file_size: int) -> list[Damage
         )
     if file.file_from_offset > end:
         name = f"{file.path.parent.name}/{end:020}"
-        start = end - file.file_from_offset
-        gaps += damage_of(file, start, 0, "missing_file", "file", name, "missing")
+        gaps.append(
+            DamageRange(end, file.file_from_offset, "missing_file", name, "file", name, "missing")
+        )
     return gaps
 
 

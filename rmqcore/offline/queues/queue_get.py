@@ -4,43 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.get import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.queries.tag_filter import LAST_EXT_ADDRESS, TagFilter
-from rmqcore.shown.notebook import get_html
 from rmqcore.status import GetMessageStatus
-
-
-@dataclass(frozen=True, slots=True)
-class OfflineGetResult:
-    """The answer of a get.
-
-    Attributes
-    ----------
-    status : GetMessageStatus
-    next_begin_offset : int
-        Queue offset to go on with.
-    min_offset, max_offset : int
-        The queue's bounds; the maximum is the offset after its last entry.
-    buffer_total_size : int
-        Bytes of all records in `messages`.
-    messages : list of MessageView
-    """
-
-    status: GetMessageStatus
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-    buffer_total_size: int = 0
-    messages: list[MessageView] = field(default_factory=list)
-
-    def _repr_html_(self) -> str:
-        return get_html(self)
 
 
 class QueueGet:
@@ -78,9 +51,9 @@ class QueueGet:
         self.config = config
 
     def run(
-        self, queue_offset: int, max_messages: int, tags: TagFilter, max_bytes: int
+        self, queue_offset: int, most: int, tags: TagFilter, most_bytes: int
     ) -> OfflineGetResult:
-        """Answer from `queue_offset` on."""
+        """Answer from `queue_offset` on; the numbers are those of `messages_of_get` and `bytes_of_get`."""
         if self.end == 0:
             return self._result(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
         if queue_offset < self.start:
@@ -89,7 +62,7 @@ class QueueGet:
             return self._result(GetMessageStatus.OFFSET_OVERFLOW_ONE, queue_offset)
         if queue_offset > self.end:
             return self._result(GetMessageStatus.OFFSET_OVERFLOW_BADLY, self.end)
-        batch = _Batch(self.config, max_messages, max_bytes)
+        batch = _Batch(GetLimits(self.config), most, most_bytes)
         next_offset, status = queue_offset, GetMessageStatus.NO_MATCHED_MESSAGE
         for _ in range(self.config.travel_cq_file_num_when_get_message):
             file = self.queue.file_of(next_offset)
@@ -100,7 +73,7 @@ class QueueGet:
                     next_offset + per_file - next_offset % per_file,
                 )
                 break
-            scan_bytes = max(self.config.max_filter_message_size, max_messages * CQ_STORE_UNIT_SIZE)
+            scan_bytes = max(self.config.max_filter_message_size, most * CQ_STORE_UNIT_SIZE)
             scan_end = queue_offset - (-scan_bytes // CQ_STORE_UNIT_SIZE)
             stop = min(file.first_offset + file.entry_count, self.end, scan_end)
             next_offset, status = self._scan_file(next_offset, stop, batch, tags, status)
@@ -156,16 +129,17 @@ class QueueGet:
 class _Batch:
     """The messages collected so far, and whether these are enough."""
 
-    def __init__(self, config: MessageStoreConfig, max_messages: int, max_bytes: int) -> None:
+    def __init__(self, limits: GetLimits, most: int, most_bytes: int) -> None:
         self.messages: list[MessageView] = []
         self.size = 0
-        self.most = min(max_messages, config.max_transfer_count_on_message_in_memory)
-        self.most_bytes = min(max_bytes, config.max_transfer_bytes_on_message_in_memory)
+        self._limits = limits
+        self._most = most
+        self._most_bytes = most_bytes
 
     def is_full(self, msg_size: int) -> bool:
-        """Whether a message of `msg_size` bytes has no room; the first message always has."""
-        return bool(self.messages) and (
-            len(self.messages) >= self.most or self.size + msg_size > self.most_bytes
+        """Whether the get ends before a message of `msg_size` bytes."""
+        return self._limits.is_full(
+            len(self.messages), self.size, msg_size, self._most, self._most_bytes, in_memory=True
         )
 
     def add(self, message: MessageView) -> None:

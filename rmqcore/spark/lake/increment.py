@@ -14,7 +14,7 @@ from itertools import pairwise
 from rmqcore.errors import DataLossError, WatermarkError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
-from rmqcore.offline.log.walk import damage_of, gap_between
+from rmqcore.offline.log.walk import gap_between
 from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits, seal_at
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import LATEST
@@ -174,10 +174,10 @@ def _gaps(files: Sequence[LogFile], start: int, end: int) -> list[DamageRange]:
     first = files[0] if files else None
     if first is not None and first.file_from_offset > start:
         base = first.file_from_offset
-        gaps = [
-            *damage_of(first, start - base, 0, "missing_file", "file", f"a file with {start}", "missing"),
-            *gaps,
-        ]  # fmt: skip
+        gone = base - -(-(base - start) // shape.file_size) * shape.file_size
+        name = f"{first.path.parent.name}/{gone:020}"
+        wanted = f"a file with {start}"
+        gaps.insert(0, DamageRange(start, base, "missing_file", name, "file", wanted, "missing"))
     return gaps
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqcore import sysflag
 from rmqcore.compression import decompress_body
-from rmqcore.errors import CompressionError
+from rmqcore.errors import CompressionError, CompressionLibraryError
 from rmqcore.spark.options.source_options import Mode
 
 
@@ -58,9 +58,9 @@ class PlainBodies:
             return decompress_body(rows.column("body")[row].as_py(), sys_flag), ""
         except CompressionError as error:
             # A missing library is no fault of the data: it would make every body of a kind null, or leave it out.
-            if self._mode == "FAILFAST" or isinstance(error.__cause__, ImportError):
+            if self._mode == "FAILFAST" or isinstance(error, CompressionLibraryError):
                 where = f"{self._file}@{rows.column('phy_offset')[row].as_py()}"
-                raise CompressionError(f"{where}: {error}") from error
+                raise type(error)(f"{where}: {error}") from error
             return None, str(error)
 
     def _part(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rmqcore import codec, compression, sysflag
 from rmqcore._native.scan.value_columns import MAX_PROPERTIES_LEN, Values
-from rmqcore.errors import CompressionError
+from rmqcore.errors import CompressionError, CompressionLibraryError
 from rmqcore.spark.runtime.workers import freeze_worker_heap
 
 Mode = Literal["PERMISSIVE", "FAILFAST"]
@@ -157,9 +157,9 @@ def _plain(row: int, body: bytes, sys_flag: int, mode: Mode) -> bytes | None:
     try:
         return compression.decompress_body(body, sys_flag)
     except CompressionError as error:
-        # ImportError: the library is missing. That is no fault of the data, and every body of this kind would become null.
-        if mode == "FAILFAST" or isinstance(error.__cause__, ImportError):
-            raise CompressionError(f"row {row} of the batch: {error}") from error
+        # A missing library is no fault of the data, and every body of this kind would become null.
+        if mode == "FAILFAST" or isinstance(error, CompressionLibraryError):
+            raise type(error)(f"row {row} of the batch: {error}") from error
         return None
 
 

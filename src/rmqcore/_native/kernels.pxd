@@ -287,6 +287,7 @@ cdef extern from "put/append.h" nogil:
         rmq_message msg
         int born_now
         int32_t status, msg_size
+        int64_t given_queue_id
     ctypedef struct rmq_log:
         pass
     ctypedef struct rmq_log_limits:

@@ -120,6 +120,7 @@ def test_files_that_were_deleted_before_they_were_exported(
     assert f"CommitLog offset {end} was wanted" in caplog.text
     ((broker, lost),) = report.damage
     assert (broker, lost.kind, lost.start_phy_offset, lost.end_phy_offset) == ("b", "missing_file", end, 8192)  # fmt: skip
+    assert lost.path == f"commitlog/{end - end % 4096:020}", "the file that is not there"
     assert report.exit_code == 2
     assert rows_of(out) == [row for row in expected if row[1] < end or row[1] >= 8192]
     assert grow(store, out).rows == 0

@@ -28,7 +28,12 @@ from support.stores.golden_stores import CLEAN
 
 import rmqcore
 from rmqcore import Message, codec
-from rmqcore.errors import CompressionError, CorruptMessageError, DataLossError
+from rmqcore.errors import (
+    CompressionError,
+    CompressionLibraryError,
+    CorruptMessageError,
+    DataLossError,
+)
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.rows.read_split import read_split
@@ -313,7 +318,8 @@ def test_a_missing_library_fails_the_query(
 ) -> None:
     """On executors without rmqcore[compress] every LZ4 message had a null body, or was left out, in silence."""
     monkeypatch.setitem(sys.modules, "lz4.frame", None)
-    with pytest.raises(CompressionError, match=r"commitlog/.*@\d+: LZ4 bodies need the extra"):
+    lacks = r"commitlog/.*@\d+: LZ4 bodies need the extra"
+    with pytest.raises(CompressionLibraryError, match=lacks):
         read(store_of(golden, "compressed"), columns="body", decompressBody="true", mode=mode)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import zlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support.stores.live_log import LiveLog
 from rmqcore.offline.reader import StoreReader
 
 ZLIB = 1 | 3 << 8
+LZ4 = 1 | 1 << 8
 BODIES = [
     b"user=41 paid",
     b"USER=42 left",
@@ -89,6 +91,21 @@ def test_a_body_that_cannot_be_unpacked_is_told_and_is_2(rmqcore: Run, tmp_path:
         assert done.code == 2
         assert [row["queue_offset"] for row in done.lines] == [1]
         assert done.err.count("body of the message at 0 not searched") == 1
+        assert "Hint" not in done.err
+
+
+def test_a_missing_library_is_hinted_at_behind_a_body_that_is_damaged(
+    rmqcore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first body that failed took the only hint, although a damaged one has none that helps."""
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    log = LiveLog(tmp_path / "store")
+    for sys_flag in (ZLIB, LZ4, LZ4):
+        log.append(body=b"neither", sys_flag=sys_flag)
+    for words in (["--grep", "paid"], ["--decompress"]):
+        done = rmqcore("cat", log.root, *words)
+        assert done.code == 2
+        assert done.err.count("Hint: ") == done.err.count("Hint: the extra `compress`") == 1
 
 
 @pytest.mark.parametrize(

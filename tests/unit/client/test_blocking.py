@@ -128,6 +128,7 @@ def test_a_poll_that_an_exception_interrupts_is_ended(
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.forks
 def test_a_forked_child_is_told_that_the_client_is_not_its_own(
     broker: FakeBroker, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.light_counters cimport count_light, expect_light
 from rmqcore._native.put.mapped_file cimport MappedFile
-from rmqcore._native.put.message cimport Message, check_body
+from rmqcore._native.put.message cimport Message, check_body, no_message
 from rmqcore._native.put.message_fill cimport PROPS_ROOM, check, fill
 from rmqcore._native.put.put_chunk cimport CHUNK, CHUNK_PROPS, PutChunk, batch_chunk, check_batch, check_types, new_chunk
 from rmqcore._native.put.put_result cimport PutResult, no_body, refused_code, refused_put, stored_result, unstored_rows
@@ -323,18 +323,20 @@ cdef class Appender:
             puts.status = RMQ_PUT_CREATE_MAPPED_FILE_FAILED
         return 0
 
-    def put(self, Message message not None):
+    def put(self, message):
         """Append one message; see MessageStore.put."""
         cdef rmq_put put
         cdef uint8_t props[PROPS_ROOM]
         cdef Py_buffer buffer
-        cdef object topic = message.topic, body = message.body  # held: another thread may change the message
         cdef int seen = 0
+        if not isinstance(message, Message):
+            raise no_message(message)
+        cdef object topic = (<Message> message).topic, body = (<Message> message).body  # held: a thread may change the message
         if self.refused is not None:
             return self.refusal()
         if body is None:
             return refused_code(RMQ_PUT_MESSAGE_ILLEGAL, no_body())
-        fill(message, topic, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
+        fill(<Message> message, topic, &put, self.append_prop_crc, props, PROPS_ROOM, &seen)
         if type(body) is bytes:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
             put.msg.body_len = PyBytes_GET_SIZE(body)

@@ -25,5 +25,9 @@ cdef class Message:
     ) except -1
 
 
+# The error for what is put in the place of a message.
+cdef object no_message(value)
+
+
 # Raises the TypeError of a body that is no buffer; the body that no message has, None, is told by the put.
 cdef int check_body(body) except -1

@@ -39,6 +39,10 @@ cdef int check_body(body) except -1:
     return 0
 
 
+cdef object no_message(value):
+    return wrong_type("message", "a Message", value)
+
+
 cdef int64_t integer(value, str name) except? -1:
     """A whole number, by its `__index__` where it is no int."""
     if type(value) is not int and not hasattr(value, "__index__"):

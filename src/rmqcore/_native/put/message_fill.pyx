@@ -118,6 +118,7 @@ cdef Py_ssize_t fill(
         length = write_properties(m.all_properties(), drop_crc, props, room, seen)
     put.msg.props = props
     put.msg.props_len = length
+    put.given_queue_id = m.queue_id
     put.msg.queue_id = -1 if m.queue_id > INT32_MAX or m.queue_id < 0 else <int32_t> m.queue_id
     put.msg.flag = narrow(m.flag, "flag")
     put.msg.sys_flag = narrow(m.sys_flag, "sys_flag")

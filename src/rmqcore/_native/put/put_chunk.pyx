@@ -214,10 +214,15 @@ cdef PutChunk batch_chunk(const rmq_log *log, bint append_prop_crc, list message
 cdef int check_types(list messages) except -1:
     cdef Py_ssize_t place
     for place in range(rmq_unchecked_prefix(<PyObject *> messages, <PyObject *> Message)):
-        message = messages[place]
-        if not isinstance(message, Message):
-            raise TypeError(f"put_many: message {place} is a {type(message).__name__}, expected a Message")
+        one_of("put_many", messages, place)
     return 0
+
+
+cdef Message one_of(str call, list messages, Py_ssize_t place):
+    message = messages[place]
+    if not isinstance(message, Message):
+        raise TypeError(f"{call}: message {place} is a {type(message).__name__}, expected a Message")
+    return <Message> message
 
 
 cdef int check_batch(list messages) except -1:
@@ -226,9 +231,9 @@ cdef int check_batch(list messages) except -1:
     cdef Message first, message
     if len(messages) == 0:
         raise ValueError("put_batch: no message")
-    first = <Message?> messages[0]
+    first = one_of("put_batch", messages, 0)
     for place in range(1, len(messages)):
-        message = <Message?> messages[place]
+        message = one_of("put_batch", messages, place)
         if (
             message.queue_id != first.queue_id or message.sys_flag != first.sys_flag
             or message.reconsume_times != first.reconsume_times or message.born_now != first.born_now

@@ -147,7 +147,7 @@ cdef str put_reason(const rmq_log *log, const rmq_put *put):
         topic = (<bytes> put.msg.topic[:put.msg.topic_len]).decode("utf-8", "replace")
         return f"topic {topic!r} cannot name a directory: expected no '/', no NUL, and neither '.' nor '..'"
     if limit == RMQ_LIMIT_QUEUE_ID:
-        return f"queue_id is below 0 or above {most:,}, the largest that a record has room for"
+        return f"queue_id is {found}, expected 0 to {most}"
     if limit == RMQ_LIMIT_INNER_BATCH:
         return "sys_flag has the bit of a batch in one record (INNER_BATCH_FLAG), which only batch queues take"
     if limit == RMQ_LIMIT_PROPERTIES:

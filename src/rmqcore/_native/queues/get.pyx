@@ -3,19 +3,20 @@
 cimport cython
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport Py_INCREF, PyObject
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint8_t
 
 from rmqcore._native.format.codec cimport DelayLevels, MessageView, bytes_at, new_view, unless_lost
 from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue cimport ConsumeQueue
+from rmqcore._native.queues.tag_filter cimport TagFilter, holds_code
 from rmqcore._native.format.sealed cimport seal
 
 import os
-from rmqcore._native.format.codec import java_hash
+from rmqcore._native.queues.tag_filter import LAST_EXT_ADDRESS as _LAST_EXT_ADDRESS
 from rmqcore.status import GetMessageStatus
 
 cdef extern from *:
@@ -39,76 +40,14 @@ cdef extern from *:
         BLOCK, AHEAD
     void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin, int64_t end) noexcept nogil
 
-MAX_BYTES = 128 * 1024 * 1024
-LEAST_BYTES = 100
-# A tags code at or below this is the address of a ConsumeQueueExt record.
-LAST_EXT_ADDRESS = -2147483649
-cdef int64_t MOST_BYTES = MAX_BYTES
-cdef int64_t FEWEST_BYTES = LEAST_BYTES
-cdef int64_t LAST_ADDRESS = LAST_EXT_ADDRESS
+cdef int64_t MOST_BYTES = 128 * 1024 * 1024
+cdef int64_t LEAST_BYTES = 100
+cdef int64_t LAST_ADDRESS = _LAST_EXT_ADDRESS
 
 cdef object FOUND = GetMessageStatus.FOUND
 cdef object NO_MATCHED_MESSAGE = GetMessageStatus.NO_MATCHED_MESSAGE
 cdef object MESSAGE_WAS_REMOVING = GetMessageStatus.MESSAGE_WAS_REMOVING
 cdef object OFFSET_FOUND_NULL = GetMessageStatus.OFFSET_FOUND_NULL
-
-
-@cython.final
-cdef class TagFilter:
-    """A tag expression: ``*``, one tag, or several with ``||`` between them. It compares hashes, as a broker does.
-
-    Parameters
-    ----------
-    expression : str, optional
-        None, an empty text and ``*`` match every message.
-
-    Attributes
-    ----------
-    codes : frozenset of int, or None
-        Hashes of the tags; None matches everything.
-
-    Raises
-    ------
-    ValueError
-        The expression has no tag.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, ExpressionMessageFilter#isMatchedByConsumeQueue.
-    """
-
-    cdef readonly object codes
-    cdef int32_t *hashes
-    cdef Py_ssize_t count
-
-    def __cinit__(self, str expression=None):
-        if expression is None or expression == "" or expression == "*":
-            return
-        tags = [tag.strip() for tag in expression.split("||")]
-        self.codes = frozenset([java_hash(tag) for tag in tags if tag])
-        if not self.codes:
-            raise ValueError(f"tags {expression!r}: no tag in it")
-        self.hashes = <int32_t *> PyMem_Malloc(len(self.codes) * sizeof(int32_t))
-        if self.hashes == NULL:
-            raise MemoryError
-        for code in self.codes:
-            self.hashes[self.count] = code
-            self.count += 1
-
-    def __dealloc__(self):
-        PyMem_Free(self.hashes)
-
-    cdef bint holds(self, int64_t tags_code) noexcept:
-        cdef int32_t code = <int32_t> tags_code
-        cdef Py_ssize_t i
-        for i in range(self.count):
-            if self.hashes[i] == code:
-                return True
-        return False
-
-    def matches(self, int64_t tags_code):
-        """Compare the low 32 bits of a tags code."""
-        return self.codes is None or self.holds(tags_code)
 
 
 @cython.final
@@ -137,6 +76,23 @@ cdef class GetLimits:
         self.filter_bytes = config.max_filter_message_size
         self.files = config.travel_cq_file_num_when_get_message
         self.keeps_offsets = config.broker_role == "SLAVE" and not config.offset_check_in_slave
+
+    def is_full(self, int64_t count, int64_t total, int64_t msg_size, int64_t most, int64_t most_bytes, bint in_memory):
+        """Whether a get that has so many messages and bytes ends before one of `msg_size` bytes; the first always comes.
+
+        `most` and `most_bytes` are those of `messages_of_get` and `bytes_of_get`; `in_memory` is of the message that would come.
+        """
+        return count > 0 and is_enough(self, count, total, msg_size, most, most_bytes, in_memory)
+
+
+cdef inline bint is_enough(GetLimits limits, int64_t count, int64_t total, int64_t msg_size, int64_t most,
+                           int64_t most_bytes, bint in_memory) noexcept:
+    """The rule of `GetLimits.is_full` for a get that has a message."""
+    if count >= most or total >= most_bytes or total + msg_size > most_bytes:
+        return True
+    if in_memory:
+        return count >= limits.count_in_memory or total + msg_size > limits.bytes_in_memory
+    return count >= limits.count_on_disk or total + msg_size > limits.bytes_on_disk
 
 
 cdef enum: LEAST_ROOM = 32
@@ -298,6 +254,16 @@ cdef int64_t clipped(object number) except? -1:
     return value
 
 
+cpdef int64_t messages_of_get(max_messages) except? -1:
+    """How many messages a get gives at most, of what it is asked for."""
+    return min(clipped(max_messages), <int64_t> INT32_MAX)
+
+
+cpdef int64_t bytes_of_get(max_bytes) except? -1:
+    """How many bytes of messages a get gives at most, of what it is asked for: 100 bytes to 128 MiB; None is 128 MiB."""
+    return MOST_BYTES if max_bytes is None else min(max(clipped(max_bytes), LEAST_BYTES), MOST_BYTES)
+
+
 cdef GetResult answer(status, int64_t next_offset, int64_t start, int64_t end):
     cdef GetResult result = GetResult.__new__(GetResult)
     result.status = status
@@ -322,7 +288,7 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
     queue_offset, max_messages : int
     tags : TagFilter or None
     max_bytes : int or None
-        Brought into 100 bytes to 128 MiB; the first message is given whatever its size.
+        Of `bytes_of_get`; the first message is given whatever its size.
     config : MessageStoreConfig or GetLimits
     delay_levels : DelayLevels
         For the tags codes of delayed messages.
@@ -342,8 +308,7 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
     Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
     """
     cdef GetLimits limits = limits_of(config)
-    cdef int64_t at = clipped(queue_offset), most = min(clipped(max_messages), <int64_t> INT32_MAX)
-    cdef int64_t cap = MOST_BYTES if max_bytes is None else min(max(clipped(max_bytes), FEWEST_BYTES), MOST_BYTES)
+    cdef int64_t at = clipped(queue_offset), most = messages_of_get(max_messages), most_bytes = bytes_of_get(max_bytes)
     cdef int64_t start = 0, end = 0
     cdef GetResult result
     if queue is not None:
@@ -358,13 +323,13 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
     if at > end:
         return answer(GetMessageStatus.OFFSET_OVERFLOW_BADLY, at if limits.keeps_offsets else end, start, end)
     result = answer(NO_MATCHED_MESSAGE, at, start, end)
-    collect(result, queue, files, max_phy_offset, most, tags, cap, limits, delay_levels)
+    collect(result, queue, files, max_phy_offset, most, tags, most_bytes, limits, delay_levels)
     return result
 
 
 @cython.cdivision(True)
 cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, int64_t most,
-                 TagFilter tags, int64_t cap, GetLimits limits, DelayLevels delay_levels) except -1:
+                 TagFilter tags, int64_t most_bytes, GetLimits limits, DelayLevels delay_levels) except -1:
     cdef uint8_t block[BLOCK * 20]
     cdef rmq_cq_entry entry
     cdef rmq_record rec
@@ -412,18 +377,12 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                 i = 0
             if i + AHEAD < found:
                 entry = rmq_cq_load(block + (i + AHEAD) * RMQ_CQ_STORE_UNIT_SIZE)
-                if not filters or tags.holds(entry.tags_code):
+                if not filters or holds_code(tags, entry.tags_code):
                     ask_for_record(entry, base, file_begin, file_end)
             entry = rmq_cq_load(block + i * RMQ_CQ_STORE_UNIT_SIZE)
             if count > 0:
                 in_memory = entry.phy_offset >= 0 and max_phy_offset - entry.phy_offset <= limits.memory
-                if count >= most or total + entry.msg_size > cap:
-                    break
-                if in_memory and (total + entry.msg_size > limits.bytes_in_memory or count >= limits.count_in_memory):
-                    break
-                if not in_memory and (total + entry.msg_size > limits.bytes_on_disk or count >= limits.count_on_disk):
-                    break
-                if total >= cap:
+                if is_enough(limits, count, total, entry.msg_size, most, most_bytes, in_memory):
                     break
             i += 1
             at += 1
@@ -431,7 +390,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
             if entry.phy_offset < skip_below:
                 continue
             by_record = filters and entry.tags_code <= LAST_ADDRESS
-            if filters and not by_record and not tags.holds(entry.tags_code):
+            if filters and not by_record and not holds_code(tags, entry.tags_code):
                 if total == 0:
                     status = NO_MATCHED_MESSAGE
                 continue
@@ -461,7 +420,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                 continue
             if by_record:
                 rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, &known)
-                if not tags.holds(rmq_tags_code(&rec, &known, &delay_levels.levels)):
+                if not holds_code(tags, rmq_tags_code(&rec, &known, &delay_levels.levels)):
                     if total == 0:
                         status = NO_MATCHED_MESSAGE
                     continue

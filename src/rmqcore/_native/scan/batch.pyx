@@ -40,9 +40,10 @@ cdef class ColumnList:
     """Chosen columns in order."""
 
     def __cinit__(self, names=None):
+        if isinstance(names, str) or (names is not None and not hasattr(names, "__iter__")):
+            got = f"the str {names!r}" if isinstance(names, str) else type(names).__name__
+            raise TypeError(f"columns: expected an iterable of names, got {got}")
         chosen = PUBLIC_COLUMNS if names is None else tuple(names)
-        if isinstance(names, str):
-            raise TypeError(f"columns: expected an iterable of names, got the str {names!r}")
         unknown = [name for name in chosen if not isinstance(name, str) or name not in COLUMNS]
         if unknown:
             raise ValueError(f"columns: there is no {with_the_meant(unknown, COLUMNS)}; there are {', '.join(COLUMNS)}")

@@ -357,7 +357,7 @@ def test_a_null_in_the_dictionary(log: AppendLog) -> None:
     assert answer.statuses == ["PUT_OK", "MESSAGE_ILLEGAL", "MESSAGE_ILLEGAL", "PUT_OK"]
 
 
-QUEUE_ID = "queue_id is below 0 or above 2,147,483,647, the largest that a record has room for"
+QUEUE_ID = "queue_id is -1, expected 0 to 2147483647"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from rmqcore.engine.log.log_space import FileStep
 from rmqcore.errors import StoreClosedError
 
 pytestmark = [
+    pytest.mark.forks,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="forks"),
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
 ]

@@ -207,6 +207,7 @@ def test_what_a_callback_raises_is_in_stats(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.forks
 def test_a_forked_child_answers_nobody(tmp_path: Path) -> None:
     """The parent does: a child that answers for it, too, would send each answer twice."""
     with rmqcore.open(tmp_path, services=False, **SMALL) as store:

@@ -28,14 +28,9 @@ REFUSED = [
         Message("a/b", b""),
         "topic 'a/b' cannot name a directory: expected no '/', no NUL, and neither '.' nor '..'",
     ),
-    (
-        Message("t", b"", -1),
-        "queue_id is below 0 or above 2,147,483,647, the largest that a record has room for",
-    ),
-    (
-        Message("t", b"", 1 << 31),
-        "queue_id is below 0 or above 2,147,483,647, the largest that a record has room for",
-    ),
+    (Message("t", b"", -1), "queue_id is -1, expected 0 to 2147483647"),
+    (Message("t", b"", 1 << 31), "queue_id is 2147483648, expected 0 to 2147483647"),
+    (Message("t", b"", -(1 << 40)), "queue_id is -1099511627776, expected 0 to 2147483647"),
     (
         Message("t", b"", properties={"a": "b" * 40_000}),
         "properties of 40,003 bytes, a record has room for 32,767",

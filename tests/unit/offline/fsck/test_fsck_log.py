@@ -8,6 +8,8 @@ import pytest
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
+import rmqcore
+from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.fsck.findings import Finding
 
@@ -150,14 +152,34 @@ def test_blank_of_another_size(built: BuiltStore) -> None:
 
 
 def test_missing_middle_file(built: BuiltStore) -> None:
+    """The file behind the hole, which is there, was named as the one that is not."""
     root = built.fill(100).write()
     (root / "commitlog" / f"{4096:020}").unlink()
     report = fsck(root)
     found = only(report, "missing_file")
+    assert found.path == f"commitlog/{4096:020}"
     assert (found.phy_offset, found.expected) == (4096, f"commitlog/{4096:020}")
     assert severities(report) == {"missing_file": "error"}
     gone = [record for record in built.records if 4096 <= record.phy_offset < 8192]
     assert report.would_be_lost["unreachable"]["records"] == len(gone)
+
+
+def test_a_hole_is_named_after_the_first_file_that_is_not_there(built: BuiltStore) -> None:
+    """A reader and doctor named the file behind the hole, which is there, as the one that is missing."""
+    root = built.fill(150).write()
+    gone = f"commitlog/{4096:020}"
+    for start in (4096, 8192):
+        (root / "commitlog" / f"{start:020}").unlink()
+    reader = rmqcore.read(root)
+    assert list(reader.messages())
+    (hole,) = reader.damage
+    assert (hole.path, hole.expected, hole.found) == (gone, gone, "missing")
+    assert (hole.start_phy_offset, hole.end_phy_offset) == (4096, 12288)
+    assert str(hole).startswith(f"{gone}@4096: missing_file, 8192 bytes: ")
+    named = {diagnosis.name: diagnosis for diagnosis in doctor(root).diagnoses}
+    assert str(named["log_hole"].evidence[0]).startswith(
+        f"{gone}@4096: not there; 8192 bytes are missing with it"
+    )
 
 
 def test_short_file(built: BuiltStore) -> None:

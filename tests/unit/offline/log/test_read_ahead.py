@@ -42,6 +42,7 @@ def test_every_record_comes_once_whatever_the_window_cuts(store: tuple[Path, int
 
 # Python 3.12 and newer warn of what this is about.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.forks
 def test_an_iterator_carried_over_a_fork_goes_on(store: tuple[Path, int]) -> None:
     """The iterator once waited for ever in the child, for a thread that only the parent has."""
     path, count = store

@@ -351,6 +351,7 @@ def test_ctrl_c_leaves_nothing(
         use(url)  # type: ignore[operator]
 
 
+@pytest.mark.forks
 def test_a_forked_child_removes_nothing(basic: tuple[Disk, StoreUrl]) -> None:
     with StoreReader(basic[1]) as reader:
         child = os.fork()

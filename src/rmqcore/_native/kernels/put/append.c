@@ -158,7 +158,6 @@ static inline int broken_limit(const rmq_log *log, const rmq_message *msg, int64
     if (!rmq_topic_is_legal(msg->topic, msg->topic_len)) {
         return *found == 0 || *found > *most ? RMQ_LIMIT_TOPIC_LENGTH : RMQ_LIMIT_TOPIC_NAME;
     }
-    *found = msg->queue_id;
     *most = INT32_MAX;
     if (msg->queue_id < 0) return RMQ_LIMIT_QUEUE_ID;
     if (msg->sys_flag & RMQ_SYS_INNER_BATCH) return RMQ_LIMIT_INNER_BATCH;
@@ -191,7 +190,9 @@ void rmq_put_check(const rmq_log *log, rmq_put *put) {
 
 int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) {
     int64_t size;
-    return broken_limit(log, &put->msg, &size, found, most);
+    const int limit = broken_limit(log, &put->msg, &size, found, most);
+    if (limit == RMQ_LIMIT_QUEUE_ID) *found = put->given_queue_id;
+    return limit;
 }
 
 /* Makes sure that `size` bytes and a BLANK fit at `wrote`, rolling to the next file if they do not. */

@@ -33,6 +33,7 @@ typedef struct rmq_put {
     int born_now;    /* BORNTIMESTAMP is the store timestamp */
     int32_t status;  /* RMQ_PUT_WAITING before, final after */
     int32_t msg_size;
+    int64_t given_queue_id; /* for rmq_put_limit: msg.queue_id has only 32 bits, and is -1 where more were given */
 } rmq_put;
 
 enum { RMQ_NO_CLOCK = -1 /* the append reads the clock itself */ };
@@ -124,7 +125,7 @@ enum {
     RMQ_LIMIT_NONE,
     RMQ_LIMIT_TOPIC_LENGTH,
     RMQ_LIMIT_TOPIC_NAME,  /* no name for a directory */
-    RMQ_LIMIT_QUEUE_ID,    /* negative */
+    RMQ_LIMIT_QUEUE_ID,    /* negative, or over 32 bits */
     RMQ_LIMIT_INNER_BATCH, /* only for topics of batch queues, which are not written */
     RMQ_LIMIT_PROPERTIES,
     RMQ_LIMIT_BODY,   /* maxMessageSize */

@@ -409,6 +409,7 @@ static void texts_and_checks(chunk *c, const rmq_log *log, uint8_t *arena) {
             arena += image.len;
         } else {
             const rmq_text topic = {put->msg.topic, put->msg.topic_len};
+            put->given_queue_id = put->msg.queue_id;
             object(c, i, RMQ_IMP_R_LIMIT, -1, topic, put->status);
         }
     }
