@@ -22,7 +22,7 @@ from rmqcore.errors.arguments import named
 NOW = datetime.now(UTC)
 LONG = "expected -9223372036854775808 to 9223372036854775807"
 TEXT = "expected an iterable of str or None, got "
-IDS = "queue_ids: expected an iterable of int or None, got "
+IDS = "queue_ids: expected int, an iterable of int or None, got "
 EPOCH = "milliseconds since the epoch; use int(when.timestamp() * 1000)"
 PATH = "expected str or a path-like of str, got "
 
