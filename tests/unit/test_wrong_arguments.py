@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,9 +128,11 @@ def reader(store: MessageStore) -> StoreReader:
 def refused(
     answer: object, name: str, given: tuple[Any, ...], more: dict[str, Any], told: str
 ) -> None:
+    # A test that injects an exception at every instruction can leave its own behind, as one that is being handled.
+    handled = sys.exc_info()[1]
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(told)}$") as caught:
         getattr(answer, name)(*given, **more)
-    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    assert caught.value.__context__ in (None, handled) or caught.value.__suppress_context__
     assert isinstance(caught.value, TypeError) == bool(re.search(" got | is an? ", told))
 
 
