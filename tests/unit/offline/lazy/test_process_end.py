@@ -14,7 +14,7 @@ import pytest
 from rmqcore.offline.lazy.process_end import ProcessEndsError, Scans
 
 SLOW = """
-import sys, time
+import os, sys, time
 import polars as pl
 import rmqcore
 from rmqcore import StoreReader
@@ -26,13 +26,14 @@ batches = StoreReader.batches
 def slowly(self, columns, **options):
     for number, batch in enumerate(batches(self, columns, **options)):
         if number:
-            print("asked again", flush=True)
+            os.write(1, b"asked again\\n")  # print writes a line in two parts, between which another thread's came
             time.sleep(1)  # without the GIL, as the scan is
         yield batch
 
 StoreReader.batches = slowly
 frame = rmqcore.scan(sys.argv[1]).filter(pl.col("queue_id") < 9)
-print(frame.head(1).collect(engine="streaming").height, flush=True)
+height = frame.head(1).collect(engine="streaming").height
+os.write(1, f"{height}\\n".encode())
 """
 
 
