@@ -86,7 +86,7 @@ class StorePut:
 
     def put_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing."""
-        batch = _listed(messages)
+        batch = _copied(messages)
         result = self.append_batch(batch)
         if result.stored and _waits(batch[0]):
             return self._wait(result, result.phy_offset + result.msg_size)
@@ -94,14 +94,14 @@ class StorePut:
 
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing, and wait for nothing."""
-        batch = _listed(messages)
+        batch = _copied(messages)
         if self._refused is not None and batch and (self._is_slave or _waits(batch[0])):
             return _refuse(self._state, self._refused)
         return self._appender.put_batch(batch)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""
-        every = _listed(messages)
+        every = messages if type(messages) is list else _copied(messages)
         if self._refused is not None:
             return PutManyResult.of_results([_refuse(self._state, self._refused)] * len(every))
         if self._is_plain:
@@ -173,9 +173,8 @@ class StorePut:
             time.sleep(min(left, LOOK_AGAIN))
 
 
-def _listed(messages: Iterable[Message]) -> list[Message]:
-    if type(messages) is list:
-        return messages
+def _copied(messages: Iterable[Message]) -> list[Message]:
+    """The messages in a list of our own: a batch is measured, then filled, and another thread may change the caller's list."""
     check_iterable("messages", "Message", messages)
     return list(messages)
 

@@ -12,8 +12,9 @@ import pytest
 
 import rmqcore
 from rmqcore import Message
-from rmqcore._native.put.put_result import refused_result
+from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.engine.store.store_put import StorePut
 from rmqcore.errors import PutFailedError
 from rmqcore.status import PutMessageStatus
 
@@ -185,3 +186,21 @@ def test_what_was_set_later_is_named_by_the_put(store: MessageStore) -> None:
     with pytest.raises(TypeError, match="body: expected bytes or another buffer, got str"):
         store.put(message)
     assert "body: expected bytes" in str(store.put_many([message]).refusal)
+
+
+def test_a_batch_is_put_from_a_copy_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is measured first and filled then: for a while it was the caller's own list, which another thread may change."""
+    given = [Message("T", b"1"), Message("T", b"2")]
+    append = StorePut.append_batch
+
+    def changed_meanwhile(self: StorePut, messages: list[Message]) -> PutResult:
+        given.clear()
+        return append(self, messages)
+
+    monkeypatch.setattr(StorePut, "append_batch", changed_meanwhile)
+    with rmqcore.open(tmp_path / "store", services=False) as store:
+        assert store.put_batch(given).status.name == "PUT_OK"
+        store.wait_dispatched()
+        assert store.max_offset("T", 0) == 2
