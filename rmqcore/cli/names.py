@@ -12,6 +12,7 @@ import typer
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import queue_directories
+from rmqcore.disk.read_range import left_out
 from rmqcore.errors import StoreError
 from rmqcore.offline.reader import store_paths
 
@@ -22,7 +23,7 @@ LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 
 def topics_with_queues(paths: StorePaths) -> set[str]:
     """Topics that have a queue in ``consumequeue/``; none where the store has no such folder, or it cannot be listed."""
-    queues = queue_directories(paths, unreadable=lambda path, error: None)
+    queues = queue_directories(paths, unreadable=left_out)
     return {topic for topic, _, _ in queues}
 
 

@@ -56,6 +56,10 @@ Unreadable = Callable[[str, OSError], object]
 """Is told of a file or directory that cannot be read, by its path, and the error (`is_unreadable`)."""
 
 
+def left_out(path: str, error: OSError) -> None:
+    """Be the `Unreadable` of a caller that leaves out what it cannot list: something else tells of it."""
+
+
 def entries_of(
     directory: str | Path, unreadable: Unreadable | None = None
 ) -> Iterator[os.DirEntry[str]]:

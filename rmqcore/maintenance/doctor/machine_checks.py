@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from rmqcore.disk.queue_files import is_real_folder
-from rmqcore.disk.read_range import entries_of, read_range
+from rmqcore.disk.read_range import entries_of, left_out, read_range
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 
@@ -47,7 +47,7 @@ def _some_files(patient: Patient) -> Iterator[str]:
     for folder in folders:
         if is_real_folder(Path(folder)):
             yield folder  # where it cannot be listed, its rights say so
-            entries = entries_of(folder, unreadable=lambda path, error: None)
+            entries = entries_of(folder, unreadable=left_out)
             yield from (entry.path for entry in islice(entries, MOST_FILES))
 
 

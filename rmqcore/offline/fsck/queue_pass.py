@@ -16,6 +16,7 @@ import numpy as np
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import BatchTopics, has_queues
+from rmqcore.disk.read_range import left_out
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.file_kinds import note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, Findings
@@ -94,7 +95,7 @@ class QueueAudit:
         self._states = QueueStates(paths, names)
         self._by_key: dict[int, QueueState | Literal[False] | None] = {}
         self._numbering = 0
-        self._batch_topics = BatchTopics(paths, unreadable=lambda path, error: None)
+        self._batch_topics = BatchTopics(paths, unreadable=left_out)
         self._note_holes()
 
     @property

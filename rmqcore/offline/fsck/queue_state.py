@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import has_queues
+from rmqcore.disk.read_range import left_out
 from rmqcore.offline.fsck.file_kinds import note_unreadable
 from rmqcore.offline.fsck.findings import Findings
 from rmqcore.offline.fsck.queue_names import QueueNames
@@ -187,7 +188,7 @@ class QueueStates:
         self._paths = paths
         self._unlisted = names.unlisted
         # What cannot be listed is a finding of the names.
-        self._queues = each_queue(paths, names.other_names, unreadable=lambda path, error: None)
+        self._queues = each_queue(paths, names.other_names, unreadable=left_out)
         self._next = next(self._queues, None)
         self._first_part = True
         self._without_files = 0  # bytes taken by queues of which only records speak
