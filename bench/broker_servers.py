@@ -122,8 +122,8 @@ def cpu_seconds(pid: int) -> float:
 
 @contextlib.contextmanager
 def ours(folder: pathlib.Path, **settings: object) -> Iterator[Server]:
-    """`rmqcore serve` on a new store in `folder`."""
-    folder.mkdir(parents=True)
+    """`rmqcore serve` on the store in `folder`, a new one where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
     config = write_properties(folder / "broker.conf", {**COMMON, **settings})
     command = [sys.executable, "-m", "rmqcore", "serve", str(folder / "store"), "--port", "0"]
     begin = time.monotonic()

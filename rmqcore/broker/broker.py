@@ -28,6 +28,8 @@ from rmqcore.broker.transactions.service import Transactions
 from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
 
+READERS = 4
+"""Threads that wait for pages of the log: so many reads a disk is asked for at once."""
 SCAN_PERIOD_MS = 10_000
 """So often is looked for clients that are silent."""
 
@@ -54,7 +56,9 @@ class Broker:
         Requests of the broker that a client is to answer.
     config_files : ConfigFiles
     worker : Worker
-        For what a request asks of the disk.
+        For what an administrator asks of the disk.
+    readers : Worker
+        For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs
     groups : SubscriptionGroups
     stats : BrokerStats
@@ -93,6 +97,7 @@ class Broker:
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
         self.worker = Worker(loop)
+        self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
         self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
@@ -144,13 +149,16 @@ class Broker:
         self.queue_locks.drop_expired()
 
     def start(self) -> None:
-        """Begin what needs no request: delayed messages, and checks of transactions; a disk that is full already is logged."""
+        """Begin what needs no request: delayed messages, and checks of transactions; what clients will miss is logged."""
         self.disk_guard.is_full()
+        self.topics.tell_of_unknown(self.store.topics())
         self.schedule.start()
         self.transactions.start()
 
     def stop(self) -> None:
         """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
+        self.worker.close()
+        self.readers.close()
         self.transactions.stop()
         self.schedule.stop()
         self.held_pulls.close()
@@ -159,7 +167,6 @@ class Broker:
         for repeated in self._repeated:
             repeated.stop()
         self._repeated.clear()
-        self.worker.close()
         self.config_files.close()
 
 

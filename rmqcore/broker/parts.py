@@ -13,6 +13,7 @@ from rmqcore.broker.state.offsets import Offsets
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.stats import BrokerStats
 from rmqcore.broker.state.topics import TopicConfigs
+from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
 
 
@@ -32,6 +33,7 @@ class BrokerParts(Protocol):
     disk_guard: DiskGuard
     offsets: Offsets
     producers: Producers
+    readers: Worker
 
     def every(self, period_ms: int, step: Callable[[], object]) -> None:
         """Call `step` in the loop's thread each `period_ms`."""

@@ -13,7 +13,12 @@ NONE = -1
 def store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:
     """Give the store time of a message in milliseconds; -1 where there is none."""
     phy_offset = store.phy_offset_of(topic, queue_id, queue_offset) if queue_offset >= 0 else None
-    view = None if phy_offset is None else store.lookup(phy_offset)
+    return NONE if phy_offset is None else _time_at(store, phy_offset)
+
+
+def _time_at(store: MessageStore, phy_offset: int) -> int:
+    store.read_in_at(phy_offset)
+    view = store.lookup(phy_offset)
     return NONE if view is None else view.store_timestamp_ms
 
 
@@ -24,5 +29,4 @@ def earliest_time(store: MessageStore, topic: str, queue_id: int) -> int:
 
 def earliest_of_all(store: MessageStore) -> int:
     """Give the store time of the first message of all; -1 where there is none."""
-    view = store.lookup(store.min_phy_offset)
-    return NONE if view is None else view.store_timestamp_ms
+    return _time_at(store, store.min_phy_offset)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from rmqcore._native.broker.pull_reader import Pull, read_pull
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.handlers.message_filters import Found
-from rmqcore.broker.handlers.pull import found_fields, look_up, note_pull, suggested_broker
+from rmqcore.broker.handlers.pull import (
+    commit_offset,
+    found_fields,
+    look_up,
+    note_pull,
+    suggested_broker,
+)
 from rmqcore.broker.handlers.pull_checks import PullOrder, PullRefused, check_pull
 from rmqcore.remoting.codes import RequestCode, ResponseCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand
@@ -60,7 +66,8 @@ class QuickPulls:
             if got is None:
                 break
             order, found = got
-            note_pull(self._broker, pull, order, found, peer, is_first=True)
+            commit_offset(self._broker, pull, order, peer)
+            note_pull(self._broker, pull, order, found)
             answers += (self._start(pull, order, found), found.body)
             size += len(found.body)
             begin = pull.end
@@ -74,6 +81,8 @@ class QuickPulls:
         except PullRefused:
             return None
         except Exception:  # noqa: BLE001 it comes again where the handler does the same, which answers with it
+            return None
+        if found is None:  # a disk has to be waited for
             return None
         is_plain = found.status is GetMessageStatus.FOUND and len(found.body) <= _MOST_BODY
         return (order, found) if is_plain else None

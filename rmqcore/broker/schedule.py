@@ -37,7 +37,8 @@ class _Level:
         self.delay_ms = delay_ms
         self.queue_offset = 0
         self.due_ms: int | None = None
-        """None: the queue has nothing more; an arrival wakes the level."""
+        """None: the queue has nothing more, and an arrival wakes the level; or it waits for the disk."""
+        self.waits_for_disk = False
 
 
 class ScheduleMessages:
@@ -181,17 +182,24 @@ class ScheduleMessages:
 
     # ---- delivering -----------------------------------------------------------------------------------
 
-    def _deliver(self, level: _Level) -> None:
+    def _deliver(self, level: _Level, *, is_read_in: bool = False) -> None:
         """Deliver what is due of a level, as much as one look at its queue shows, and find out when to look again."""
-        now_ms = self._broker.now_ms()
+        if level.waits_for_disk:
+            return
+        now_ms, store = self._broker.now_ms(), self._broker.store
         level.due_ms = None
+        wanted = SCHEDULE_TOPIC, level.number - 1, level.queue_offset, _MOST_AT_ONCE
         try:
-            found = self._broker.store.get(
-                SCHEDULE_TOPIC, level.number - 1, level.queue_offset, _MOST_AT_ONCE
-            )
+            found = (store.get if is_read_in else store.get_warm)(*wanted)
         except (StoreError, OSError) as error:
             _LOG.error("delay level %d: %s", level.number, error)
             level.due_ms = now_ms + AGAIN_MS
+            return
+        if found is None:
+            level.waits_for_disk = True
+            self._broker.readers.run(
+                partial(store.read_in, *wanted), partial(self._is_read_in, level)
+            )
             return
         with found:
             if found.status is GetMessageStatus.FOUND:
@@ -207,6 +215,13 @@ class ScheduleMessages:
                 level.queue_offset = found.next_begin_offset
                 level.due_ms = now_ms
                 self._offsets.note(level.number, level.queue_offset)
+
+    def _is_read_in(self, level: _Level, _: object) -> None:
+        """Deliver what memory holds by now; what went wrong is met again by that."""
+        level.waits_for_disk = False
+        if self._listening is not None:
+            self._deliver(level, is_read_in=True)
+            self._set_timer()
 
     def _deliver_found(self, level: _Level, messages: list[MessageView], now_ms: int) -> int | None:
         """Deliver messages up to one whose time has not come: give that time; None where there is no such message."""

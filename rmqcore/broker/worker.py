@@ -19,17 +19,31 @@ class WorkerBusyError(ValueError):
 
 
 class Worker:
-    """One thread that does one piece of work after the other. Its methods are called by the loop's thread only.
+    """Some threads, of which each does one piece of work after the other. Its methods are called by the loop's thread only.
 
     Parameters
     ----------
     loop : Loop
+    name : str
+        Of the threads.
+    threads : int
+    most_waiting : int or None
+        How much work may wait; None: whoever asks has a bound already.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        name: str = "rmqcore-admin",
+        *,
+        threads: int = 1,
+        most_waiting: int | None = MOST_WAITING,
+    ) -> None:
         self._loop = loop
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-admin")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._most_waiting = most_waiting
         self._waiting = 0
+        self._closed = False
 
     def run(self, work: Callable[[], _T], then: Callable[[Future[_T]], object]) -> None:
         """Do `work`, and call `then` with what became of it, later, in the loop's thread.
@@ -39,19 +53,20 @@ class Worker:
         WorkerBusyError
             Too much work waits already.
         """
-        if self._waiting >= MOST_WAITING:
-            raise WorkerBusyError(f"{MOST_WAITING} requests wait for the disk already")
+        if self._most_waiting is not None and self._waiting >= self._most_waiting:
+            raise WorkerBusyError(f"{self._most_waiting} requests wait for the disk already")
         self._waiting += 1
-        done = self._thread.submit(work)
+        done = self._threads.submit(work)
         done.add_done_callback(
             lambda ended: self._loop.call_soon_threadsafe(partial(self._done, ended, then))
         )
 
     def _done(self, ended: Future[_T], then: Callable[[Future[_T]], object]) -> None:
         self._waiting -= 1
-        if not ended.cancelled():
+        if not (self._closed or ended.cancelled()):
             then(ended)
 
     def close(self) -> None:
-        """Wait for the work that was begun; what waits is not done any more. May be repeated."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Wait for the work that was begun, and tell nobody of it; what waits is not done any more. May be repeated."""
+        self._closed = True
+        self._threads.shutdown(wait=True, cancel_futures=True)

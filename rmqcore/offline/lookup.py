@@ -6,7 +6,7 @@ from operator import index
 from typing import Protocol
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.queues.get import bytes_of_get, messages_of_get
+from rmqcore._native.queues.get_limits import bytes_of_get, messages_of_get
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints

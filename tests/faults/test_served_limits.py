@@ -244,6 +244,21 @@ def test_a_disk_that_is_too_full_is_told_at_the_start(tmp_path: Path) -> None:
     assert re.search(r"is used by \d+ %, more than diskMaxUsedSpaceRatio \(0\)", process.log)
 
 
+def test_topics_that_nobody_can_read_are_told(tmp_path: Path) -> None:
+    """A store that a program had filled was served, its topics were nowhere, and nobody said a word of it."""
+    topics = ["t1", "t2", "t3", "t4", "t5", "t6", "%RETRY%g", "SCHEDULE_TOPIC_XXXX"]
+    with rmqcore.open(tmp_path / "store", mapped_file_size_commit_log=1 << 20) as store:
+        for topic in topics:
+            store.put(rmqcore.Message(topic, b"x")).raise_for_status()
+    with ServerProcess(tmp_path) as process:
+        assert process.stop() == 0
+    told = (
+        "topics.json lacks topics that have messages: t1, t2, t3, t4, t5, ...; clients see a topic"
+    )
+    assert told in process.log
+    assert process.log.count("lacks topics") == 1
+
+
 def test_settings_that_do_nothing_are_told(tmp_path: Path) -> None:
     """`rmqcore.open` warned of such a setting of a broker.conf, and the broker took the same file without a word."""
     with ServerProcess(tmp_path, settings={"transientStorePoolEnable": "true"}) as process:

@@ -170,10 +170,11 @@ class ServedBroker:
         body: bytes = b"",
         *,
         channel: FakeChannel | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> RemotingCommand:
         """Ask for what may be answered later, and wait for it."""
         over = channel or self.channel
-        response = self.ask(code, fields, body, channel=over)
+        response = self.ask(code, fields, body, channel=over, more=more)
         if response is not None:
             return response
         opaque = self._opaque

@@ -63,5 +63,7 @@ class IndexFiles:
         begin_ms: int = 0,
         end_ms: int = ...,
         index_type: str | None = None,
+        *,
+        keep_gil: bool = True,
     ) -> IndexAnswer: ...
     def first_place(self, batch: Batch, from_phy_offset: int) -> tuple[int, int]: ...

@@ -8,20 +8,6 @@ from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.status import GetMessageStatus
 
 @final
-class GetLimits:
-    # A MessageStoreConfig, which these modules do not know.
-    def __new__(cls, config: Any, memory_bytes: int | None = None) -> Self: ...
-    def is_full(
-        self,
-        count: int,
-        total: int,
-        msg_size: int,
-        most: int,
-        most_bytes: int,
-        in_memory: bool,
-    ) -> bool: ...
-
-@final
 class GetResult:
     @property
     def status(self) -> GetMessageStatus: ...
@@ -46,8 +32,6 @@ class GetResult:
     def __iter__(self) -> Iterator[MessageView]: ...
     def _repr_html_(self) -> str: ...
 
-def messages_of_get(max_messages: int) -> int: ...
-def bytes_of_get(max_bytes: int | None) -> int: ...
 def get_messages(
     queue: ConsumeQueue | None,
     files: MappedFiles,
@@ -59,3 +43,26 @@ def get_messages(
     config: Any,
     delay_levels: DelayLevels,
 ) -> GetResult: ...
+def get_warm_messages(
+    queue: ConsumeQueue | None,
+    files: MappedFiles,
+    max_phy_offset: int,
+    queue_offset: int,
+    max_messages: int,
+    tags: TagFilter | None,
+    max_bytes: int | None,
+    config: Any,
+    delay_levels: DelayLevels,
+    held_from: int,
+) -> GetResult | None: ...
+def read_in_messages(
+    queue: ConsumeQueue | None,
+    files: MappedFiles,
+    max_phy_offset: int,
+    queue_offset: int,
+    max_messages: int,
+    tags: TagFilter | None,
+    max_bytes: int | None,
+    config: Any,
+    delay_levels: DelayLevels,
+) -> None: ...

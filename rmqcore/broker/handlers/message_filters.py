@@ -39,9 +39,25 @@ class PullFilter(Protocol):
     """How a pull chooses messages."""
 
     def get(
+        self,
+        store: MessageStore,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int,
+        *,
+        is_read_in: bool,
+    ) -> Found | None:
+        """Give messages of a queue from an offset on, as far as no disk has to be waited for.
+
+        None: it has to be for the first one. `is_read_in` says that it was, by `read_in`.
+        """
+        ...
+
+    def read_in(
         self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
-    ) -> Found:
-        """Give messages of a queue from an offset on."""
+    ) -> None:
+        """Wait until memory holds what `get` would give first. Any thread may call it."""
         ...
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:
@@ -68,10 +84,21 @@ class TagPullFilter:
         self._filter = TagFilter(tags)
 
     def get(
-        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
-    ) -> Found:
-        """Give messages of a queue from an offset on."""
-        with store.get(topic, queue_id, queue_offset, max_messages, tags=self._tags) as result:
+        self,
+        store: MessageStore,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int,
+        *,
+        is_read_in: bool,
+    ) -> Found | None:
+        """Give messages of a queue from an offset on; None: a disk has to be waited for."""
+        get = store.get if is_read_in else store.get_warm
+        got = get(topic, queue_id, queue_offset, max_messages, tags=self._tags)
+        if got is None:
+            return None
+        with got as result:
             return Found(
                 result.status,
                 result.next_begin_offset,
@@ -81,6 +108,12 @@ class TagPullFilter:
                 len(result),
                 b"".join(result.buffers()),
             )
+
+    def read_in(
+        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
+    ) -> None:
+        """Wait until memory holds what `get` would give first."""
+        store.read_in(topic, queue_id, queue_offset, max_messages, tags=self._tags)
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:  # noqa: ARG002 the other filter needs it
         """Say whether one of the new messages may pass."""
@@ -99,15 +132,26 @@ class SqlPullFilter:
         self._filter = sql_filter
 
     def get(
-        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
-    ) -> Found:
+        self,
+        store: MessageStore,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int,
+        *,
+        is_read_in: bool,
+    ) -> Found | None:
         """Give messages of a queue from an offset on: several gets, until there are enough or many were looked at."""
         at, looked_at, size = queue_offset, 0, 0
         records: list[bytes] = []
         status: GetMessageStatus | None = None
         while True:
             most = min(max_messages - len(records), GET_AT_ONCE)
-            with store.get(topic, queue_id, at, most) as result:
+            get = store.get if is_read_in and status is None else store.get_warm
+            got = get(topic, queue_id, at, most)
+            if got is None:
+                break
+            with got as result:
                 is_found = result.status is GetMessageStatus.FOUND
                 if is_found or status is None:
                     status, at = result.status, result.next_begin_offset
@@ -124,11 +168,19 @@ class SqlPullFilter:
                 or size >= MOST_BYTES
             ):
                 break
+        if status is None:
+            return None
         if status is GetMessageStatus.FOUND and not records:
             status = GetMessageStatus.NO_MATCHED_MESSAGE
         return Found(
             status, at, min_offset, max_offset, from_slave, len(records), b"".join(records)
         )
+
+    def read_in(
+        self, store: MessageStore, topic: str, queue_id: int, queue_offset: int, max_messages: int
+    ) -> None:
+        """Wait until memory holds what `get` would give first."""
+        store.read_in(topic, queue_id, queue_offset, min(max_messages, GET_AT_ONCE))
 
     def wants(self, store: MessageStore, arrival: Arrival) -> bool:
         """Say whether one of the new messages may pass; one of too many to look at may."""

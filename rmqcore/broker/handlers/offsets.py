@@ -6,8 +6,11 @@ Source: RocketMQ 5.5.0 ConsumerManageProcessor, AdminBrokerProcessor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import answer_by_reader
+from rmqcore.broker.queue_times import earliest_time
 from rmqcore.queries.time_search import Boundary
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -22,16 +25,21 @@ def _respond(call: Call, queue_offset: int) -> RemotingCommand:
     return call.respond(ext_fields={"offset": str(queue_offset)})
 
 
-def _query_consumer_offset(call: Call) -> RemotingCommand:
+def _query_consumer_offset(call: Call) -> RemotingCommand | None:
     """Give a committed offset. A new group begins a young queue at its first message, whatever it asks for."""
-    (topic, queue_id), store = _queue(call), call.broker.store
+    topic, queue_id = _queue(call)
     committed = call.broker.offsets.query(call.fields.text("consumerGroup"), topic, queue_id)
     if committed >= 0:
         return _respond(call, committed)
     if not call.fields.flag("setZeroIfNotFound", default=True):
         remark = "Not found, do not set to zero, maybe this group boot first"
         return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
-    if store.min_offset(topic, queue_id) <= 0 and _has_first_message(call):
+    answer_by_reader(call, lambda: _first_offset(call))
+    return None
+
+
+def _first_offset(call: Call) -> RemotingCommand:
+    if call.broker.store.min_offset(*_queue(call)) <= 0 and _has_first_message(call):
         return _respond(call, 0)
     remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
     return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
@@ -66,11 +74,16 @@ def _update_consumer_offset(call: Call) -> RemotingCommand:
     return call.respond()
 
 
-def _search_by_timestamp(call: Call) -> RemotingCommand:
+def _search_by_timestamp(call: Call) -> None:
     is_upper = call.fields.text("boundaryType").upper() == Boundary.UPPER.value
     boundary = Boundary.UPPER if is_upper else Boundary.LOWER
-    store, timestamp_ms = call.broker.store, call.fields.number("timestamp")
-    return _respond(call, store.offset_by_time(*_queue(call), timestamp_ms, boundary.value))
+    search = partial(
+        call.broker.store.offset_by_time,
+        *_queue(call),
+        call.fields.number("timestamp"),
+        boundary.value,
+    )
+    answer_by_reader(call, lambda: _respond(call, search()))
 
 
 def _max_offset(call: Call) -> RemotingCommand:
@@ -81,13 +94,15 @@ def _min_offset(call: Call) -> RemotingCommand:
     return _respond(call, call.broker.store.min_offset(*_queue(call)))
 
 
-def _earliest_store_time(call: Call) -> RemotingCommand:
+def _earliest_store_time(call: Call) -> None:
     """Give when the first message of a queue was stored; -1 where it has none."""
-    (topic, queue_id), store = _queue(call), call.broker.store
-    phy_offset = store.phy_offset_of(topic, queue_id, store.min_offset(topic, queue_id))
-    first = None if phy_offset is None else store.lookup(phy_offset)
-    timestamp_ms = -1 if first is None else first.store_timestamp_ms
-    return call.respond(ext_fields={"timestamp": str(timestamp_ms)})
+    store = call.broker.store
+
+    def work() -> RemotingCommand:
+        timestamp_ms = earliest_time(store, *_queue(call))
+        return call.respond(ext_fields={"timestamp": str(timestamp_ms)})
+
+    answer_by_reader(call, work)
 
 
 def _all_consumer_offsets(call: Call) -> RemotingCommand:

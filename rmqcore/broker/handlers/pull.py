@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqcore._native.broker.pull_reader import Pull
-from rmqcore.broker.call import Call, error_response
+from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.message_filters import Found
 from rmqcore.broker.handlers.pull_checks import (
     COMMIT_OFFSET,
@@ -20,6 +20,7 @@ from rmqcore.broker.handlers.pull_checks import (
     PullRefused,
     check_pull,
 )
+from rmqcore.broker.handlers.send_checks import answer_later
 from rmqcore.broker.state.held_pulls import HeldPull
 from rmqcore.remoting.bodies.heartbeat import TAG
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
@@ -49,15 +50,22 @@ def _pull(call: Call) -> RemotingCommand | None:
     return _answer(call, is_first=True)
 
 
-def _answer(call: Call, *, is_first: bool) -> RemotingCommand | None:
-    """Give the response to a pull; None where it is held, which happens at its first arrival alone."""
+def _answer(call: Call, *, is_first: bool, is_read_in: bool = False) -> RemotingCommand | None:
+    """Give the response to a pull; None where it is held, which happens at its first arrival alone, or is read in first."""
     broker, peer, pull = call.broker, call.channel.peer, pull_of(call.fields)
     try:
         order = check_pull(broker, pull, peer)
     except PullRefused as refused:
         return refused.response(call)
-    found = look_up(broker, pull, order)
-    note_pull(broker, pull, order, found, peer, is_first=is_first)
+    if (
+        is_first and not is_read_in
+    ):  # before the disk is waited for: a later commit may come meanwhile
+        commit_offset(broker, pull, order, peer)
+    found = look_up(broker, pull, order, is_read_in=is_read_in)
+    if found is None:
+        _read_in(call, pull, order, is_first=is_first)
+        return None
+    note_pull(broker, pull, order, found)
     code = _code(found, pull.queue_offset)
     if code == ResponseCode.PULL_NOT_FOUND and is_first and pull.sys_flag & SUSPEND:
         _hold(call, pull, order, found)
@@ -82,20 +90,43 @@ def pull_of(fields: RequestFields) -> Pull:
     )
 
 
-def look_up(broker: Broker, pull: Pull, order: PullOrder) -> Found:
-    """Give what a pull that may be finds now."""
+def look_up(
+    broker: Broker, pull: Pull, order: PullOrder, *, is_read_in: bool = False
+) -> Found | None:
+    """Give what a pull that may be finds now; None where a disk has to be waited for, which was done if it `is_read_in`."""
     most = max(1, pull.max_msg_nums)
-    return order.pull_filter.get(broker.store, pull.topic, pull.queue_id, pull.queue_offset, most)
+    return order.pull_filter.get(
+        broker.store, pull.topic, pull.queue_id, pull.queue_offset, most, is_read_in=is_read_in
+    )
 
 
-def note_pull(
-    broker: Broker, pull: Pull, order: PullOrder, found: Found, peer: str, *, is_first: bool
-) -> None:
-    """Note how far a group is, and count what it was given."""
-    group, topic, queue_id = order.group.group_name, order.topic.name, pull.queue_id
-    broker.offsets.note_pull(group, topic, queue_id, found.next_begin_offset)
-    if is_first and pull.sys_flag & COMMIT_OFFSET and pull.commit_offset >= 0:
-        broker.offsets.commit(group, topic, queue_id, pull.commit_offset, peer)
+def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> None:
+    """Answer when the messages are in memory; what goes wrong there is met again by the answer."""
+    call.broker.readers.run(
+        partial(
+            order.pull_filter.read_in,
+            call.broker.store,
+            pull.topic,
+            pull.queue_id,
+            pull.queue_offset,
+            max(1, pull.max_msg_nums),
+        ),
+        lambda _: _run_again(call, is_first=is_first, is_read_in=True),
+    )
+    _drop_body(call)
+
+
+def commit_offset(broker: Broker, pull: Pull, order: PullOrder, peer: str) -> None:
+    """Commit the offset that a pull brings, if it does."""
+    if pull.sys_flag & COMMIT_OFFSET and pull.commit_offset >= 0:
+        group, topic = order.group.group_name, order.topic.name
+        broker.offsets.commit(group, topic, pull.queue_id, pull.commit_offset, peer)
+
+
+def note_pull(broker: Broker, pull: Pull, order: PullOrder, found: Found) -> None:
+    """Note how far a group is given messages, and count them."""
+    group, topic = order.group.group_name, order.topic.name
+    broker.offsets.note_pull(group, topic, pull.queue_id, found.next_begin_offset)
     broker.stats.broker_get(found.messages)
     if found.status is Status.FOUND:
         broker.stats.group_get(group, topic, found.messages, len(found.body))
@@ -177,8 +208,7 @@ def _offset_moved(
 def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     """Answer later: when a message comes that passes the filter, or the time is over."""
     broker = call.broker
-    # A pull has no use for it, and no limit of buffers counts it while the pull is held.
-    call.request.body = b""
+    _drop_body(call)
     timeout_ms = pull.suspend_timeout_ms
     if not broker.settings.long_polling_enable:
         timeout_ms = broker.settings.short_polling_time_mills
@@ -193,14 +223,15 @@ def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     broker.held_pulls.hold(held, timeout_ms)
 
 
-def _run_again(call: Call) -> None:
-    """Answer a held pull, whatever there is now."""
-    try:
-        response = _answer(call, is_first=False)
-    except Exception as error:  # noqa: BLE001 the client waits for an answer, whatever went wrong
-        response = error_response(call.request, call.channel, error)
-    assert response is not None
-    call.answer(response)
+def _drop_body(call: Call) -> None:
+    """A pull has no use for it, and no limit of buffers counts it while the pull waits."""
+    call.request.body = b""
+
+
+def _run_again(call: Call, *, is_first: bool = False, is_read_in: bool = False) -> None:
+    """Answer a pull that has waited, unless its client is gone."""
+    if not call.channel.closed:
+        answer_later(call, partial(_answer, call, is_first=is_first, is_read_in=is_read_in))
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import answer_by_reader, when_warm
 from rmqcore.broker.state.consumer_filters import ConsumerFilterData
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.heartbeat import SQL92, subscription_json
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -24,19 +26,25 @@ MOST_QUEUE_ENTRIES = 1024
 GET_AT_ONCE = 32
 
 
-def _query_message(call: Call) -> RemotingCommand:
+def _query_message(call: Call) -> None:
+    answer_by_reader(call, lambda: _found_by_key(call))
+
+
+def _found_by_key(call: Call) -> RemotingCommand:
     fields, store = call.fields, call.broker.store
     most = fields.number("maxNum")
     if call.request.ext_fields.get(UNIQUE_KEY_QUERY) == "true":
         most = store.config.default_query_max_num
-    result = store.query(
+    asked = (
         fields.text("topic"),
         fields.text("key"),
         max(0, most),
         fields.number("beginTimestamp"),
         fields.number("endTimestamp"),
-        index_type=fields.text("indexType") or None,
     )
+    index_type = fields.text("indexType") or None
+    store.read_in_query(*asked, index_type)
+    result = store.query(*asked, index_type=index_type)
     ext_fields = {
         "indexLastUpdatePhyoffset": str(result.index_last_update_phy_offset),
         "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
@@ -57,8 +65,12 @@ def _newest(records: list[bytes]) -> bytes:
     return b"".join(records[first:])
 
 
-def _view_message(call: Call) -> RemotingCommand:
+def _view_message(call: Call) -> RemotingCommand | None:
     phy_offset = call.fields.number("offset")
+    return when_warm(call, phy_offset, lambda: _viewed(call, phy_offset))
+
+
+def _viewed(call: Call, phy_offset: int) -> RemotingCommand:
     view = call.broker.store.lookup(phy_offset)
     if view is None:
         remark = f"can not find message by the offset, {phy_offset}"
@@ -66,21 +78,26 @@ def _view_message(call: Call) -> RemotingCommand:
     return call.respond(body=view.raw)
 
 
-def _query_consume_queue(call: Call) -> RemotingCommand:
+def _query_consume_queue(call: Call) -> None:
+    fields, of_group = call.fields, {}
+    if "consumerGroup" in fields:
+        of_group = _of_group(call, fields.text("consumerGroup"), fields.text("topic"))
+    answer_by_reader(call, lambda: _found_in_queue(call, of_group))
+
+
+def _found_in_queue(call: Call, of_group: dict[str, Any]) -> RemotingCommand:
     fields, store = call.fields, call.broker.store
     topic, queue_id = fields.text("topic"), fields.number("queueId")
     if (topic, queue_id) not in store.queues():
         return call.respond(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     min_offset, max_offset = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
-    body: dict[str, Any] = {"maxQueueIndex": max_offset, "minQueueIndex": min_offset}
-    if "consumerGroup" in fields:
-        body |= _of_group(call, fields.text("consumerGroup"), topic)
+    body = {"maxQueueIndex": max_offset, "minQueueIndex": min_offset, **of_group}
     index = fields.number("index")
     if not min_offset <= index < max_offset:
         remark = f"Index {index} of {queue_id}@{topic} is not exist!"
         return call.respond(remark=remark, body=encode_json(body))
     end = min(max_offset, index + min(fields.number("count"), MOST_QUEUE_ENTRIES))
-    body["queueData"] = list(_entries(call, topic, queue_id, index, end))
+    body["queueData"] = list(_entries(store, topic, queue_id, index, end))
     return call.respond(body=encode_json(body))
 
 
@@ -108,12 +125,14 @@ def _filter_json(group: str, topic: str, data: ConsumerFilterData) -> dict[str, 
 
 
 def _entries(
-    call: Call, topic: str, queue_id: int, begin: int, end: int
+    store: MessageStore, topic: str, queue_id: int, begin: int, end: int
 ) -> Iterator[dict[str, Any]]:
     """Give the entries of a queue whose messages are there."""
     at = begin
     while at < end:
-        with call.broker.store.get(topic, queue_id, at, min(GET_AT_ONCE, end - at)) as result:
+        wanted = topic, queue_id, at, min(GET_AT_ONCE, end - at)
+        store.read_in(*wanted)
+        with store.get(*wanted) as result:
             for view in result:
                 yield {
                     "eval": False,

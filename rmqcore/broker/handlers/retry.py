@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import when_warm
 from rmqcore.broker.handlers.send_checks import (
     DLQ_QUEUE_NUMS,
     FIRST_VERSION_WITH_MAX_RECONSUME_TIMES,
@@ -91,6 +92,12 @@ def _send_back(
         remark = f"the topic[{config.name}] sending message is forbidden"
         return call.respond(ResponseCode.NO_PERMISSION, remark)
     phy_offset = call.fields.number("offset")
+    return when_warm(call, phy_offset, lambda: _send_back_at(call, config, group, phy_offset))
+
+
+def _send_back_at(
+    call: Call, config: TopicConfig, group: SubscriptionGroupConfig, phy_offset: int
+) -> RemotingCommand | None:
     view = call.broker.store.lookup(phy_offset)
     if view is None:
         remark = f"look message by offset failed, {phy_offset}"

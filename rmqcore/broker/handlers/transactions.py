@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import when_warm
 from rmqcore.broker.handlers.send_answers import STORED_CODES
 from rmqcore.broker.put_message import store_message
 from rmqcore.broker.transactions.messages import IMMUNITY, PRODUCER_GROUP, committed, long_of
@@ -47,7 +48,12 @@ def end_transaction(call: Call) -> RemotingCommand | None:
     end = call.fields.number("commitOrRollback")
     if end not in (sysflag.TRANSACTION_COMMIT, sysflag.TRANSACTION_ROLLBACK):
         return None
-    half = call.broker.store.lookup(call.fields.number("commitLogOffset"))
+    phy_offset = call.fields.number("commitLogOffset")
+    return when_warm(call, phy_offset, lambda: _end(call, end, phy_offset))
+
+
+def _end(call: Call, end: int, phy_offset: int) -> RemotingCommand | None:
+    half = call.broker.store.lookup(phy_offset)
     if half is None or half.topic != TRANS_HALF_TOPIC:
         return call.respond(_ERROR, "Find prepared transaction message failed")
     if _is_too_late(call, half):

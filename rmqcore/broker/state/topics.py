@@ -31,6 +31,7 @@ from rmqcore.remoting.names import wrong_topic
 from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_topic
 
 FILE = "topics.json"
+MOST_LISTED = 5
 MOST_QUEUES = 1024
 """Of a topic that a request makes; those of a file may have more."""
 OnChange = Callable[[tuple[TopicConfig, ...], Callable[[], object]], object]
@@ -111,6 +112,19 @@ class TopicConfigs:
     def system_topics(self) -> list[str]:
         """Name the topics that RocketMQ itself uses, the broker's and the cluster's own included."""
         return sorted(self._own | SYSTEM_TOPICS)
+
+    def tell_of_unknown(self, names: Iterable[str]) -> None:
+        """Log which of some topics with messages no client can read; those of groups are made by the groups."""
+        known = self._topics
+        unknown = [
+            name
+            for name in names
+            if not (name in known or self.is_system(name) or name.startswith("%"))
+        ]
+        if unknown:
+            listed = ", ".join(unknown[:MOST_LISTED]) + (", ..." if unknown[MOST_LISTED:] else "")
+            text = "%s lacks topics that have messages: %s; clients see a topic when mqadmin updateTopic has made it"
+            _LOG.warning(text, FILE, listed)
 
     # ---- making -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Transactions: `service` has the halves that ended, `check` asks about the others, with `half_walk`, `marks` and `messages`.
+"""Transactions: `service` has the halves that ended, `check` asks about the others, with the other modules.
 
 May import `put_message`, `stored_copy`, `names` and `state` of the broker; no handler.
 """

@@ -9,8 +9,9 @@ import logging
 from functools import partial
 
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.broker.transactions.half_walk import HalfWalk, Steps
+from rmqcore.broker.transactions.half_walk import HalfWalk
 from rmqcore.broker.transactions.messages import HalfMemory
+from rmqcore.broker.transactions.steps import Steps
 from rmqcore.errors import StoreError
 from rmqcore.system_topics import TRANS_HALF_TOPIC
 

@@ -29,6 +29,7 @@ from rmqcore.broker.transactions.messages import (
     half_again,
     long_of,
 )
+from rmqcore.broker.transactions.steps import Ask, Steps, get_when_warm
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig
 from rmqcore.remoting.codes import RequestCode
@@ -43,11 +44,6 @@ WAIT_FOR_MARKS_S = 1.0
 _HALVES_AT_ONCE = 32
 _HOUR_MS = 3_600_000
 _LOG = logging.getLogger("rmqcore.broker")
-
-Ask = Callable[[Callable[[Any], object]], object]
-"""Something that calls back with what a round waits for."""
-Steps = Generator[float | Ask, Any, None]
-"""A round: it yields how many seconds it waits, or what it asks for and goes on with."""
 
 
 class HalfWalk:
@@ -71,7 +67,7 @@ class HalfWalk:
 
     def steps(self) -> Steps:
         """Walk to the first half whose time has not come."""
-        self._marks.read_more()
+        yield from self._marks.read_more()
         misses = count = 0
         while self._broker.now_ms() - self._start_ms <= MOST_MS:
             count += 1
@@ -80,7 +76,9 @@ class HalfWalk:
             if self._has_ended(self._half_offset):
                 self._half_offset += 1
                 continue
-            found = self._broker.store.get(TRANS_HALF_TOPIC, self._queue_id, self._half_offset, 1)
+            found = yield from get_when_warm(
+                self._broker, TRANS_HALF_TOPIC, self._queue_id, self._half_offset, 1
+            )
             if not found.messages:
                 misses += 1
                 if misses > 1 or found.next_begin_offset == self._half_offset:
@@ -113,7 +111,7 @@ class HalfWalk:
                 return (yield from self._ask(half, properties))
             if self._broker.now_ms() - self._start_ms > MOST_MS:
                 return False
-            yield 0.0 if self._marks.read_more() else WAIT_FOR_MARKS_S
+            yield 0.0 if (yield from self._marks.read_more()) else WAIT_FOR_MARKS_S
             if self._has_ended(self._half_offset):
                 return True
 

@@ -6,8 +6,12 @@ TransactionalMessageBridge#fetchConsumeOffset.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.broker.transactions.messages import GROUP, done_offsets
+from rmqcore.broker.transactions.steps import Ask, get_when_warm
 from rmqcore.status import GetMessageStatus
 from rmqcore.system_topics import TRANS_OP_HALF_TOPIC
 
@@ -57,11 +61,10 @@ class TransactionMarks:
         self._done: set[int] = set()
         self.newest_born_ms: int | None = None
 
-    def read_more(self) -> bool:
+    def read_more(self) -> Generator[Ask, Any, bool]:
         """Read the next messages; whether there were any."""
-        found = self._broker.store.get(
-            TRANS_OP_HALF_TOPIC, self._queue_id, self._next, _MARKS_AT_ONCE
-        )
+        wanted = TRANS_OP_HALF_TOPIC, self._queue_id, self._next, _MARKS_AT_ONCE
+        found = yield from get_when_warm(self._broker, *wanted)
         self.newest_born_ms = None
         if found.status in _WRONG_OFFSET:
             self._next = found.next_begin_offset

@@ -84,6 +84,8 @@ class CommitLog:
         self._append_bells, self._space_bells = Bells(), Bells()
         self._begun = self._released = False
         self._flushed_offset = 0
+        self.appended_from = 0
+        """CommitLog offset at which the appends of this open begin."""
         self.flushed_timestamp_ms = 0
         """Store timestamp of the last message known to be on disk; 0 before the first flush of this open."""
 
@@ -108,7 +110,7 @@ class CommitLog:
             writable = MappedFile(tail.path, tail.file_size, tail.file_from_offset, writable=True)
             self.files.replace([*self.files.files[:-1], writable])
             tail = writable
-        self._flushed_offset = end_offset
+        self._flushed_offset = self.appended_from = end_offset
         self._space.begin(tail, end_offset)
         self._begun = True
 

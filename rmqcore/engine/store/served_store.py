@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.appender import Appender
+from rmqcore._native.put.log_views import is_warm, read_in
+from rmqcore._native.put.mapped_file import MappedFiles
+from rmqcore._native.queues.get import GetResult, get_warm_messages, read_in_messages
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
+from rmqcore.engine.index.index_service import IndexService
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.store.flush_waiters import Callback
 from rmqcore.engine.store.raw_log import RawLog
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_put import StorePut
+from rmqcore.engine.store.store_state import StoreState
+from rmqcore.queries.tag_filter import TagFilter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,6 +36,14 @@ class ServedStore:
     _flush: StoreFlush
     _puts: StorePut
     _raw: RawLog
+    _state: StoreState
+    _log: CommitLog
+    _queues: ConsumeQueues
+    _index: IndexService
+    _files: MappedFiles
+    _appender: Appender
+    _get_limits: GetLimits
+    _levels: DelayLevels
 
     @property
     def plain_appender(self) -> Appender | None:
@@ -107,6 +126,92 @@ class ServedStore:
         Source: RocketMQ 5.5.0 MessageArrivingListener.
         """
         return self._dispatch.listen(callback)
+
+    # ---- reads that wait for no disk, and those that wait for one beside all other threads
+
+    def get_warm(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
+    ) -> GetResult | None:
+        """Do as `get`, but wait for no disk: it ends before the first message that memory does not hold.
+
+        Returns
+        -------
+        GetResult or None
+            None: that is the first one already. `read_in` waits for it. Where the system does not tell what memory holds, this is
+            the same as `get`.
+        """
+        self._state.raise_if_closed()
+        return get_warm_messages(
+            self._queues.find(topic, queue_id),
+            self._files,
+            self._appender.max_phy_offset,
+            queue_offset,
+            max_messages,
+            TagFilter(tags) if tags is not None else None,
+            None,
+            self._get_limits,
+            self._levels,
+            self._log.appended_from,
+        )
+
+    def read_in(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int = 32,
+        *,
+        tags: str | None = None,
+    ) -> None:
+        """Wait until memory holds what `get` would give; all other threads go on meanwhile. Errors as `get`."""
+        self._state.raise_if_closed()
+        read_in_messages(
+            self._queues.find(topic, queue_id),
+            self._files,
+            self._appender.max_phy_offset,
+            queue_offset,
+            max_messages,
+            TagFilter(tags) if tags is not None else None,
+            None,
+            self._get_limits,
+            self._levels,
+        )
+
+    def is_warm_at(self, phy_offset: int) -> bool:
+        """Say whether `lookup` waits for no disk."""
+        self._state.raise_if_closed()
+        inside = 0 <= phy_offset <= MAX_OFFSET
+        return not inside or is_warm(self._files, phy_offset, self._log.max_offset)
+
+    def read_in_at(self, phy_offset: int) -> None:
+        """Wait until memory holds what `lookup` would give, as `read_in`."""
+        self._state.raise_if_closed()
+        if 0 <= phy_offset <= MAX_OFFSET:
+            read_in(self._files, phy_offset, self._log.max_offset)
+
+    def read_in_query(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int,
+        begin_ms: int,
+        end_ms: int,
+        index_type: str | None = None,
+    ) -> None:
+        """Wait until memory holds what `query` would give, as `read_in`."""
+        self._state.raise_if_closed()
+        search = self._index.search
+        found = search.query(topic, key, max_messages, begin_ms, end_ms, index_type, keep_gil=False)
+        for phy_offset in found.phy_offsets:
+            self.read_in_at(phy_offset)
+
+    # ---- the log as bytes
 
     def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:
         """Give the bytes of the CommitLog from an offset on, as they are: what a slave is sent.

@@ -10,7 +10,8 @@ from rmqcore._native.index.query import QueryResult, query_messages
 from rmqcore._native.put.message import Message
 from rmqcore._native.put.put_method import PutMethod
 from rmqcore._native.put.put_result import PutResult
-from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
+from rmqcore._native.queues.get import GetResult, get_messages
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode

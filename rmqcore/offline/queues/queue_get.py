@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
-from rmqcore._native.queues.get import GetLimits
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.get_result import OfflineGetResult

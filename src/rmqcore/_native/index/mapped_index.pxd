@@ -47,7 +47,8 @@ cdef class IndexFiles:
     # the newest file, then `find` looks for the entries of this hash. Between them a caller does its other work. `drop_hits`
     # frees the hits; it is called when `find` fails, too.
     cdef int32_t hash_of(self, str topic, str key, object index_type) except -1
-    cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms) except -1
+    cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms,
+                  bint keep_gil=*) except -1
     cdef int32_t keys_in(self, const rmq_index_rows *rows, int64_t row) except -1
 
 

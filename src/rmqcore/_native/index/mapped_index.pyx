@@ -310,15 +310,17 @@ cdef class IndexFiles:
         return self.count
 
     def query(self, str topic not None, str key not None, int64_t limit, int64_t begin_ms=0, int64_t end_ms=INT64_MAX,
-              index_type=None):
+              index_type=None, *, bint keep_gil=True):
         """Find at most `limit` entries of a key, or with the index type "T" of a tag, from the newest file and entry on.
+
+        Without `keep_gil` no other thread waits for the disk with it.
 
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """
         cdef IndexHits hits
         cdef int32_t key_hash = self.hash_of(topic, key, index_type)
         try:
-            self.find(&hits, key_hash, limit, begin_ms, end_ms)
+            self.find(&hits, key_hash, limit, begin_ms, end_ms, keep_gil)
             return IndexAnswer(
                 [hits.phy_offsets[i] for i in range(<Py_ssize_t> hits.count)],
                 hits.last_update_timestamp_ms, hits.last_update_phy_offset,
@@ -334,7 +336,8 @@ cdef class IndexFiles:
         rmq_index_ask(self.maps[self.count - 1], key_hash)
         return key_hash
 
-    cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms) except -1:
+    cdef int find(self, IndexHits *hits, int32_t key_hash, int64_t limit, int64_t begin_ms, int64_t end_ms,
+                  bint keep_gil=True) except -1:
         cdef rmq_index_search search
         cdef MappedIndexFile file
         cdef int64_t *grown
@@ -356,7 +359,7 @@ cdef class IndexFiles:
         search.room = FEW_HITS
         search.hits = 0
         newest = self.maps[self.count - 1]
-        code = rmq_index_search_run(&search, STEPS_WITH_GIL)
+        code = rmq_index_search_run(&search, STEPS_WITH_GIL if keep_gil else 0)
         while code != RMQ_SEARCH_END:
             if code == RMQ_SEARCH_MAP:
                 (<MappedIndexFile> self.files[search.left - 1]).open()

@@ -23,6 +23,10 @@ cdef class MappedFile:
     cdef int check(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef int check_writable(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef void close_unused(self) noexcept
+    # Where in [begin, end) the first byte is that a disk has to be waited for; `end`: there is no such byte, or nobody knows.
+    cdef Py_ssize_t first_cold(self, Py_ssize_t begin, Py_ssize_t end) noexcept
+    # Waits for the bytes, without the GIL. The file is mapped.
+    cdef int read_in(self, Py_ssize_t begin, Py_ssize_t end) except -1
 
 
 cdef class MappedFiles:

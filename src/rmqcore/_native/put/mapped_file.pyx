@@ -26,6 +26,8 @@ cdef extern from "put/mapping.h" nogil:
     int rmq_is_memory(int fd) noexcept
     int rmq_flush(uint8_t *base, size_t begin, size_t end) noexcept
     void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) noexcept
+    size_t rmq_first_cold(uint8_t *base, size_t begin, size_t end) noexcept
+    void rmq_read_in(uint8_t *base, size_t begin, size_t end) noexcept
     int rmq_write_zeros(int fd, int64_t begin, int64_t end) noexcept
     int rmq_sync(int fd) noexcept
     int64_t rmq_size_of(int fd) noexcept
@@ -203,6 +205,15 @@ cdef class MappedFile:
         """Ask for [begin, end) to be read into the page cache soon."""
         self.check(begin, end)
         rmq_read_ahead(self.base, begin, end)
+
+    cdef Py_ssize_t first_cold(self, Py_ssize_t begin, Py_ssize_t end) noexcept:
+        return rmq_first_cold(self.base, begin, end)
+
+    cdef int read_in(self, Py_ssize_t begin, Py_ssize_t end) except -1:
+        if rmq_first_cold(self.base, begin, end) < <size_t> end:
+            with nogil:
+                rmq_read_in(self.base, begin, end)
+        return 0
 
     def write_zeros(self, Py_ssize_t begin, Py_ssize_t end):
         """Overwrite [begin, end) with zeros, through the descriptor: a full disk is an error, not a signal."""

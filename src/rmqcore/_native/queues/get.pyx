@@ -2,20 +2,19 @@
 
 cimport cython
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
-from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport Py_INCREF, PyObject
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
 from rmqcore._native.format.codec cimport DelayLevels, MessageView, bytes_at, new_view, unless_lost
 from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
-from rmqcore._native.queues.consume_queue cimport ConsumeQueue
+from rmqcore._native.queues.consume_queue cimport READ_WOULD_WAIT, ConsumeQueue
+from rmqcore._native.queues.get_limits cimport GetLimits, bytes_of_get, clipped, is_enough, limits_of, messages_of_get
 from rmqcore._native.queues.tag_filter cimport TagFilter, holds_code
 from rmqcore._native.format.sealed cimport seal
 
-import os
 from rmqcore._native.queues.tag_filter import LAST_EXT_ADDRESS as _LAST_EXT_ADDRESS
 from rmqcore.status import GetMessageStatus
 
@@ -40,9 +39,13 @@ cdef extern from *:
         BLOCK, AHEAD
     void ask_for_record(rmq_cq_entry e, const uint8_t *base, int64_t begin, int64_t end) noexcept nogil
 
-cdef int64_t MOST_BYTES = 128 * 1024 * 1024
-cdef int64_t LEAST_BYTES = 100
 cdef int64_t LAST_ADDRESS = _LAST_EXT_ADDRESS
+
+# What a get does where a disk has to be waited for: it waits, with the GIL for records; it ends there; it waits without the GIL.
+cdef enum Cold:
+    COLD_READ, COLD_END, COLD_WAIT
+
+cdef int64_t LOOK_AT = 65536  # bytes of the log that one look at what memory holds is about: it takes one microsecond or two
 
 cdef object FOUND = GetMessageStatus.FOUND
 cdef object NO_MATCHED_MESSAGE = GetMessageStatus.NO_MATCHED_MESSAGE
@@ -50,49 +53,8 @@ cdef object MESSAGE_WAS_REMOVING = GetMessageStatus.MESSAGE_WAS_REMOVING
 cdef object OFFSET_FOUND_NULL = GetMessageStatus.OFFSET_FOUND_NULL
 
 
-@cython.final
-cdef class GetLimits:
-    """What a configuration says about a get, looked up once.
-
-    Parameters
-    ----------
-    config : MessageStoreConfig
-    memory_bytes : int, optional
-        Bytes of physical memory; that of the machine when None.
-    """
-
-    cdef int64_t bytes_in_memory, bytes_on_disk, count_in_memory, count_on_disk, filter_bytes, files
-    cdef int64_t memory  # a message that is at most so far from the log's end counts as in memory
-    cdef bint keeps_offsets  # a slave does not correct offsets
-
-    def __cinit__(self, config, memory_bytes=None):
-        if memory_bytes is None:
-            memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.memory = <int64_t> (<double> memory_bytes * (config.access_message_in_memory_max_ratio / 100.0))
-        self.bytes_in_memory = config.max_transfer_bytes_on_message_in_memory
-        self.bytes_on_disk = config.max_transfer_bytes_on_message_in_disk
-        self.count_in_memory = config.max_transfer_count_on_message_in_memory
-        self.count_on_disk = config.max_transfer_count_on_message_in_disk
-        self.filter_bytes = config.max_filter_message_size
-        self.files = config.travel_cq_file_num_when_get_message
-        self.keeps_offsets = config.broker_role == "SLAVE" and not config.offset_check_in_slave
-
-    def is_full(self, int64_t count, int64_t total, int64_t msg_size, int64_t most, int64_t most_bytes, bint in_memory):
-        """Whether a get that has so many messages and bytes ends before one of `msg_size` bytes; the first always comes.
-
-        `most` and `most_bytes` are those of `messages_of_get` and `bytes_of_get`; `in_memory` is of the message that would come.
-        """
-        return count > 0 and is_enough(self, count, total, msg_size, most, most_bytes, in_memory)
-
-
-cdef inline bint is_enough(GetLimits limits, int64_t count, int64_t total, int64_t msg_size, int64_t most,
-                           int64_t most_bytes, bint in_memory) noexcept:
-    """The rule of `GetLimits.is_full` for a get that has a message."""
-    if count >= most or total >= most_bytes or total + msg_size > most_bytes:
-        return True
-    if in_memory:
-        return count >= limits.count_in_memory or total + msg_size > limits.bytes_in_memory
-    return count >= limits.count_on_disk or total + msg_size > limits.bytes_on_disk
+cdef struct Warm:
+    int64_t begin, end  # in the log: what memory holds, by the last look at it
 
 
 cdef enum: LEAST_ROOM = 32
@@ -232,38 +194,6 @@ cdef inline void put_in(list items, Py_ssize_t at, object item) noexcept:
     PyList_SET_ITEM(items, at, item)
 
 
-cdef GetLimits last_limits = None
-cdef object last_config = None
-
-cdef GetLimits limits_of(config):
-    global last_limits, last_config
-    if type(config) is GetLimits:
-        return <GetLimits> config
-    if config is not last_config:
-        last_limits = GetLimits(config)
-        last_config = config
-    return last_limits
-
-
-cdef int64_t clipped(object number) except? -1:
-    """A number as a Java long; a number outside its range becomes the nearest bound."""
-    cdef int overflow = 0
-    cdef int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow)
-    if overflow:
-        return INT64_MAX if overflow > 0 else INT64_MIN
-    return value
-
-
-cpdef int64_t messages_of_get(max_messages) except? -1:
-    """How many messages a get gives at most, of what it is asked for."""
-    return min(clipped(max_messages), <int64_t> INT32_MAX)
-
-
-cpdef int64_t bytes_of_get(max_bytes) except? -1:
-    """How many bytes of messages a get gives at most, of what it is asked for: 100 bytes to 128 MiB; None is 128 MiB."""
-    return MOST_BYTES if max_bytes is None else min(max(clipped(max_bytes), LEAST_BYTES), MOST_BYTES)
-
-
 cdef GetResult answer(status, int64_t next_offset, int64_t start, int64_t end):
     cdef GetResult result = GetResult.__new__(GetResult)
     result.status = status
@@ -307,10 +237,34 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
     -----
     Source: RocketMQ 5.5.0 DefaultMessageStore#getMessage.
     """
+    return get_as(queue, files, max_phy_offset, queue_offset, max_messages, tags, max_bytes, config, delay_levels, COLD_READ, 0)
+
+
+def get_warm_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy_offset, queue_offset, max_messages,
+                      TagFilter tags, max_bytes, config, DelayLevels delay_levels not None, int64_t held_from):
+    """Do as `get_messages`, but end before the first place that a disk has to be waited for; None where that is the first one.
+
+    Parameters
+    ----------
+    held_from : int
+        What was appended from this CommitLog offset on, and counts as in memory, is there without a look.
+    """
+    return get_as(queue, files, max_phy_offset, queue_offset, max_messages, tags, max_bytes, config, delay_levels, COLD_END, held_from)
+
+
+def read_in_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy_offset, queue_offset, max_messages,
+                     TagFilter tags, max_bytes, config, DelayLevels delay_levels not None):
+    """Wait, without the GIL, until memory holds what `get_messages` would read."""
+    get_as(queue, files, max_phy_offset, queue_offset, max_messages, tags, max_bytes, config, delay_levels, COLD_WAIT, 0)
+
+
+cdef GetResult get_as(ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, object queue_offset, object max_messages,
+                      TagFilter tags, object max_bytes, object config, DelayLevels delay_levels, Cold cold, int64_t held_from):
     cdef GetLimits limits = limits_of(config)
     cdef int64_t at = clipped(queue_offset), most = messages_of_get(max_messages), most_bytes = bytes_of_get(max_bytes)
     cdef int64_t start = 0, end = 0
     cdef GetResult result
+    cdef bint stopped
     if queue is not None:
         start = rmq_cq_min(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE
         end = rmq_cq_end(queue.queue) // RMQ_CQ_STORE_UNIT_SIZE
@@ -323,13 +277,15 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
     if at > end:
         return answer(GetMessageStatus.OFFSET_OVERFLOW_BADLY, at if limits.keeps_offsets else end, start, end)
     result = answer(NO_MATCHED_MESSAGE, at, start, end)
-    collect(result, queue, files, max_phy_offset, most, tags, most_bytes, limits, delay_levels)
-    return result
+    stopped = collect(result, queue, files, max_phy_offset, most, tags, most_bytes, limits, delay_levels, cold, held_from)
+    return None if stopped and result.next_begin_offset == at else result
 
 
 @cython.cdivision(True)
-cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, int64_t most,
-                 TagFilter tags, int64_t most_bytes, GetLimits limits, DelayLevels delay_levels) except -1:
+cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_t max_phy_offset, int64_t most,
+                  TagFilter tags, int64_t most_bytes, GetLimits limits, DelayLevels delay_levels, Cold cold,
+                  int64_t held_from) except -1:
+    """Whether it ended before a place that a disk has to be waited for."""
     cdef uint8_t block[BLOCK * 20]
     cdef rmq_cq_entry entry
     cdef rmq_record rec
@@ -344,12 +300,14 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
     cdef int64_t at = begin, total = 0, count = 0, last_phy = 0, files_seen = 0
     cdef int64_t skip_below, stop, wanted, found, i, ahead
     cdef bint in_memory, by_record, filters = tags is not None and tags.count > 0
+    cdef bint stopped = False
+    cdef Warm warm = [0, 0]
     cdef object status = NO_MATCHED_MESSAGE
     # No get gives more messages than this, wherever they lie.
     cdef int64_t most_anyway = max(1, min(most, max(limits.count_in_memory, limits.count_on_disk)))
     result.owners = []
     result.delay_levels = delay_levels
-    while total == 0 and at < end and files_seen < limits.files:
+    while total == 0 and at < end and files_seen < limits.files and not stopped:
         files_seen += 1
         skip_below = INT64_MIN
         stop = min(at - at % per_file + per_file, end)
@@ -357,7 +315,10 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
             found = -1
         else:
             wanted = min(min(stop - at, BLOCK), BLOCK if filters else most_anyway)
-            found = queue.read_in_order(at, wanted, block)
+            found = queue.read_in_order(at, wanted, block, cold != COLD_END)
+        if found == READ_WOULD_WAIT:
+            stopped = True
+            break
         if found < 0:
             status = OFFSET_FOUND_NULL
             if not limits.keeps_offsets:
@@ -371,8 +332,9 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
             if i == found:
                 if count >= most_anyway:
                     break
-                found = queue.read(at, min(stop - at, BLOCK), block)
+                found = queue.read(at, min(stop - at, BLOCK), block, cold != COLD_END)
                 if found <= 0:
+                    stopped = found == READ_WOULD_WAIT
                     break
                 i = 0
             if i + AHEAD < found:
@@ -412,6 +374,14 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
                 if not rmq_cq_is_filler(entry):  # which names no file: what comes behind it may well be there
                     skip_below = next_file(entry.phy_offset, files.file_size)
                 continue
+            if cold != COLD_READ:
+                if cold == COLD_WAIT:
+                    file.read_in(entry.phy_offset - file_begin, entry.phy_offset - file_begin + entry.msg_size)
+                elif entry.phy_offset < held_from or max_phy_offset - entry.phy_offset > limits.memory:
+                    if not is_warm(&warm, file, entry):
+                        at -= 1
+                        stopped = True
+                        break
             if (rmq_record_parse(base + (entry.phy_offset - file_begin), entry.msg_size, &rec) != entry.msg_size
                     or rmq_rec_phy_offset(&rec) != entry.phy_offset):
                 # Damaged, but its file is there: the next one may be sound.
@@ -435,7 +405,7 @@ cdef int collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64_
     result.next_begin_offset = at
     result.buffer_total_size = total
     result.suggest_pulling_from_slave = last_phy >= 0 and max_phy_offset - last_phy > limits.memory
-    return 0
+    return stopped
 
 
 @cython.cdivision(True)
@@ -446,6 +416,16 @@ cdef inline int64_t next_file(int64_t phy_offset, int64_t file_size) noexcept:
     if phy_offset > INT64_MAX - file_size:
         return INT64_MAX
     return phy_offset - phy_offset % file_size + file_size
+
+
+cdef bint is_warm(Warm *warm, MappedFile file, rmq_cq_entry entry) noexcept:
+    """Whether memory holds the record of an entry, which lies in the file."""
+    cdef int64_t pos = entry.phy_offset - file.file_from_offset, end = entry.phy_offset + entry.msg_size
+    if entry.phy_offset < warm.begin or end > warm.end:
+        warm.begin = entry.phy_offset
+        warm.end = file.file_from_offset + file.first_cold(
+            pos, min(pos + max(<int64_t> entry.msg_size, LOOK_AT), <int64_t> file.file_size))
+    return end <= warm.end
 
 
 cdef MappedFile mapped(MappedFiles files, int64_t phy_offset):

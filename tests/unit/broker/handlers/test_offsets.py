@@ -28,7 +28,7 @@ def served(tmp_path: Path) -> Iterator[ServedBroker]:
 
 
 def query(served: ServedBroker, **more: Any) -> tuple[int, str | None]:
-    response = served.answer(RequestCode.QUERY_CONSUMER_OFFSET, {**GROUP, **more})
+    response = served.later(RequestCode.QUERY_CONSUMER_OFFSET, {**GROUP, **more})
     return response.code, response.ext_fields.get("offset")
 
 
@@ -79,7 +79,7 @@ def test_commits(served: ServedBroker) -> None:
 
 def test_both_ends_of_a_queue(served: ServedBroker) -> None:
     served.put("t", "A", "B")
-    answer = served.answer
+    answer = served.later
     assert answer(RequestCode.GET_MAX_OFFSET, QUEUE).ext_fields == {"offset": "2"}
     assert answer(RequestCode.GET_MIN_OFFSET, QUEUE).ext_fields == {"offset": "0"}
     never: dict[str, Any] = {"topic": "never", "queueId": -5}
@@ -98,7 +98,7 @@ def test_offsets_by_time(served: ServedBroker) -> None:
 
     def search(timestamp_ms: int, **more: Any) -> int:
         fields = {**QUEUE, "timestamp": timestamp_ms, **more}
-        response = served.answer(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+        response = served.later(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
         return int(response.ext_fields["offset"])
 
     assert search(stored_ms - 1000) == 0

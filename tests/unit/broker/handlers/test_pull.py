@@ -462,7 +462,7 @@ def test_a_held_pull_whose_store_fails_is_answered(
     def fail(*args: object, **more: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(served.store, "get", fail)
+    monkeypatch.setattr(served.store, "get_warm", fail)
     served.put("t", "A")
     (response,) = served.channel.sent
     assert response.code == ResponseCode.SYSTEM_ERROR

@@ -38,7 +38,7 @@ def by_key(
         **more,
     }
     flag = {} if unique is None else {module.UNIQUE_KEY_QUERY: unique}
-    return served.answer(RequestCode.QUERY_MESSAGE, fields, more=flag)
+    return served.later(RequestCode.QUERY_MESSAGE, fields, more=flag)
 
 
 def records(response: RemotingCommand) -> list[str | None]:
@@ -98,7 +98,7 @@ def test_a_message_by_its_place(served: ServedBroker) -> None:
 
 def entries(served: ServedBroker, **more: Any) -> RemotingCommand:
     fields = {"topic": "t", "queueId": 0, "index": 0, "count": 10, **more}
-    return served.answer(RequestCode.QUERY_CONSUME_QUEUE, fields)
+    return served.later(RequestCode.QUERY_CONSUME_QUEUE, fields)
 
 
 def test_entries_of_a_queue(served: ServedBroker) -> None:

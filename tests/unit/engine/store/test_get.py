@@ -18,7 +18,8 @@ from support.stores.queue_batches import open_queues, put_records, record
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
 from rmqcore._native.queues.consume_queue import ConsumeQueue
-from rmqcore._native.queues.get import GetLimits, GetResult, get_messages
+from rmqcore._native.queues.get import GetResult, get_messages
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths

@@ -16,7 +16,8 @@ from support.stores.queue_batches import open_queues
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
-from rmqcore._native.queues.get import GetLimits, get_messages
+from rmqcore._native.queues.get import get_messages
+from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.config import MessageStoreConfig
 

@@ -1,3 +1,8 @@
+/* mincore */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include "put/mapping.h"
 
 #include <errno.h>
@@ -10,8 +15,12 @@
 #include <sys/statfs.h>
 #endif
 
+/* Linux 5.14; older headers lack the names, older kernels answer EINVAL. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack the name, older kernels answer EINVAL */
+#define MADV_POPULATE_WRITE 23
 #endif
 
 /* In memory blocks are pages, which are cleared while the file is locked: a put that needed some of its own waited up to 16 ms for
@@ -104,6 +113,34 @@ void rmq_read_ahead(uint8_t *base, size_t begin, size_t end) {
     if (end <= begin) return;
     begin -= begin % page_size();
     (void)madvise(base + begin, end - begin, MADV_WILLNEED);
+}
+
+size_t rmq_first_cold(uint8_t *base, size_t begin, size_t end) {
+#if defined(__linux__)
+    unsigned char held[256];
+    const size_t page = page_size();
+    for (size_t at = begin - begin % page; at < end;) {
+        const size_t step = end - at < sizeof held * page ? end - at : sizeof held * page;
+        if (mincore(base + at, step, held) < 0) return end;
+        for (size_t i = 0; i * page < step; i++) {
+            if (!(held[i] & 1)) return at + i * page > begin ? at + i * page : begin;
+        }
+        at += step;
+    }
+#else
+    (void)base, (void)begin;
+#endif
+    return end;
+}
+
+void rmq_read_in(uint8_t *base, size_t begin, size_t end) {
+    if (end <= begin) return;
+    const size_t page = page_size();
+    begin -= begin % page;
+#if defined(__linux__)
+    if (madvise(base + begin, end - begin, MADV_POPULATE_READ) == 0 || errno != EINVAL) return;
+#endif
+    for (size_t at = begin; at < end; at += page) (void)*(volatile uint8_t *)(base + at);
 }
 
 void rmq_read_at_random(uint8_t *base, size_t size) { (void)madvise(base, size, MADV_RANDOM); }

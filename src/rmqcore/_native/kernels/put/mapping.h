@@ -30,6 +30,13 @@ int rmq_flush(uint8_t *base, size_t begin, size_t end);
 /* Asks the kernel to read [begin, end) soon. A hint: nothing to fail. */
 void rmq_read_ahead(uint8_t *base, size_t begin, size_t end);
 
+/* Where in [begin, end) the first page is that memory does not hold, so that who reads it waits for a disk; `end` where there is no such
+ * page, or the system does not tell. It takes a microsecond, and another one for 16 pages that nobody has mapped. */
+size_t rmq_first_cold(uint8_t *base, size_t begin, size_t end);
+
+/* Waits until memory holds the pages of [begin, end). What cannot be read is left to the reader, who meets it again. */
+void rmq_read_in(uint8_t *base, size_t begin, size_t end);
+
 /* Says that single pages are wanted: nothing around them is read from disk with them. A hint. */
 void rmq_read_at_random(uint8_t *base, size_t size);
 
