@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,12 @@ from support.stores.queue_batches import open_queues
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
-from rmqcore._native.queues.get import get_messages
+from rmqcore._native.queues.get import (
+    GetResult,
+    get_messages,
+    get_warm_messages,
+    read_in_messages,
+)
 from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore._native.queues.tag_filter import TagFilter
 from rmqcore.config import MessageStoreConfig
@@ -176,7 +182,26 @@ def test_get_is_the_slow_one(seed: int, count: int, config: SlowConfig, ext: flo
                 for message in result:
                     raw = got.log.record(message.phy_offset, message.msg_size)
                     assert message.raw == raw
+                check_warm(asked, limits, result, rng.choice([0, 1 << 62]))
         got.queues.close()
+
+
+def check_warm(asked: Any, limits: GetLimits, plain: GetResult, held_from: int) -> None:
+    """A get that waits for no disk gives what the plain one gives, or the first of it: up to a file that is not open."""
+    read_in_messages(*asked, limits, LEVELS)
+    warm = get_warm_messages(*asked, limits, LEVELS, held_from)
+    if warm is None:
+        assert plain.status.name not in EDGES
+        return
+    found = [message.phy_offset for message in warm]
+    assert found == [message.phy_offset for message in plain][: len(found)]
+    assert (warm.min_offset, warm.max_offset) == (plain.min_offset, plain.max_offset)
+    if warm.status is plain.status:
+        assert warm.next_begin_offset <= plain.next_begin_offset
+        assert len(warm) == len(plain) or warm.next_begin_offset < plain.next_begin_offset
+    else:  # it ended before a file that would be opened, which has a message, or is not there
+        assert plain.status.name in {"FOUND", "OFFSET_FOUND_NULL", "MESSAGE_WAS_REMOVING"}
+        assert asked[3] < warm.next_begin_offset <= plain.next_begin_offset
 
 
 EDGES = {
