@@ -249,7 +249,8 @@ def get_warm_messages(ConsumeQueue queue, MappedFiles files not None, int64_t ma
     held_from : int
         What was appended from this CommitLog offset on, and counts as in memory, is there without a look.
     """
-    return get_as(queue, files, max_phy_offset, queue_offset, max_messages, tags, max_bytes, config, delay_levels, COLD_END, held_from)
+    return get_as(queue, files, max_phy_offset, queue_offset, max_messages, tags, max_bytes, config, delay_levels, COLD_END,
+                  held_from)
 
 
 def read_in_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy_offset, queue_offset, max_messages,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from support.stores.queue_batches import open_queues
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.mapped_file import MappedFile, MappedFiles
+from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.get import (
     GetResult,
     get_messages,
@@ -30,6 +30,7 @@ from rmqcore.config import MessageStoreConfig
 FILE_SIZE = 2048
 PER_FILE = 5
 CONFIG = MessageStoreConfig()
+Asked = tuple[ConsumeQueue | None, MappedFiles, int, int, int, TagFilter, int | None]
 LEVELS = DelayLevels(CONFIG.delay_levels_ms)
 TAGS = ["A", "B", "AaBB", "BBAa", ""]  # two of them share a hash
 
@@ -186,7 +187,7 @@ def test_get_is_the_slow_one(seed: int, count: int, config: SlowConfig, ext: flo
         got.queues.close()
 
 
-def check_warm(asked: Any, limits: GetLimits, plain: GetResult, held_from: int) -> None:
+def check_warm(asked: Asked, limits: GetLimits, plain: GetResult, held_from: int) -> None:
     """A get that waits for no disk gives what the plain one gives, or the first of it: up to a file that is not open."""
     read_in_messages(*asked, limits, LEVELS)
     warm = get_warm_messages(*asked, limits, LEVELS, held_from)
