@@ -13,6 +13,7 @@ from rmqcore import Message
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.requests import handle
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.codec import decode
 from rmqcore.remoting.bodies.heartbeat import (
     ConsumerData,
     Heartbeat,
@@ -184,3 +185,13 @@ class ServedBroker:
 
 def _answers(channel: FakeChannel, opaque: int) -> list[RemotingCommand]:
     return [one for one in channel.sent if one.is_response and one.opaque == opaque]
+
+
+def tags_of(response: RemotingCommand) -> list[str | None]:
+    """Give the tags of the records of an answer, which lie there as they lie in the log."""
+    found, at = [], 0
+    while at < len(response.body):
+        view = decode(response.body, at)
+        found.append(view.tags)
+        at += view.msg_size
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.broker import FakeChannel
 from support.sends import Sender, send
-from support.served_broker import ServedBroker
+from support.served_broker import ServedBroker, tags_of
 from support.transactions import COMMIT, Transacting, end, end_asked
 
 from rmqcore.codec import decode
@@ -64,15 +64,6 @@ def cold(served: ServedBroker, monkeypatch: pytest.MonkeyPatch) -> Cold:
     return Cold(served.store, monkeypatch)
 
 
-def tags(response: RemotingCommand) -> list[str | None]:
-    found, at = [], 0
-    while at < len(response.body):
-        view = decode(response.body, at)
-        found.append(view.tags)
-        at += view.msg_size
-    return found
-
-
 def pull(served: ServedBroker, queue_offset: int = 0, **more: Any) -> RemotingCommand:
     return served.later(RequestCode.PULL_MESSAGE, served.pull_fields("t", queue_offset, **more))
 
@@ -88,9 +79,9 @@ def test_a_pull(served: ServedBroker, cold: Cold) -> None:
     served.put("t", "A", "B", "A")
     response = pull(served)
     cold.were_elsewhere("read_in")
-    assert (response.code, tags(response)) == (ResponseCode.SUCCESS, ["A", "B", "A"])
+    assert (response.code, tags_of(response)) == (ResponseCode.SUCCESS, ["A", "B", "A"])
     assert response.ext_fields["nextBeginOffset"] == "3"
-    assert tags(pull(served, subscription="B")) == ["B"]
+    assert tags_of(pull(served, subscription="B")) == ["B"]
     cold.were_elsewhere("read_in")
     assert pull(served, 9).code == ResponseCode.PULL_OFFSET_MOVED
 
@@ -118,7 +109,7 @@ def test_an_offset_is_committed_before_the_disk_is_waited_for(
     served.answer(RequestCode.UPDATE_CONSUMER_OFFSET, newer)
     go_on.set()
     served.loop.run_until(lambda: bool(served.channel.sent))
-    assert tags(served.channel.sent[0]) == ["B"]
+    assert tags_of(served.channel.sent[0]) == ["B"]
     assert served.broker.offsets.query("g", "t", 0) == 2
 
 
@@ -152,7 +143,7 @@ def test_an_expression_goes_on_where_memory_ends(served: ServedBroker, cold: Col
     assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert response.ext_fields["nextBeginOffset"] == "32"
     response = pull(served, 32, **asked)
-    assert (tags(response), response.ext_fields["nextBeginOffset"]) == (["B"], "41")
+    assert (tags_of(response), response.ext_fields["nextBeginOffset"]) == (["B"], "41")
 
 
 def test_a_pull_that_finds_nothing_is_held_and_woken(served: ServedBroker, cold: Cold) -> None:
@@ -164,7 +155,7 @@ def test_a_pull_that_finds_nothing_is_held_and_woken(served: ServedBroker, cold:
     served.loop.run_until(lambda: bool(served.channel.sent))
     cold.were_elsewhere("read_in")
     (response,) = served.channel.sent
-    assert (response.code, tags(response)) == (ResponseCode.SUCCESS, ["B"])
+    assert (response.code, tags_of(response)) == (ResponseCode.SUCCESS, ["B"])
     assert len(served.broker.held_pulls) == 0
 
 
@@ -192,7 +183,7 @@ def test_a_read_that_fails_is_answered(
 
     served.put("t", "A")
     monkeypatch.setattr(served.store, "read_in", fail)
-    assert tags(pull(served)) == ["A"]  # it was well again
+    assert tags_of(pull(served)) == ["A"]  # it was well again
     monkeypatch.setattr(served.store, "get", fail)
     response = pull(served)
     assert response.code == ResponseCode.SYSTEM_ERROR
@@ -207,11 +198,11 @@ def test_messages_and_places_that_are_asked_for(served: ServedBroker, cold: Cold
     where = served.store.phy_offset_of("t", 0, 1)
     response = served.later(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": where or 0})
     cold.were_elsewhere("read_in_at")
-    assert tags(response) == ["B"]
+    assert tags_of(response) == ["B"]
     times = {"maxNum": 9, "beginTimestamp": 0, "endTimestamp": 1 << 62}
     response = served.later(RequestCode.QUERY_MESSAGE, {"topic": "t", "key": "k", **times})
     cold.were_elsewhere("read_in_query", "read_in_at", "read_in_at")
-    assert tags(response) == ["A", "B"]
+    assert tags_of(response) == ["A", "B"]
     response = looks(served, RequestCode.GET_EARLIEST_MSG_STORETIME)
     cold.were_elsewhere("read_in_at")
     assert int(response.ext_fields["timestamp"]) > 0

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from support.broker import FakeChannel
-from support.served_broker import SMALL, ServedBroker
+from support.served_broker import SMALL, ServedBroker, tags_of
 
 import rmqcore
 from rmqcore.broker.handlers import message_filters
 from rmqcore.broker.requests import MOST_BODY_BYTES, handle
-from rmqcore.codec import decode
 from rmqcore.remoting.bodies.heartbeat import SQL92, SubscriptionData
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -42,13 +41,7 @@ def code(response: RemotingCommand | None) -> int:
 
 
 def tags(response: RemotingCommand | None) -> list[str | None]:
-    """The tags of the records of an answer, which lie there as they lie in the log."""
-    body, found, at = answer(response).body, [], 0
-    while at < len(body):
-        view = decode(body, at)
-        found.append(view.tags)
-        at += view.msg_size
-    return found
+    return tags_of(answer(response))
 
 
 def offsets(response: RemotingCommand | None) -> tuple[int, int, int]:

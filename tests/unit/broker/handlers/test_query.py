@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.served_broker import ServedBroker
+from support.served_broker import ServedBroker, tags_of
 
 from rmqcore.broker.handlers import query as module
-from rmqcore.codec import decode
 from rmqcore.remoting.bodies.heartbeat import SQL92, SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -41,29 +40,20 @@ def by_key(
     return served.later(RequestCode.QUERY_MESSAGE, fields, more=flag)
 
 
-def records(response: RemotingCommand) -> list[str | None]:
-    found, at = [], 0
-    while at < len(response.body):
-        view = decode(response.body, at)
-        found.append(view.tags)
-        at += view.msg_size
-    return found
-
-
 def test_messages_by_key(served: ServedBroker) -> None:
     served.put("t", "A", "B", keys="k")
     served.put("t", "C", keys="other")
     response = by_key(served, "k")
     assert response.code == ResponseCode.SUCCESS
-    assert records(response) == ["A", "B"]
+    assert tags_of(response) == ["A", "B"]
     last = served.store.query("t", "other")
     assert response.ext_fields == {
         "indexLastUpdatePhyoffset": str(last.index_last_update_phy_offset),
         "indexLastUpdateTimestamp": str(last.index_last_update_timestamp_ms),
     }
-    assert records(by_key(served, "k", 1)) == ["B"]
-    assert records(by_key(served, "k", 1, unique="true")) == ["A", "B"]
-    assert records(by_key(served, "k", 1, unique="false")) == ["B"]
+    assert tags_of(by_key(served, "k", 1)) == ["B"]
+    assert tags_of(by_key(served, "k", 1, unique="true")) == ["A", "B"]
+    assert tags_of(by_key(served, "k", 1, unique="false")) == ["B"]
 
 
 def test_no_message_has_the_key(served: ServedBroker) -> None:
@@ -80,7 +70,7 @@ def test_an_answer_holds_the_newest_that_fit(
     served.put("t", "A", "B", "C", keys="k")
     size = len(by_key(served, "k").body)
     monkeypatch.setattr(module, "MOST_BODY_BYTES", size - 1)
-    assert records(by_key(served, "k")) == ["B", "C"]
+    assert tags_of(by_key(served, "k")) == ["B", "C"]
 
 
 def test_a_message_by_its_place(served: ServedBroker) -> None:
