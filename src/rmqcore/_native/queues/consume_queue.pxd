@@ -3,10 +3,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from rmqcore._native.kernels cimport rmq_cq, rmq_cq_table
 
 
-cdef enum:
-    READ_WOULD_WAIT = -3
-
-
 cdef class ConsumeQueue:
     cdef object owner  # the QueueTable, which keeps `table` and `queue` alive
     cdef rmq_cq_table *table
@@ -20,11 +16,10 @@ cdef class ConsumeQueue:
     cdef int64_t block_begin, block_count, next_in_order
 
     # Reads entries from queue offset `start` on, at most `count` and not past the end of a file. Answers how many there were;
-    # -1 when the file is missing. It lets go of the GIL only when the disk has to be waited for; without `may_wait` it answers
-    # READ_WOULD_WAIT then.
-    cdef int64_t read(self, int64_t start, int64_t count, uint8_t *out, bint may_wait=*) except -2
+    # -1 when the file is missing. It lets go of the GIL only when the disk has to be waited for.
+    cdef int64_t read(self, int64_t start, int64_t count, uint8_t *out) except -2
     # The same for reads in order, most of which then need no system call.
-    cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out, bint may_wait=*) except -2
+    cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out) except -2
 
 
 cdef ConsumeQueue new_consume_queue()  # empty: the table fills it

@@ -3,7 +3,7 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.errno cimport EAGAIN, ENOENT, EOPNOTSUPP
+from libc.errno cimport EAGAIN, ENOENT
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -68,12 +68,10 @@ cdef class ConsumeQueue:
         """Byte in the queue at which its last file begins, -1 without files."""
         return rmq_cq_last_file(self.queue)
 
-    cdef int64_t read(self, int64_t start, int64_t count, uint8_t *out, bint may_wait=True) except -2:
+    cdef int64_t read(self, int64_t start, int64_t count, uint8_t *out) except -2:
         cdef rmq_cq_table *table = self.table
         cdef int64_t found = rmq_cq_read(table, self.queue, start, count, out, 1)
-        if found == -EAGAIN and not may_wait:
-            return READ_WOULD_WAIT
-        if found == -EAGAIN or found == -EOPNOTSUPP:
+        if found == -EAGAIN:
             with nogil:
                 found = rmq_cq_read(table, self.queue, start, count, out, 0)
         if found == -ENOENT:
@@ -82,13 +80,13 @@ cdef class ConsumeQueue:
             raise OSError(-found, os.strerror(-found), f"{self.root}/{self.topic}/{self.queue_id}")
         return found
 
-    cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out, bint may_wait=True) except -2:
+    cdef int64_t read_in_order(self, int64_t start, int64_t count, uint8_t *out) except -2:
         # The GIL is held from here to the copy, or the block is not touched.
         cdef int64_t found
         if start < self.block_begin or start + count > self.block_begin + self.block_count:
             if start != self.next_in_order or count >= BLOCK_ENTRIES:
                 self.next_in_order = start + count
-                return self.read(start, count, out, may_wait)
+                return self.read(start, count, out)
             if self.block == NULL:
                 self.block = <uint8_t *> PyMem_Malloc(BLOCK_ENTRIES * UNIT)
                 if self.block == NULL:
@@ -97,7 +95,7 @@ cdef class ConsumeQueue:
             found = rmq_cq_read(self.table, self.queue, start, BLOCK_ENTRIES, self.block, 1)
             if found < count:
                 self.next_in_order = start + count
-                return self.read(start, count, out, may_wait)
+                return self.read(start, count, out)
             self.block_begin, self.block_count = start, found
         memcpy(out, self.block + (start - self.block_begin) * UNIT, count * UNIT)
         self.next_in_order = start + count

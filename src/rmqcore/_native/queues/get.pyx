@@ -10,7 +10,7 @@ from rmqcore._native.format.codec cimport DelayLevels, MessageView, bytes_at, ne
 from rmqcore._native.format.lost_pages cimport raise_if_lost
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.mapped_file cimport MappedFile, MappedFiles
-from rmqcore._native.queues.consume_queue cimport READ_WOULD_WAIT, ConsumeQueue
+from rmqcore._native.queues.consume_queue cimport ConsumeQueue
 from rmqcore._native.queues.get_limits cimport GetLimits, bytes_of_get, clipped, is_enough, limits_of, messages_of_get
 from rmqcore._native.queues.tag_filter cimport TagFilter, holds_code
 from rmqcore._native.format.sealed cimport seal
@@ -242,7 +242,7 @@ def get_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy
 
 def get_warm_messages(ConsumeQueue queue, MappedFiles files not None, int64_t max_phy_offset, queue_offset, max_messages,
                       TagFilter tags, max_bytes, config, DelayLevels delay_levels not None, int64_t held_from):
-    """Do as `get_messages`, but end before the first place that a disk has to be waited for; None where that is the first one.
+    """Do as `get_messages`, but end before the first record that a disk has to be waited for; None where that is the first one.
 
     Parameters
     ----------
@@ -316,10 +316,7 @@ cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64
             found = -1
         else:
             wanted = min(min(stop - at, BLOCK), BLOCK if filters else most_anyway)
-            found = queue.read_in_order(at, wanted, block, cold != COLD_END)
-        if found == READ_WOULD_WAIT:
-            stopped = True
-            break
+            found = queue.read_in_order(at, wanted, block)
         if found < 0:
             status = OFFSET_FOUND_NULL
             if not limits.keeps_offsets:
@@ -333,9 +330,8 @@ cdef bint collect(GetResult result, ConsumeQueue queue, MappedFiles files, int64
             if i == found:
                 if count >= most_anyway:
                     break
-                found = queue.read(at, min(stop - at, BLOCK), block, cold != COLD_END)
+                found = queue.read(at, min(stop - at, BLOCK), block)
                 if found <= 0:
-                    stopped = found == READ_WOULD_WAIT
                     break
                 i = 0
             if i + AHEAD < found:

@@ -122,7 +122,7 @@ static ssize_t read_some(int fd, uint8_t *out, size_t count, int64_t pos, int no
     }
 #else
     if (nowait) {
-        errno = EOPNOTSUPP;
+        errno = EAGAIN;
         return -1;
     }
 #endif
@@ -143,7 +143,7 @@ int64_t rmq_cq_read(rmq_cq_table *t, rmq_cq *q, int64_t index, int64_t count, ui
     while (done < count * UNIT) {
         const ssize_t got = read_some(fd, out + done, (size_t)(count * UNIT - done), pos - file + done, nowait);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) code = nowait && errno != EOPNOTSUPP ? -EAGAIN : -errno;
+        if (got < 0) code = nowait ? -EAGAIN : -errno;
         if (got <= 0) break;
         done += got;
     }

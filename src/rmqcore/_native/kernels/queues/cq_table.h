@@ -130,8 +130,7 @@ typedef struct rmq_cq_counts {
 rmq_cq_counts rmq_cq_counted(const rmq_cq_table *table);
 
 /* Reads entries [index, index + count), as far as they are in one file and before the queue's end, into out. Answers how many, 0
- * outside the queue, -ENOENT when the file is missing, or -errno. nowait: -EAGAIN instead of waiting for a disk, -EOPNOTSUPP where
- * the system cannot tell whether it would. Any thread. */
+ * outside the queue, -ENOENT when the file is missing, or -errno. nowait: -EAGAIN instead of waiting for a disk. Any thread. */
 int64_t rmq_cq_read(rmq_cq_table *table, rmq_cq *queue, int64_t index, int64_t count, uint8_t *out, int nowait);
 
 /* Brings to disk what has been written to the queue when at least least_pages pages of its file wait (0: whatever waits); then
