@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqcore.broker.channel import Channel
@@ -63,6 +64,10 @@ class Call:
         if not self.request.is_oneway:
             self.channel.send(response)
 
+    def drop_body(self) -> None:
+        """Forget the body of a request that waits and does not need it: no limit of buffers counts it meanwhile."""
+        self.request.body = b""
+
 
 def error_response(
     request: RemotingCommand, channel: Channel, error: BaseException
@@ -74,3 +79,13 @@ def error_response(
     level, trace = (logging.WARNING, None) if is_known else (logging.ERROR, error)
     _LOG.log(level, "%s of %s: %s", code_name(request.code), channel.peer, error, exc_info=trace)
     return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None:
+    """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
+    try:
+        response = step()
+    except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
+        response = error_response(call.request, call.channel, error)
+    if response is not None:
+        call.answer(response)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from rmqcore.broker.call import Call, error_response
-from rmqcore.broker.handlers.send_checks import answer_later
+from rmqcore.broker.call import Call, answer_later, error_response
 from rmqcore.broker.worker import Worker, WorkerBusyError
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -39,9 +38,7 @@ def _run(worker: Worker, call: Call, work: Work) -> None:
         call.answer(error_response(call.request, call.channel, error))
 
     worker.run(work, then)
-    call.request.body = (
-        b""  # nobody needs it, and no limit of buffers counts it while the request waits
-    )
+    call.drop_body()
 
 
 def when_warm(

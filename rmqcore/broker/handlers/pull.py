@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqcore._native.broker.pull_reader import Pull
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.handlers.message_filters import Found
 from rmqcore.broker.handlers.pull_checks import (
     COMMIT_OFFSET,
@@ -20,7 +20,6 @@ from rmqcore.broker.handlers.pull_checks import (
     PullRefused,
     check_pull,
 )
-from rmqcore.broker.handlers.send_checks import answer_later
 from rmqcore.broker.state.held_pulls import HeldPull
 from rmqcore.remoting.bodies.heartbeat import TAG
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
@@ -113,7 +112,7 @@ def _read_in(call: Call, pull: Pull, order: PullOrder, *, is_first: bool) -> Non
         ),
         lambda _: _run_again(call, is_first=is_first, is_read_in=True),
     )
-    _drop_body(call)
+    call.drop_body()
 
 
 def commit_offset(broker: Broker, pull: Pull, order: PullOrder, peer: str) -> None:
@@ -208,7 +207,7 @@ def _offset_moved(
 def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
     """Answer later: when a message comes that passes the filter, or the time is over."""
     broker = call.broker
-    _drop_body(call)
+    call.drop_body()
     timeout_ms = pull.suspend_timeout_ms
     if not broker.settings.long_polling_enable:
         timeout_ms = broker.settings.short_polling_time_mills
@@ -221,11 +220,6 @@ def _hold(call: Call, pull: Pull, order: PullOrder, found: Found) -> None:
         run=partial(_run_again, call),
     )
     broker.held_pulls.hold(held, timeout_ms)
-
-
-def _drop_body(call: Call) -> None:
-    """A pull has no use for it, and no limit of buffers counts it while the pull waits."""
-    call.request.body = b""
 
 
 def _run_again(call: Call, *, is_first: bool = False, is_read_in: bool = False) -> None:

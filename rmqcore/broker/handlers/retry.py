@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore._native.put.put_result import PutResult
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.handlers.in_background import when_warm
 from rmqcore.broker.handlers.send_checks import (
     DLQ_QUEUE_NUMS,
     FIRST_VERSION_WITH_MAX_RECONSUME_TIMES,
     SEE,
     UNIT_SUB,
-    answer_later,
     any_queue,
     forbidden_by_broker,
     refused_as_slave,

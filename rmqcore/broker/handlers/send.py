@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.handlers.batch import send_batch
 from rmqcore.broker.handlers.send_answers import answer_send
 from rmqcore.broker.handlers.send_checks import (
     DLQ_QUEUE_NUMS,
     FIRST_VERSION_WITH_MAX_RECONSUME_TIMES,
     SEE,
-    answer_later,
     any_queue,
     forbidden_by_broker,
     refuse,

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 from rmqcore import sysflag
-from rmqcore.broker.call import Call, error_response
+from rmqcore.broker.call import Call, answer_later
 from rmqcore.broker.put_message import delay_level
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.codec import decode_properties
@@ -99,16 +99,6 @@ def with_topic(call: Call, go_on: Step) -> RemotingCommand | None:
         return _check_queue(call, config, go_on)
     _create(call, topic, lambda made: answer_later(call, lambda: _made(call, made, go_on)))
     return None
-
-
-def answer_later(call: Call, step: Callable[[], RemotingCommand | None]) -> None:
-    """Make a step of a call that returned long ago, and send its response; an error is a response as well."""
-    try:
-        response = step()
-    except Exception as error:  # noqa: BLE001 as in `handle`: the client gets an answer, and all else goes on
-        response = error_response(call.request, call.channel, error)
-    if response is not None:
-        call.answer(response)
 
 
 def forbidden_by_broker(call: Call, what: str = "sending message") -> str:

@@ -124,7 +124,7 @@ class TopicConfigs:
         if unknown:
             listed = ", ".join(unknown[:MOST_LISTED]) + (", ..." if unknown[MOST_LISTED:] else "")
             text = "%s lacks topics that have messages: %s; clients see a topic when mqadmin updateTopic has made it"
-            _LOG.warning(text, FILE, listed)
+            _LOG.warning(text, f"config/{FILE}", listed)
 
     # ---- making -------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.put.appender import Appender
@@ -22,10 +23,15 @@ from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
 from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_ints, named
+from rmqcore.queries.asked import check_get
 from rmqcore.queries.tag_filter import TagFilter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+_T = TypeVar("_T")
 
 
 class ServedStore:
@@ -144,21 +150,10 @@ class ServedStore:
         -------
         GetResult or None
             None: that is the first one already. `read_in` waits for it. Where the system does not tell what memory holds, this is
-            the same as `get`.
+            the same as `get`, whose errors it has.
         """
-        self._state.raise_if_closed()
-        return get_warm_messages(
-            self._queues.find(topic, queue_id),
-            self._files,
-            self._appender.max_phy_offset,
-            queue_offset,
-            max_messages,
-            TagFilter(tags) if tags is not None else None,
-            None,
-            self._get_limits,
-            self._levels,
-            self._log.appended_from,
-        )
+        asked = topic, queue_id, queue_offset, max_messages, tags
+        return self._get_as(get_warm_messages, *asked, self._log.appended_from)
 
     def read_in(
         self,
@@ -170,28 +165,50 @@ class ServedStore:
         tags: str | None = None,
     ) -> None:
         """Wait until memory holds what `get` would give; all other threads go on meanwhile. Errors as `get`."""
+        self._get_as(read_in_messages, topic, queue_id, queue_offset, max_messages, tags)
+
+    def _get_as(
+        self,
+        get: Callable[..., _T],
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_messages: int,
+        tags: str | None,
+        *more: int,
+    ) -> _T:
+        """Call a native get, with the errors of `MessageStore.get`."""
         self._state.raise_if_closed()
-        read_in_messages(
-            self._queues.find(topic, queue_id),
-            self._files,
-            self._appender.max_phy_offset,
-            queue_offset,
-            max_messages,
-            TagFilter(tags) if tags is not None else None,
-            None,
-            self._get_limits,
-            self._levels,
-        )
+        try:
+            if max_messages < 1:
+                check_get(topic, queue_id, queue_offset, max_messages, tags, None)
+            return get(
+                self._queues.find(topic, queue_id),
+                self._files,
+                self._appender.max_phy_offset,
+                queue_offset,
+                max_messages,
+                TagFilter(tags) if tags is not None else None,
+                None,
+                self._get_limits,
+                self._levels,
+                *more,
+            )
+        except TypeError as error:
+            given = topic, queue_id, queue_offset, max_messages, tags, None
+            raise named(error, check_get, *given) from None
 
     def is_warm_at(self, phy_offset: int) -> bool:
         """Say whether `lookup` waits for no disk."""
         self._state.raise_if_closed()
+        check_ints(phy_offset=phy_offset)
         inside = 0 <= phy_offset <= MAX_OFFSET
         return not inside or is_warm(self._files, phy_offset, self._log.max_offset)
 
     def read_in_at(self, phy_offset: int) -> None:
         """Wait until memory holds what `lookup` would give, as `read_in`."""
         self._state.raise_if_closed()
+        check_ints(phy_offset=phy_offset)
         if 0 <= phy_offset <= MAX_OFFSET:
             read_in(self._files, phy_offset, self._log.max_offset)
 

@@ -169,9 +169,7 @@ def test_offsets_are_saved_when_what_was_delivered_is_on_disk(tmp_path: Path) ->
     delayed.close()
 
 
-def test_the_version_of_the_file_moves_with_every_two_hundred_steps(tmp_path: Path) -> None:
-    # In one file: of several, not all are open, and another thread opens those that are not.
-    delayed = Delayed(tmp_path, store={"mapped_file_size_consume_queue": 20 * 1000})
+def test_the_version_of_the_file_moves_with_every_two_hundred_steps(delayed: Delayed) -> None:
     for _ in range(201):
         delayed.start(send("orders", properties={"DELAY": "1"}))
     delayed.loop.run_until(lambda: len(delayed.channel.sent) == 201)
@@ -179,7 +177,6 @@ def test_the_version_of_the_file_moves_with_every_two_hundred_steps(tmp_path: Pa
     delayed.advance(SECOND)
     version = delayed.broker.schedule.as_json()["dataVersion"]
     assert (version["counter"], version["timestamp"]) == (1, delayed.loop.now_ms)
-    delayed.close()
 
 
 @pytest.mark.parametrize(("saved", "expected"), [(99, 1), (-5, 0)])

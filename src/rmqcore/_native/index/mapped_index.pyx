@@ -313,7 +313,7 @@ cdef class IndexFiles:
               index_type=None, *, bint keep_gil=True):
         """Find at most `limit` entries of a key, or with the index type "T" of a tag, from the newest file and entry on.
 
-        Without `keep_gil` no other thread waits for the disk with it.
+        Without `keep_gil` other threads go on while the search waits for the disk.
 
         Source: RocketMQ 5.5.0 IndexService#queryOffset.
         """

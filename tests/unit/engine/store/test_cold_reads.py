@@ -131,6 +131,18 @@ def test_offsets_outside_of_a_queue_need_no_disk(cold: MessageStore) -> None:
         assert (warm.status, warm.next_begin_offset) == (plain.status, plain.next_begin_offset)
 
 
+def test_wrong_arguments_are_named_as_those_of_a_get(cold: MessageStore) -> None:
+    wrong: Any = "0"
+    for read in (cold.get_warm, cold.read_in):
+        with pytest.raises(ValueError, match="max_messages"):
+            read("t", 0, 0, 0)
+        with pytest.raises(TypeError, match="queue_offset"):
+            read("t", 0, wrong)
+    for look in (cold.is_warm_at, cold.read_in_at):
+        with pytest.raises(TypeError, match="phy_offset"):
+            look(wrong)
+
+
 def test_a_query_is_read_in(cold: MessageStore) -> None:
     where = place_of(cold, COLD)
     assert not cold.is_warm_at(where)
