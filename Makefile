@@ -19,9 +19,9 @@ BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := src/rmqcore/_native/kernels
-NATIVE := $(wildcard $(KERNELS)/*/*.[ch] src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
+NATIVE := $(wildcard $(KERNELS)/*/*.[ch] src/rmqcore/*.h rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 C_FILES = $(shell git ls-files '*.c' '*.h')
-PYX_FILES := $(wildcard src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
+PYX_FILES := $(wildcard rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 JAVA := $(shell find tests/interop/java -type f)
 GO := $(wildcard tests/interop/go/*)
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror

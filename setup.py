@@ -16,11 +16,29 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 NATIVE = "src/rmqcore/_native"
 KERNELS = f"{NATIVE}/kernels"
-HEADERS = sorted(glob(f"{KERNELS}/*/*.h"))
+API = "src/rmqcore/c_api.h"
+HEADERS = [API, *sorted(glob(f"{KERNELS}/*/*.h"))]
+# For extensions of other projects (docs/c_api.md). The wheel has them in rmqcore/include, a checkout in src, at the same places
+# below it: `rmqcore.get_include()`. They include each other relative to their own folder.
+PUBLIC_HEADERS = [
+    "rmqcore/c_api.h",
+    "rmqcore/_native/kernels/crc32/crc32.h",
+    "rmqcore/_native/kernels/format/be.h",
+    "rmqcore/_native/kernels/format/cq.h",
+    "rmqcore/_native/kernels/format/cq_bulk.h",
+    "rmqcore/_native/kernels/format/index_file.h",
+    "rmqcore/_native/kernels/format/jhash.h",
+    "rmqcore/_native/kernels/format/layout.h",
+    "rmqcore/_native/kernels/format/properties.h",
+    "rmqcore/_native/kernels/format/record.h",
+    "rmqcore/_native/kernels/format/text.h",
+    "rmqcore/_native/kernels/format/utf8.h",
+]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
@@ -86,6 +104,18 @@ class BuildExtensions(build_ext):  # type: ignore[misc]  # setuptools has no typ
         super().build_extensions()
 
 
+class BuildPython(build_py):  # type: ignore[misc]  # setuptools has no types
+    """Copies the headers for other projects into the package."""
+
+    def build_package_data(self) -> None:
+        """Copy the files that pyproject.toml names, and the headers. An editable install does not call it."""
+        super().build_package_data()
+        for header in PUBLIC_HEADERS:
+            target = os.path.join(self.build_lib, "rmqcore", "include", header)
+            self.mkpath(os.path.dirname(target))
+            self.copy_file(os.path.join("src", header), target)
+
+
 class SameSdist(sdist):  # type: ignore[misc]  # setuptools has no types
     """Writes an archive that does not tell when, by whom and in which order it was made: wheels do not, of themselves."""
 
@@ -114,7 +144,12 @@ class SameSdist(sdist):  # type: ignore[misc]  # setuptools has no types
 
 
 setup(
-    cmdclass={"build_clib": BuildKernels, "build_ext": BuildExtensions, "sdist": SameSdist},
+    cmdclass={
+        "build_clib": BuildKernels,
+        "build_ext": BuildExtensions,
+        "build_py": BuildPython,
+        "sdist": SameSdist,
+    },
     libraries=[
         (
             "rmqkernels",
@@ -131,15 +166,18 @@ setup(
             Extension(
                 source.removeprefix("src/").removesuffix(".pyx").replace("/", "."),
                 [source],
-                include_dirs=[KERNELS],
-                depends=sorted(glob(f"{KERNELS}/*/*")),
+                include_dirs=[KERNELS, "src"],
+                depends=[API, *sorted(glob(f"{KERNELS}/*/*"))],
                 extra_compile_args=glue_args,
                 extra_link_args=link_args,
-                define_macros=[("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else [],
+                define_macros=[
+                    ("RMQCORE_LINKS_KERNELS", None),
+                    *([("CYTHON_TRACE_NOGIL", "1")] if switch("COVERAGE") else []),
+                ],
             )
             for source in sorted(glob(f"{NATIVE}/*/*.pyx"))
         ],
-        include_path=["src"],
+        include_path=["src", "."],
         # A folder for each kind of generated C: Cython would not notice that a directive changed.
         build_dir="-".join(["build/generated", *filter(switch, ["COVERAGE", "FREETHREADING"])]),
         compiler_directives={

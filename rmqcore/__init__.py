@@ -32,6 +32,7 @@ except KeyboardInterrupt:
     raise SystemExit(INTERRUPTED) from None
 
 if TYPE_CHECKING:
+    from rmqcore.c_api import get_include
     from rmqcore.config import MessageStoreConfig
     from rmqcore.engine.store.store import MessageStore
     from rmqcore.maintenance.backup.backup import backup
@@ -67,6 +68,7 @@ __all__ = [
     "export",
     "find_config",
     "fsck",
+    "get_include",
     "open",
     "read",
     "rebuild",
@@ -91,6 +93,7 @@ _LATER = {
     "export": "rmqcore.offline.export.export",
     "find_config": "rmqcore.offline.found_config",
     "fsck": "rmqcore.offline.fsck.fsck",
+    "get_include": "rmqcore.c_api",
     "open": "rmqcore.opening",
     "read": "rmqcore.offline.reader",
     "rebuild": "rmqcore.maintenance.rebuild.rebuild",

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds dist/*.tar.gz and from it dist/*.whl, both a second time elsewhere with the same bytes; installs the wheel alone, with each
-# extra alone and with everything, and tests it away from the checkout. The bill of materials goes to build/rmqcore.cdx.json.
+# extra alone and with everything, tests it away from the checkout, and builds examples/cython_consumer against it. The bill of
+# materials goes to build/rmqcore.cdx.json.
 # Usage: [PYTHON=python] scripts/check_wheel.sh [EXTRA...]. PYTHON has the dependency group `release`.
 # EXTRA: these extras only, of those that scripts/wheel_extra.py knows; `none` for the core alone. QUICK=1 leaves out the second build
 # and the tests of the core alone, which take most of the time.
@@ -43,7 +44,7 @@ most=4000000 # bytes, a tenth above what it has; debug information would make it
 size=$(wc -c <"$wheel")
 [ "$size" -le "$most" ] || fail "the wheel has $size bytes, more than $most"
 listing=$(tar -tzf dist/*.tar.gz)
-for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/kernels/format/layout.h src/rmqcore/_native/kernels/crc32/crc32.c LICENSE NOTICE SECURITY.md; do
+for name in tests/conformance/golden.tar.xz tests/support/oracle/records.py rmqcore/py.typed docs/architecture.md src/rmqcore/_native/kernels/format/layout.h src/rmqcore/_native/kernels/crc32/crc32.c rmqcore/c_api/__init__.pxd LICENSE NOTICE SECURITY.md; do
     grep -q "^[^/]*/$name\$" <<<"$listing" || fail "the sdist lacks $name"
 done
 "$python" -m twine check --strict dist/*
@@ -97,6 +98,12 @@ if [[ ${QUICK:-} != 1 ]]; then
     "$python" -m pip --quiet --python core/bin/python install --group "$root/pyproject.toml:wheel"
     PYTHON=core/bin/python "$root/scripts/core_tests.sh" "$root"
 fi
+
+say "an extension of another project, built against the wheel"
+environment consumer "$wheel" --group "$root/pyproject.toml:build"
+cp -R "$root/examples/cython_consumer" "$away/project"
+"$python" -m pip --quiet --python consumer/bin/python install --no-build-isolation --no-deps "$away/project"
+consumer/bin/python -P "$away/project/check.py"
 
 for extra in "${extras[@]}"; do
     [ "$extra" != none ] || exit 0

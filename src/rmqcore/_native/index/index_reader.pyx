@@ -8,41 +8,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
+from rmqcore._native.kernels cimport *
+
 from collections import namedtuple
 
 import numpy as np
-
-cdef extern from "format/index_file.h" nogil:
-    enum:
-        RMQ_IDX_HEADER_SIZE
-        RMQ_IDX_E_SLOTS
-        RMQ_WALK_END, RMQ_WALK_WINDOW, RMQ_WALK_FULL, RMQ_WALK_BROKEN
-        RMQ_IDX_FIELD_KEYHASH, RMQ_IDX_FIELD_PHYOFFSET, RMQ_IDX_FIELD_TIMEDIFF, RMQ_IDX_FIELD_PREVINDEX
-        RMQ_IDX_FIELD_SLOT
-    ctypedef struct rmq_index_header:
-        int64_t begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset
-        int32_t hash_slot_count, index_count
-    int rmq_index_header_decode(const uint8_t *buf, size_t len, rmq_index_header *out) noexcept
-    int rmq_index_header_encode(const rmq_index_header *header, uint8_t *out, size_t room) noexcept
-    int32_t rmq_index_hash(const uint8_t *topic, size_t topic_len, const uint8_t *key, size_t key_len) noexcept
-    ctypedef struct rmq_index_walk:
-        int64_t begin_timestamp, begin_ms, end_ms
-        int32_t key_hash, next_index, index_count, broken_index
-        int64_t steps
-    int rmq_index_chain_walk(rmq_index_walk *walk, const uint8_t *window, size_t len, int32_t first_index, int64_t *out,
-                             size_t room, size_t *hits) noexcept
-    int rmq_index_time_matched(int64_t begin_timestamp, int64_t end_timestamp, int64_t begin_ms, int64_t end_ms) noexcept
-    ctypedef struct rmq_index_finding:
-        int64_t index, expected, found
-        int32_t field
-    ctypedef struct rmq_index_check:
-        int32_t *heads
-        size_t slots
-        int64_t next_index, last_phy_offset, used_slots
-    int64_t rmq_index_check_entries(rmq_index_check *check, const uint8_t *buf, size_t len, rmq_index_finding *out,
-                                    size_t room) noexcept
-    int64_t rmq_index_check_slots(const rmq_index_check *check, const uint8_t *buf, size_t len, size_t first_slot,
-                                  rmq_index_finding *out, size_t room) noexcept
 
 
 INDEX_ENTRY_DTYPE = np.dtype(

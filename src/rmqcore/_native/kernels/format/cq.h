@@ -2,8 +2,8 @@
 #ifndef RMQ_CQ_H
 #define RMQ_CQ_H
 
-#include "format/be.h"
-#include "format/layout.h"
+#include "be.h"
+#include "layout.h"
 
 typedef struct rmq_cq_entry {
     int64_t phy_offset;

@@ -2,7 +2,7 @@
 #ifndef RMQ_CQ_BULK_H
 #define RMQ_CQ_BULK_H
 
-#include "format/cq.h"
+#include "cq.h"
 #include <stddef.h>
 
 enum { RMQ_CQ_E_ROOM = -1 /* the output has no room for that many entries */ };

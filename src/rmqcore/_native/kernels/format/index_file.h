@@ -7,8 +7,8 @@
 #ifndef RMQ_INDEX_FILE_H
 #define RMQ_INDEX_FILE_H
 
-#include "format/be.h"
-#include "format/layout.h"
+#include "be.h"
+#include "layout.h"
 #include <stddef.h>
 
 enum {

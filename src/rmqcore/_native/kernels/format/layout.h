@@ -7,6 +7,7 @@
 #ifndef RMQ_LAYOUT_H
 #define RMQ_LAYOUT_H
 
+#include <assert.h>
 #include <stdint.h>
 
 /* ---- CommitLog record ------------------------------------------------------------------------ */
@@ -48,10 +49,10 @@ enum {
     RMQ_MAX_PROPERTIES_LEN = 32767,
     RMQ_CRC_MASK = 0x7FFFFFFF,
 };
-_Static_assert(RMQ_REC_SYSFLAG == 36, "sysFlag decides every later width, readers find it at 36");
-_Static_assert(RMQ_REC_BORNHOST == 48, "born host");
-_Static_assert(RMQ_REC_BODY_V4 == 88, "body with two IPv4 hosts");
-_Static_assert(RMQ_REC_MIN_SIZE_V1 == 91, "empty V1 record");
+static_assert(RMQ_REC_SYSFLAG == 36, "sysFlag decides every later width, readers find it at 36");
+static_assert(RMQ_REC_BORNHOST == 48, "born host");
+static_assert(RMQ_REC_BODY_V4 == 88, "body with two IPv4 hosts");
+static_assert(RMQ_REC_MIN_SIZE_V1 == 91, "empty V1 record");
 
 /* ---- sysFlag --------------------------------------------------------------------------------- */
 enum {
@@ -87,7 +88,7 @@ enum {
     RMQ_CQ_STORE_UNIT_SIZE = RMQ_CQ_TAGSCODE + 8,
     RMQ_CQ_FILLER_SIZE = 0x7FFFFFFF, /* SIZE of a filler entry; its offset and tags code are 0 */
 };
-_Static_assert(RMQ_CQ_STORE_UNIT_SIZE == 20, "ConsumeQueue entry");
+static_assert(RMQ_CQ_STORE_UNIT_SIZE == 20, "ConsumeQueue entry");
 
 /* ---- IndexFile ------------------------------------------------------------------------------- */
 enum {
@@ -107,8 +108,8 @@ enum {
     RMQ_IDX_DEFAULT_SLOTS = 5000000,
     RMQ_IDX_DEFAULT_ENTRIES = 20000000,
 };
-_Static_assert(RMQ_IDX_HEADER_SIZE == 40, "IndexFile header");
-_Static_assert(RMQ_IDX_ENTRY_SIZE == 20, "IndexFile entry");
+static_assert(RMQ_IDX_HEADER_SIZE == 40, "IndexFile header");
+static_assert(RMQ_IDX_ENTRY_SIZE == 20, "IndexFile entry");
 
 /* ---- checkpoint ------------------------------------------------------------------------------ */
 enum {
@@ -121,6 +122,6 @@ enum {
     RMQ_CKP_USED_SIZE = RMQ_CKP_LOGICSPHYSICALOFFSET + 8,
     RMQ_CKP_FILE_SIZE = 4096,
 };
-_Static_assert(RMQ_CKP_USED_SIZE == 48, "six longs");
+static_assert(RMQ_CKP_USED_SIZE == 48, "six longs");
 
 #endif

@@ -6,8 +6,8 @@
 #ifndef RMQ_PROPERTIES_H
 #define RMQ_PROPERTIES_H
 
-#include "format/be.h"
-#include "format/layout.h"
+#include "be.h"
+#include "layout.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -160,7 +160,7 @@ typedef struct rmq_known_props {
 
 /* Field by field: gcc makes a `rep stos` of a memset or an initialiser, which costs as much as parsing two pairs. */
 static inline void rmq_props_none(rmq_known_props *known) {
-    static const rmq_slice none;
+    static const rmq_slice none = {NULL, 0};
     known->tags = none;
     known->keys = none;
     known->uniq_key = none;

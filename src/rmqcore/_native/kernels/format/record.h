@@ -7,9 +7,9 @@
 #ifndef RMQ_RECORD_H
 #define RMQ_RECORD_H
 
-#include "format/be.h"
-#include "crc32/crc32.h"
-#include "format/layout.h"
+#include "be.h"
+#include "../crc32/crc32.h"
+#include "layout.h"
 #include <stddef.h>
 
 /* Results of a check. >= RMQ_REC_MIN_SIZE_V1: the record's size. The codes are stable: Python and docs name them. */

@@ -2,8 +2,8 @@
 #ifndef RMQ_TEXT_H
 #define RMQ_TEXT_H
 
-#include "format/properties.h"
-#include "format/record.h"
+#include "properties.h"
+#include "record.h"
 
 enum {
     RMQ_DECIMAL_ROOM = 20,   /* 19 digits and a sign */
@@ -11,7 +11,7 @@ enum {
     RMQ_MSG_ID_V4_LEN = 2 * (RMQ_HOST_V4_SIZE + 8),
     RMQ_MSG_ID_V6_LEN = 2 * (RMQ_HOST_V6_SIZE + 8),
 };
-_Static_assert(RMQ_MSG_ID_V4_LEN == 32 && RMQ_MSG_ID_V6_LEN == 56, "offset message id");
+static_assert(RMQ_MSG_ID_V4_LEN == 32 && RMQ_MSG_ID_V6_LEN == 56, "offset message id");
 
 /* A number in decimal; out has RMQ_DECIMAL_ROOM bytes. Answers where the next character goes. */
 char *rmq_decimal(char *out, int64_t value);
