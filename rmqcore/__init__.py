@@ -24,7 +24,7 @@ try:
     from rmqcore import codec
     from rmqcore.message import Message, MessageView
 except KeyboardInterrupt:
-    # NumPy takes a while, and the command cannot say before that what Ctrl-C means.
+    # The extensions take a while, and the command cannot say before that what Ctrl-C means.
     if not _is_the_command():
         raise
     from rmqcore.errors.exit_codes import INTERRUPTED

@@ -1,23 +1,39 @@
 """Bytes to messages and back: the part that works alone.
 
-Importing it loads NumPy and the compiled kernels, nothing else. Every function takes any contiguous buffer: ``bytes``,
-``bytearray``, ``memoryview``, ``mmap``, a NumPy array. Damaged bytes raise `rmqcore.errors.CorruptMessageError`, which names
-the position, the field, what it should hold and what it holds. All functions are safe to call from several threads.
+Importing it loads the compiled kernels and nothing else; NumPy comes with the first array that is asked for. Every function takes
+any contiguous buffer: ``bytes``, ``bytearray``, ``memoryview``, ``mmap``, a NumPy array. Damaged bytes raise
+`rmqcore.errors.CorruptMessageError`, which names the position, the field, what it should hold and what it holds. All functions
+are safe to call from several threads. docs/codec.md has an example of each, and what it costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from rmqcore._native.format import codec as _codec
-from rmqcore._native.format import cq as _cq
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.format.encode import encode_fields
-from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
+from rmqcore._native.format.cq import CqEntry, pack_cq, unpack_cq
+from rmqcore._native.format.decode import body_crc, check, decode, decode_all
+from rmqcore._native.format.ids import (
+    MsgId,
+    index_key_hash,
+    java_hash,
+    msg_id,
+    pack_host,
+    parse_msg_id,
+    unpack_host,
+)
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1 as _REC_MIN_SIZE
+from rmqcore._native.format.message_batch import BatchMessage, decode_batch
+from rmqcore._native.format.properties import Properties, decode_properties, properties
+from rmqcore._native.put.encode import (
+    encode,
+    encode_batch,
+    encode_into,
+    encode_many,
+    encode_properties,
+)
 from rmqcore._native.scan import scan as _scan
-from rmqcore.errors.arguments import check_ints, wrong_type
-from rmqcore.message import Message, pack_host
 from rmqcore.scan_result import ScanBatches, ScanResult, end_of_scan
 
 if TYPE_CHECKING:
@@ -26,192 +42,41 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "BatchMessage",
     "CqEntry",
     "MessageView",
+    "MsgId",
+    "Properties",
     "ScanBatches",
     "ScanResult",
     "body_crc",
     "check",
     "decode",
+    "decode_all",
+    "decode_batch",
     "decode_properties",
     "encode",
+    "encode_batch",
+    "encode_into",
+    "encode_many",
     "encode_properties",
+    "index_key_hash",
     "java_hash",
+    "msg_id",
     "pack_cq",
+    "pack_host",
+    "parse_msg_id",
+    "properties",
     "scan",
     "scan_batches",
     "unpack_cq",
     "unpack_cq_entries",
+    "unpack_host",
 ]
 
 
-def encode(
-    message: Message,
-    *,
-    phy_offset: int,
-    queue_offset: int,
-    store_timestamp_ms: int,
-    append_prop_crc: bool = False,
-) -> bytes:
-    """Encode one CommitLog record, big-endian.
-
-    V2 (2-byte topic length) is chosen when the topic has more than 127 UTF-8 bytes. Java counts UTF-16 units and then writes
-    a V1 length that nobody can read back (docs/compat.md).
-
-    Parameters
-    ----------
-    message : Message
-    phy_offset : int
-        CommitLog bytes before the record.
-    queue_offset : int
-        Index in the message's (topic, queue_id).
-    store_timestamp_ms : int
-        Milliseconds since the epoch.
-    append_prop_crc : bool
-        Append the ``__CRC32#`` property over the whole record (enabledAppendPropCRC).
-
-    Raises
-    ------
-    ValueError
-        A property name or value contains a separator (0x01, 0x02), a text is no valid Unicode, or the topic, properties or body
-        are too long for their length fields.
-    OverflowError
-        A number does not fit its field.
-    TypeError
-        An argument of another type; it is named.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 MessageExtEncoder#encode, CommitLog.DefaultAppendMessageCallback#doAppend.
-    """
-    if not isinstance(message, Message):
-        raise wrong_type("message", "a Message", message)
-    check_ints(
-        phy_offset=phy_offset, queue_offset=queue_offset, store_timestamp_ms=store_timestamp_ms
-    )
-    born_timestamp_ms = message.born_timestamp_ms
-    properties = message.properties
-    if append_prop_crc and "__CRC32#" in properties:
-        properties = {name: value for name, value in properties.items() if name != "__CRC32#"}
-    return encode_fields(
-        message.topic.encode(),
-        message.body,
-        encode_properties(properties),
-        born_host=pack_host(message.born_host),
-        store_host=pack_host(message.store_host),
-        queue_id=message.queue_id,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        reconsume_times=message.reconsume_times,
-        queue_offset=queue_offset,
-        phy_offset=phy_offset,
-        born_timestamp_ms=store_timestamp_ms if born_timestamp_ms is None else born_timestamp_ms,
-        store_timestamp_ms=store_timestamp_ms,
-        prepared_transaction_offset=message.prepared_transaction_offset,
-        append_prop_crc=append_prop_crc,
-    )
-
-
-def decode(buf: Buffer, pos: int = 0) -> MessageView:
-    """Give a lazy view of the record at `pos`, without copying it.
-
-    Magic and all lengths are checked, the body CRC is not: `check` or `MessageView.crc_ok` do that.
-
-    Parameters
-    ----------
-    buf : buffer
-        Must stay unchanged while the view is used, or the view's values change with it.
-    pos : int
-        Bytes before the record in `buf`.
-
-    Raises
-    ------
-    CorruptMessageError
-        No whole, well-formed record starts at `pos`; a BLANK record and zeros do not count as records here.
-    ValueError
-        `pos` lies outside `buf`.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 MessageDecoder#decode.
-    """
-    return _codec.decode(buf, pos)
-
-
-def check(
-    buf: Buffer, pos: int = 0, *, check_crc: bool = True, check_prop_crc: bool = False
-) -> int:
-    """Validate the record at `pos` without copying it, and answer its size in bytes; 0 at a BLANK record.
-
-    Parameters
-    ----------
-    check_crc : bool
-        Also compare the body's CRC.
-    check_prop_crc : bool
-        Also require and compare the appended ``__CRC32#`` over the whole record (forceVerifyPropCRC).
-
-    Raises
-    ------
-    CorruptMessageError
-        Bad magic, lengths that disagree or leave the buffer, a CRC mismatch.
-    ValueError
-        `pos` lies outside `buf`.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 CommitLog#checkMessageAndReturnSize.
-    """
-    return _codec.check(buf, pos, check_crc=check_crc, check_prop_crc=check_prop_crc)
-
-
-def body_crc(buf: Buffer) -> int:
-    """Compute a body's CRC as records store it: CRC-32 & 0x7FFFFFFF, 0 for an empty body.
-
-    Source: RocketMQ 5.5.0 UtilAll#crc32.
-    """
-    return _codec.body_crc(buf)
-
-
-def java_hash(text: str) -> int:
-    """Compute Java's ``String.hashCode``, a signed 32-bit number over UTF-16 units.
-
-    The tags code of an ordinary message is ``java_hash(tags)``.
-    """
-    return _codec.java_hash(text)
-
-
-def encode_properties(properties: Mapping[str, str | None]) -> bytes:
-    """Encode properties in their order: name 0x01 value 0x02 each; a value None is left out.
-
-    An empty value is written, and vanishes when read, as in Java.
-
-    Raises
-    ------
-    ValueError
-        A name contains 0x01 or 0x02 or a value 0x02, and would read back as something else; or a text is no valid Unicode.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 MessageDecoder#messageProperties2String.
-    """
-    parts = []
-    for name, value in properties.items():
-        if value is None:
-            continue
-        if "\x01" in name or "\x02" in name or "\x02" in value:
-            raise ValueError(f"property {name!r}={value!r} holds a separator (0x01 or 0x02)")
-        parts.append(f"{name}\x01{value}\x02")
-    return "".join(parts).encode()
-
-
-def decode_properties(buf: Buffer) -> dict[str, str]:
-    """Decode a properties string; of a repeated name the last value counts, empty names and values vanish.
-
-    Malformed UTF-8 becomes U+FFFD, as in Java.
-
-    Source: RocketMQ 5.5.0 MessageDecoder#string2messageProperties.
-    """
-    return _codec.decode_properties(buf)
+def __dir__() -> list[str]:
+    return __all__
 
 
 def scan(
@@ -249,7 +114,7 @@ def scan(
     """
     view = memoryview(buf).cast("B")
     # The smallest record has 91 bytes, so a batch of this many rows takes all records.
-    rows = max(1, min(len(view) // REC_MIN_SIZE_V1 + 1, 1 << 24))
+    rows = max(1, min(len(view) // _REC_MIN_SIZE + 1, 1 << 24))
     sink = _scan.ColumnScan(columns, batch_rows=rows, batch_bytes=1 << 30)
     stop = sink.feed(
         view,
@@ -305,55 +170,14 @@ def scan_batches(
     return ScanBatches(view, sink, base_offset, verify_crc=verify_crc)
 
 
-class CqEntry(NamedTuple):
-    """One ConsumeQueue entry."""
-
-    phy_offset: int
-    """CommitLog offset of the record, bytes."""
-    msg_size: int
-    """Bytes of the record; 0x7FFFFFFF in a filler."""
-    tags_code: int
-    """Hash of TAGS, or a deliver time, or an address in consumequeue_ext."""
-
-
-def pack_cq(phy_offset: _cq.Column, msg_size: _cq.Column, tags_code: _cq.Column) -> bytes:
-    """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints give one entry, equal-length columns an entry a row.
-
-    Raises
-    ------
-    OverflowError
-        A number does not fit its field.
-    ValueError
-        The columns have different lengths.
-
-    Notes
-    -----
-    Source: RocketMQ 5.5.0 ConsumeQueue#putMessagePositionInfo.
-    """
-    return _cq.pack_cq(phy_offset, msg_size, tags_code)
-
-
-def unpack_cq(buf: Buffer, pos: int = 0) -> CqEntry:
-    """Decode the ConsumeQueue entry at `pos` (bytes).
-
-    Raises
-    ------
-    ValueError
-        Fewer than 20 bytes are left at `pos`.
-    """
-    view = memoryview(buf).cast("B")
-    if not 0 <= pos <= len(view) - CQ_STORE_UNIT_SIZE:
-        raise ValueError(f"no whole entry at pos {pos} of a buffer of {len(view)} bytes")
-    entry = _cq.unpack_cq(view[pos : pos + CQ_STORE_UNIT_SIZE])[0]
-    return CqEntry(int(entry["phy_offset"]), int(entry["msg_size"]), int(entry["tags_code"]))
-
-
 def unpack_cq_entries(buf: Buffer) -> NDArray[np.void]:
     """Look at ConsumeQueue entries as a NumPy array of (phy_offset, msg_size, tags_code), big-endian, without a copy.
 
     Raises
     ------
     ValueError
-        The length is no multiple of 20.
+        The length is not a multiple of 20.
     """
-    return _cq.unpack_cq(buf)
+    from rmqcore._native.format.cq_arrays import unpack_cq_entries as array_of
+
+    return array_of(buf)

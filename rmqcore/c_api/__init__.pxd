@@ -172,6 +172,8 @@ cdef extern from "rmqcore/c_api.h" nogil:
     size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) noexcept
     void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) noexcept
     size_t rmq_msg_id(const rmq_record *rec, char *out) noexcept
+    size_t rmq_msg_id_text(const uint8_t *host, int v6, int64_t phy_offset, char *out) noexcept
+    int rmq_msg_id_parse(const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset) noexcept
     ctypedef struct rmq_delay_levels:
         const int64_t *delay_ms
         int32_t count

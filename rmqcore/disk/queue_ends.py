@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rmqcore._native.format.cq import prefix_below, unpack_cq, valid_prefix
+from rmqcore._native.format.cq import prefix_below, valid_prefix
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.queue_files import QueueFile
@@ -86,7 +87,7 @@ def newest_entry(files: Sequence[QueueFile], at: int, valid: int) -> np.void | N
         if at <= 0:
             return None
         at, valid = at - 1, files[at - 1].entry_count
-    entry = unpack_cq(files[at].read(valid - 1, 1))
+    entry = unpack_cq_entries(files[at].read(valid - 1, 1))
     return entry[0] if len(entry) else None
 
 

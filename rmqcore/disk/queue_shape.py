@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.format.cq import rising_prefix, unpack_cq
+from rmqcore._native.format.cq import rising_prefix
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.queue_files import Entries, QueueFile
@@ -170,7 +171,7 @@ class QueueShape:
         return self._end, self._found
 
     def _entries(self, file: QueueFile, count: int) -> Entries:
-        return unpack_cq(file.read(0, count).ljust(count * CQ_STORE_UNIT_SIZE, b"\0"))
+        return unpack_cq_entries(file.read(0, count).ljust(count * CQ_STORE_UNIT_SIZE, b"\0"))
 
     def _looks_whole(self, file: QueueFile, end: int) -> bool:
         """Take a file by its first and its last entry, if these are sound and it has no holes."""
@@ -184,7 +185,7 @@ class QueueShape:
             data = os.pread(fd, CQ_STORE_UNIT_SIZE, 0)
             if count > 1:
                 data += os.pread(fd, CQ_STORE_UNIT_SIZE, last)
-        judged = judge(unpack_cq(data), self._log_end, max(self._last_end, 0))
+        judged = judge(unpack_cq_entries(data), self._log_end, max(self._last_end, 0))
         if not judged.sound.all():
             return False
         self._go_on(file.first_offset, int(judged.lower[0]), int(judged.upper[-1]))
@@ -201,7 +202,7 @@ class QueueShape:
                 wanted = min(ENTRIES_READ, count - begin)
                 data = os.pread(fd, wanted * CQ_STORE_UNIT_SIZE, begin * CQ_STORE_UNIT_SIZE)
                 if begin == 0 and len(data) >= CQ_STORE_UNIT_SIZE:
-                    lower = int(unpack_cq(data[:CQ_STORE_UNIT_SIZE])["phy_offset"][0])
+                    lower = int(unpack_cq_entries(data[:CQ_STORE_UNIT_SIZE])["phy_offset"][0])
                 sound, end = rising_prefix(data, self._log_end, end)
                 if sound < wanted:
                     return False

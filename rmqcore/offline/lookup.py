@@ -7,6 +7,7 @@ from typing import Protocol
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.queues.get_limits import bytes_of_get, messages_of_get
+from rmqcore.codec import parse_msg_id
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.errors.arguments import check_ints
@@ -19,7 +20,6 @@ from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 from rmqcore.queries.asked import check_get, check_place, check_query
 from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary
@@ -246,6 +246,6 @@ class StoreLookup:
         ValueError
             Not 32 or 56 hex digits.
         """
-        message = self._store.message_at(phy_offset_of_msg_id(msg_id))
+        message = self._store.message_at(parse_msg_id(msg_id).phy_offset)
         same = message is not None and message.msg_id == msg_id.strip().upper()
         return message if same else None

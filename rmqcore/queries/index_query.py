@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.index.index_reader import IndexHeader, key_hash, time_matched
+from rmqcore._native.index.index_reader import IndexHeader, time_matched
 from rmqcore._native.index.mapped_index import IndexAnswer
+from rmqcore.codec import index_key_hash
 
 __all__ = ["INDEX_TYPES", "TAG_PREFIX", "TAG_TYPE", "IndexAnswer", "has_key", "query_offsets"]
 
@@ -41,7 +42,7 @@ def query_offsets(
     Source: RocketMQ 5.5.0 IndexService#queryOffset, DefaultMessageStore#queryMessage.
     """
     text = TAG_PREFIX + key if index_type == TAG_TYPE else key
-    wanted = key_hash(topic, text)
+    wanted = index_key_hash(topic, text)
     found: list[int] = []
     for file in reversed(files):
         header = file.header

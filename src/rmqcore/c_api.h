@@ -99,6 +99,10 @@ extern "C" {
     FUNCTION(size_t, rmq_host_parse, (const char *text, size_t len, uint8_t *out), (text, len, out)) \
     ACTION(rmq_hex_upper, (const uint8_t *bytes, size_t len, char *out), (bytes, len, out)) \
     FUNCTION(size_t, rmq_msg_id, (const rmq_record *rec, char *out), (rec, out)) \
+    FUNCTION(size_t, rmq_msg_id_text, (const uint8_t *host, int v6, int64_t phy_offset, char *out), \
+             (host, v6, phy_offset, out)) \
+    FUNCTION(int, rmq_msg_id_parse, (const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset), \
+             (text, len, host, v6, phy_offset)) \
     FUNCTION(int64_t, rmq_tags_code, (const rmq_record *rec, const rmq_known_props *known, const rmq_delay_levels *levels), \
              (rec, known, levels))
 // clang-format on

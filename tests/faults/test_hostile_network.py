@@ -26,9 +26,9 @@ from rmqcore.broker.network.server import Ports, Running
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.client import AsyncProducer, SendStatus
 from rmqcore.client import connection as client_connection
+from rmqcore.codec import parse_msg_id
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import ClientError, ProtocolError
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.remoting.bodies.heartbeat import (
     ConsumerData,
     Heartbeat,
@@ -126,7 +126,7 @@ class Network:
 
     def _note_place(self, answer: RemotingCommand) -> None:
         place = (
-            phy_offset_of_msg_id(answer.ext_fields["msgId"]),
+            parse_msg_id(answer.ext_fields["msgId"]).phy_offset,
             int(answer.ext_fields["queueOffset"]),
         )
         assert place not in self.places, "two sends were told the same place"

@@ -1,4 +1,4 @@
-/* Texts as JSON and CSV spell them, read back; and records as lines, which are the same in however little room they begin. */
+/* Texts as JSON and CSV spell them, read back; records as lines, which are the same in however little room they begin; message ids. */
 #include "fuzz.h"
 #include "format/text_rows.h"
 #include "format/utf8.h"
@@ -131,12 +131,38 @@ static void check_row(const rmq_record *rec, size_t room, rmq_row_kind kind, rmq
     free(few);
 }
 
+/* What is read as an id is what its parts are written as. Any host and offset make an id that is read back. */
+static void check_msg_id(const uint8_t *data, size_t size) {
+    uint8_t host[RMQ_HOST_V6_SIZE], again[RMQ_HOST_V6_SIZE];
+    char text[RMQ_MSG_ID_V6_LEN];
+    int v6 = -1;
+    int64_t phy_offset = 0, phy_offset_again;
+    if (rmq_msg_id_parse((const char *)data, size, host, &v6, &phy_offset)) {
+        CHECK(v6 == 0 || v6 == 1);
+        CHECK(size == (v6 ? RMQ_MSG_ID_V6_LEN : RMQ_MSG_ID_V4_LEN));
+        CHECK(rmq_msg_id_text(host, v6, phy_offset, text) == size);
+        for (size_t i = 0; i < size; i++)
+            CHECK(text[i] == (data[i] >= 'a' ? data[i] - 'a' + 'A' : data[i]) && strchr("0123456789ABCDEF", text[i]));
+    }
+    for (v6 = 0; v6 < 2; v6++) {
+        const size_t host_len = v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE, len = 2 * (host_len + 8);
+        if (size < host_len + 8) break;
+        memcpy(&phy_offset, data + host_len, 8);
+        CHECK(rmq_msg_id_text(data, v6, phy_offset, text) == len);
+        int v6_again = -1;
+        CHECK(rmq_msg_id_parse(text, len, again, &v6_again, &phy_offset_again));
+        CHECK(v6_again == v6 && phy_offset_again == phy_offset && memcmp(again, data, host_len) == 0);
+        CHECK(!rmq_msg_id_parse(text, len - 1, again, &v6_again, &phy_offset_again));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t control[3];
     take_control(&data, &size, control, sizeof control);
     const size_t room = control[0] * (size_t)control[0];
     const rmq_row_kind kind = (rmq_row_kind)(control[1] % 3);
     check_text(data, size, room, control[1] & 4);
+    check_msg_id(data, size);
     rmq_record rec;
     if (rmq_record_parse(data, size, &rec) > 0) {
         const rmq_row_text bodies[] = {

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-targets=${*:-record scan split properties text cq index mapped_index checkpoint arrow pull send}
+targets=${*:-record scan split properties message_batch text cq index mapped_index checkpoint arrow pull send}
 cc=${FUZZ_CC:-clang}
 kernels=src/rmqcore/_native/kernels
 out=build/fuzz

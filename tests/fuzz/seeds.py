@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from support.oracle import records as oracle
+from support.oracle.batch import Inner, encode_batch
 from support.oracle.records import Host, Record
 
 V4, V6 = Host(b"\x0a\0\0\1", 10911), Host(bytes(range(16)), 10911)
@@ -109,6 +110,7 @@ def properties() -> list[bytes]:
 def texts() -> list[bytes]:
     """What is quoted, what is no UTF-8, and records in little and in much room."""
     plain = [b'"a\\b, c"\r\n', "=\uff1d\0\x1f\u00e9\U0001f600".encode(), ODD, b"x" * 2000]
+    plain += [(host.packed + bytes(range(8))).hex().encode() for host in (V4, V6)]
     return [
         bytes([room, kind, 9]) + data
         for data in (*plain, *raw_records())
@@ -166,6 +168,19 @@ def arrows() -> list[bytes]:
         for wanted in (0x003, 0x00F, 0x03F, 0x1FFF)
         for kind in (0, 4, 0x82)
     ]
+
+
+def message_batches() -> list[bytes]:
+    """Messages of batches, one in the body of another, with a wrong number in each of their lengths."""
+    one = Inner(-1, b"hello", PLAIN)
+    whole = encode_batch([one, Inner(7, b"", b""), Inner(0, encode_batch([one] * 2), ODD)])
+    found = [whole, whole[:-1], bytes(44), encode_batch([Inner(0, b"", b"")] * 3)]
+    for at, form in ((0, ">i"), (16, ">i"), (25, ">h")):
+        for lie in (-1, 0, 21, 22, 23, 32767):
+            changed = bytearray(whole)
+            struct.pack_into(form, changed, at, lie)
+            found.append(bytes(changed))
+    return [bytes([control]) + data for data in found for control in (0, 1)]
 
 
 def sends() -> list[bytes]:
@@ -232,6 +247,7 @@ SEEDS = {
     "scan": scans,
     "split": splits,
     "properties": properties,
+    "message_batch": message_batches,
     "text": texts,
     "cq": queues,
     "index": indexes,

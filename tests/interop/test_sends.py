@@ -13,9 +13,8 @@ from support.raw_client import MOST_SECONDS, RawClient
 from support.sends import SMALL, Sender, image, send
 
 import rmqcore
-from rmqcore.codec import decode, decode_properties
+from rmqcore.codec import decode, decode_properties, parse_msg_id
 from rmqcore.message import MessageView
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.remoting.bodies.heartbeat import Heartbeat, encode_heartbeat
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
@@ -229,7 +228,7 @@ def end(
                     fields["tranStateTableOffset" if checked else "queueOffset"]
                 )
                 + moved,
-                "commitLogOffset": phy_offset_of_msg_id(msg_id),
+                "commitLogOffset": parse_msg_id(msg_id).phy_offset,
                 "commitOrRollback": how,
                 "fromTransactionCheck": checked,
                 "msgId": fields["transactionId"],
@@ -246,7 +245,7 @@ def back(stored: RemotingCommand, level: int = 0, **fields: int) -> RemotingComm
         ext_fields=encode_fields(
             RequestCode.CONSUMER_SEND_MSG_BACK,
             {
-                "offset": phy_offset_of_msg_id(stored.ext_fields["msgId"]),
+                "offset": parse_msg_id(stored.ext_fields["msgId"]).phy_offset,
                 "group": "cg",
                 "delayLevel": level,
                 "originMsgId": "X",
@@ -328,7 +327,7 @@ def _transactions(side: Side, note: Callable[[str, RemotingCommand], RemotingCom
     assert (
         body.phy_offset
         == int(fields["commitLogOffset"])
-        == phy_offset_of_msg_id(fields["offsetMsgId"])
+        == parse_msg_id(fields["offsetMsgId"]).phy_offset
     )
     assert {
         "TRANSACTION_CHECK_TIMES": "1",

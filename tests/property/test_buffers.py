@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import array
-import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.buffers import KINDS, mapped
 from support.oracle import records as oracle
 from support.oracle.strategies import Sample, samples
 
@@ -19,29 +18,6 @@ from rmqcore.errors import CorruptMessageError
 
 NAMES = [name for name in dir(codec.MessageView) if not name.startswith("_")]
 METHODS = {"decompress", "crc_ok", "prop_crc_ok"}
-
-
-def mapped(data: bytes) -> mmap.mmap:
-    area = mmap.mmap(-1, max(len(data), 1))
-    area[: len(data)] = data
-    return area
-
-
-KINDS: dict[str, Callable[[bytes], Any]] = {
-    "bytes": bytes,
-    "bytearray": bytearray,
-    "memoryview": memoryview,
-    "memoryview of bytearray": lambda data: memoryview(bytearray(data)),
-    "memoryview with an offset": lambda data: memoryview(b"xyz" + data)[3:],
-    "memoryview of signed bytes": lambda data: memoryview(data).cast("b"),
-    "two-dimensional memoryview": lambda data: memoryview(data).cast("B", (1, len(data))),
-    "mmap": mapped,
-    "array": lambda data: array.array("B", data),
-    "numpy": lambda data: np.frombuffer(data, dtype=np.uint8),
-    "writable numpy": lambda data: np.frombuffer(bytearray(data), dtype=np.uint8),
-    "unaligned numpy": lambda data: np.frombuffer(b"x" + data, dtype=np.uint8, offset=1),
-    "numpy strings": lambda data: np.frombuffer(data, dtype=f"V{len(data)}"),
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)

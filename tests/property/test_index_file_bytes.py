@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.oracle import records as oracle
 from support.oracle.strategies import INT32_EDGES
 
-from rmqcore._native.index.index_reader import key_hash
+from rmqcore.codec import index_key_hash
 from rmqcore.offline.index.index_files import IndexFileReader
 
 START_MS = 1_700_000_000_000
@@ -51,7 +51,7 @@ def index_files(draw: st.DrawFn) -> oracle.IndexFile:
 def test_key_hash(topic: str, key: str) -> None:
     if any("\ud800" <= character <= "\udfff" for character in topic + key):
         topic, key = (text.encode("utf-8", "replace").decode() for text in (topic, key))
-    assert key_hash(topic, key) == oracle.index_key_hash(topic, key)
+    assert index_key_hash(topic, key) == oracle.index_key_hash(topic, key)
 
 
 @given(

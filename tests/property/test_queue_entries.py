@@ -14,7 +14,7 @@ from support.oracle import records as oracle
 from support.oracle.strategies import int32, int64
 
 from rmqcore import codec
-from rmqcore._native.format import cq
+from rmqcore._native.format import cq, cq_arrays
 from rmqcore.disk.checkpoint import StoreCheckpoint
 
 entries = st.lists(st.tuples(int64, int32, int64) | st.just(oracle.CQ_FILLER), max_size=30)
@@ -84,7 +84,7 @@ KINDS: dict[str, Callable[[bytes], Any]] = {
     "bytearray": bytearray,
     "memoryview": memoryview,
     "numpy": lambda data: np.frombuffer(data, ">i4"),
-    "numpy entries": lambda data: np.frombuffer(data, cq.CQ_DTYPE),
+    "numpy entries": lambda data: np.frombuffer(data, cq_arrays.CQ_DTYPE),
     "memoryview of int": lambda data: memoryview(data).cast("i"),
 }
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stores.index_batches import quick_folder
 
-from rmqcore._native.format.cq import pack_cq, rising_prefix, unpack_cq
+from rmqcore._native.format.cq import pack_cq, rising_prefix
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore.disk import queue_shape
 from rmqcore.disk.queue_files import QueueFile
 from rmqcore.disk.queue_shape import QueueShape, Suspect, judge
@@ -57,11 +58,11 @@ def packed(entries: list[Entry]) -> bytes:
 def test_the_sound_beginning_is_what_judge_says(entries: list[Entry], last_end: int) -> None:
     data = packed(entries)
     count, end = rising_prefix(data, LOG_END, last_end)
-    judged = judge(unpack_cq(data[: 20 * count]), LOG_END, last_end)
+    judged = judge(unpack_cq_entries(data[: 20 * count]), LOG_END, last_end)
     assert judged.sound.all()
     assert end == (judged.upper[-1] if count else last_end)
     if count < len(entries):
-        assert not judge(unpack_cq(data[: 20 * (count + 1)]), LOG_END, last_end).sound.all()
+        assert not judge(unpack_cq_entries(data[: 20 * (count + 1)]), LOG_END, last_end).sound.all()
 
 
 def test_sums_that_leave_64_bits() -> None:

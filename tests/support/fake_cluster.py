@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from rmqcore.client.connection import Connection
-from rmqcore.client.messages.batch import decode_batch
-from rmqcore.codec import decode_properties, encode
+from rmqcore.codec import decode_batch, decode_properties, encode
 from rmqcore.data_version import DataVersion
 from rmqcore.errors import NotReachedError
 from rmqcore.message import Message
@@ -222,8 +221,7 @@ class FakeBroker(Peer):
         base = len(self.queues[topic, queue_id])
         if request.code == RequestCode.SEND_BATCH_MESSAGE:
             for part in decode_batch(request.body):
-                properties = decode_properties(part.properties)
-                self.put(topic, queue_id, part.body, properties=properties)
+                self.put(topic, queue_id, part.body, properties=part.properties)
         else:
             properties = decode_properties(fields.text("properties").encode())
             flags = fields.number("sysFlag")

@@ -9,8 +9,8 @@ from typing import Any
 from support.sends import Sender, send
 
 from rmqcore.broker.state.clients import ClientChannelInfo
+from rmqcore.codec import parse_msg_id
 from rmqcore.message import MessageView
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.remoting.codes import LanguageCode, RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
@@ -94,7 +94,7 @@ def end(
     given: dict[str, Value] = {
         "producerGroup": "pg",
         "tranStateTableOffset": int(fields["queueOffset"]),
-        "commitLogOffset": phy_offset_of_msg_id(fields["msgId"]),
+        "commitLogOffset": parse_msg_id(fields["msgId"]).phy_offset,
         "commitOrRollback": how,
         "fromTransactionCheck": False,
         "msgId": fields["transactionId"],

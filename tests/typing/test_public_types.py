@@ -7,7 +7,7 @@ an error, since unused ignores are errors.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import assert_type
 
@@ -56,6 +56,38 @@ def test_codec(tmp_path: Path) -> None:
     assert_type(codec.pack_cq(0, 91, 0), bytes)
     assert_type(codec.unpack_cq(codec.pack_cq(0, 91, 0)).msg_size, int)
 
+    buffer = bytearray(len(record))
+    size = codec.encode_into(
+        buffer, 0, Message("T", b""), phy_offset=0, queue_offset=0, store_timestamp_ms=1
+    )
+    assert_type(size, int)
+    many = codec.encode_many([Message("T", b"")], phy_offset=0, store_timestamp_ms=1)
+    assert_type(many, bytes)
+    assert_type(codec.decode_all(many), list[MessageView])
+    assert_type(codec.decode_all(many, 0, check_crc=True, copy=True), list[MessageView])
+    batch = codec.encode_batch(iter([Message("T", b"")]))
+    assert_type(batch, bytes)
+    (inner,) = codec.decode_batch(batch, check_size=False)
+    assert_type(inner, codec.BatchMessage)
+    assert_type(inner.flag, int)
+    assert_type(inner.body, bytes)
+    assert_type(inner.properties, dict[str, str])
+    lazy = codec.properties(view)
+    assert_type(lazy["TAGS"], str)
+    assert_type(lazy.get("none"), str | None)
+    assert_type(list(lazy), list[str])
+    as_mapping: Mapping[str, str] = codec.properties(b"a\1b\2")
+    assert_type(codec.encode_properties(as_mapping), bytes)
+    assert_type(codec.pack_cq([0], [91], [0]), bytes)
+    assert_type(codec.unpack_cq(codec.pack_cq(0, 91, 0)), codec.CqEntry)
+    assert_type(codec.unpack_host(codec.pack_host("127.0.0.1:10911")), str)
+    assert_type(codec.msg_id("127.0.0.1:10911", 0), str)
+    found = codec.parse_msg_id(view.msg_id)
+    assert_type(found, codec.MsgId)
+    assert_type(found.store_host, str)
+    assert_type(found.phy_offset, int)
+    assert_type(codec.index_key_hash("Topic", "k1"), int)
+
     # Everything with a buffer is taken.
     path = tmp_path / "record"
     path.write_bytes(record)
@@ -72,6 +104,12 @@ def test_what_a_type_checker_must_refuse() -> None:
         codec.decode("text")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         Message(b"Topic", b"")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        codec.encode_batch(["Topic"])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        codec.decode_all(encoded(), "0")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        codec.index_key_hash("Topic", 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         codec.encode(Message("Topic", b""))  # type: ignore[call-arg]
     with pytest.raises(AttributeError):

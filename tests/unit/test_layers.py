@@ -55,7 +55,12 @@ ALLOWED_UP = {
     ("threads.mutex", "rmqcore.errors"): "likewise",
     ("put.put_result", "rmqcore.errors"): "likewise",
     ("put.message", "rmqcore.errors.arguments"): "likewise",
-    ("put.arrow_put", "rmqcore.errors.near_names"): "likewise",
+    ("put.arrow_rows", "rmqcore.errors.near_names"): "likewise",
+    ("format.codec", "rmqcore.errors.arguments"): "likewise",
+    ("format.cq_arrays", "rmqcore.errors.arguments"): "likewise",
+    ("format.ids", "rmqcore.errors.arguments"): "likewise",
+    ("format.message_batch", "rmqcore.errors"): "likewise",
+    ("put.encode", "rmqcore.errors.arguments"): "likewise",
     ("scan.batch", "rmqcore.errors.near_names"): "likewise",
     (
         "put.put_result",

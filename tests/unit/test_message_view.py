@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rmqcore
 from rmqcore import Message, MessageView, codec
-from rmqcore._native.format.codec import DelayLevels, decode
+from rmqcore._native.format.codec import DelayLevels, decode_with_levels
 
 NAMES = (
     "phy_offset msg_size magic body_crc queue_id flag queue_offset sys_flag born_timestamp_ms born_host store_timestamp_ms "
@@ -70,7 +70,7 @@ def test_a_copy_outlives_a_store_and_its_result(tmp_path: Path, how: Any) -> Non
 def test_delay_levels_go_along() -> None:
     message = Message("SCHEDULE_TOPIC_XXXX", b"", properties={"DELAY": "1"})
     record = codec.encode(message, phy_offset=0, queue_offset=0, store_timestamp_ms=1000)
-    view = decode(record, 0, DelayLevels([77_000]))
+    view = decode_with_levels(record, 0, DelayLevels([77_000]))
     assert pickle.loads(pickle.dumps(view)).tags_code == view.tags_code
 
 

@@ -1,20 +1,22 @@
-from collections.abc import Sequence
-from typing import Any, Final, TypeAlias, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-CQ_DTYPE: Final[np.dtype[np.void]]
+from rmqcore._native.format.cq_arrays import Column
 
-Column: TypeAlias = int | Sequence[int] | npt.NDArray[np.integer[Any]]
+class CqEntry(NamedTuple):
+    phy_offset: int
+    msg_size: int
+    tags_code: int
 
 @overload
 def has_queue_entry(sys_flag: int) -> bool: ...
 @overload
 def has_queue_entry(sys_flag: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]: ...
 def pack_cq(phy_offset: Column, msg_size: Column, tags_code: Column) -> bytes: ...
-def unpack_cq(buf: Buffer) -> npt.NDArray[np.void]: ...
+def unpack_cq(buf: Buffer, pos: int = 0) -> CqEntry: ...
 def valid_prefix(buf: Buffer) -> int: ...
 def prefix_below(buf: Buffer, phy_offset: int) -> int: ...
 def rising_prefix(buf: Buffer, log_end: int, last_end: int) -> tuple[int, int]: ...

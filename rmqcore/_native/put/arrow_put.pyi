@@ -3,9 +3,6 @@ from numpy.typing import NDArray
 
 from rmqcore._native.put.appender import Appender
 
-COLUMNS: dict[str, str]
-FORMATS: dict[str, str]
-
 def put_arrow(
     appender: Appender, data: object
 ) -> tuple[

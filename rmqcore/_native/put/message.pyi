@@ -5,8 +5,6 @@ from typing_extensions import Buffer
 
 DEFAULT_HOST: Final[str]
 
-def pack_host(text: str) -> bytes: ...
-
 class Message:
     topic: str
     body: Buffer

@@ -5,8 +5,6 @@ Source: RocketMQ 5.5.0 SendMessageProcessor#sendBatchMessage, MessageExtEncoder#
 
 from __future__ import annotations
 
-import struct
-
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.send_answers import answer_send
 from rmqcore.broker.handlers.send_checks import (
@@ -19,8 +17,8 @@ from rmqcore.broker.handlers.send_checks import (
 )
 from rmqcore.broker.put_message import store_batch
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
-from rmqcore.codec import decode_properties
-from rmqcore.errors import RequestError
+from rmqcore.codec import decode_batch
+from rmqcore.errors import CorruptMessageError, RequestError
 from rmqcore.message import Message
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import ResponseCode
@@ -28,9 +26,6 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import RETRY_PREFIX
 
 _MOST_TOPIC_LETTERS = 127
-_HEAD = struct.Struct(">iiiii")
-"""Size of the message, magic, body CRC, flag, size of its body."""
-_PROPERTIES_SIZE = struct.Struct(">h")
 _QUEUE_TYPE, _BATCH_QUEUE = "queue.type", "BatchCQ"
 
 
@@ -77,48 +72,30 @@ def _messages(call: Call, config: TopicConfig, queue_id: int) -> list[Message]:
     Raises
     ------
     RequestError
-        A size goes past the end of the body.
+        A length is negative, or goes past the end of the body.
     """
     fields = call.fields
     sys_flag = sys_flag_in(config, fields.number("sysFlag"))
     born_timestamp_ms = fields.number("bornTimestamp")
     reconsume_times = fields.number("reconsumeTimes")
-    body = memoryview(call.request.body)
-    messages, pos = [], 0
-    while pos < len(body):
-        flag, begin, end, properties_end = _bounds(call, body, pos)
-        message = Message(
+    try:
+        # Java does not look at the sizes that clients write.
+        parts = decode_batch(call.request.body, check_size=False)
+    except CorruptMessageError as error:
+        field = f"body, {error.field} at {error.phy_offset}"
+        raise RequestError(call.code.name, field, error.expected, error.found) from None
+    return [
+        Message(
             config.name,
-            body[begin:end],
+            part.body,
             queue_id,
-            properties=decode_properties(body[end + _PROPERTIES_SIZE.size : properties_end]),
-            flag=flag,
+            properties=part.properties,
+            flag=part.flag,
             sys_flag=sys_flag,
             born_timestamp_ms=born_timestamp_ms,
             born_host=call.channel.peer,
             store_host=call.broker.store_host,
             reconsume_times=reconsume_times,
         )
-        messages.append(message)
-        pos = properties_end
-    return messages
-
-
-def _bounds(call: Call, body: memoryview, pos: int) -> tuple[int, int, int, int]:
-    """Give the flag of the message at `pos`, where its body begins and ends, and where its properties end."""
-    begin = pos + _HEAD.size
-    if begin > len(body):
-        raise _cut_off(call, pos)
-    *_, flag, body_size = _HEAD.unpack_from(body, pos)
-    end = begin + body_size
-    if body_size < 0 or end + _PROPERTIES_SIZE.size > len(body):
-        raise _cut_off(call, pos)
-    (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, end)
-    properties_end = end + _PROPERTIES_SIZE.size + properties_size
-    if properties_size < 0 or properties_end > len(body):
-        raise _cut_off(call, pos)
-    return flag, begin, end, properties_end
-
-
-def _cut_off(call: Call, pos: int) -> RequestError:
-    return RequestError(call.code.name, "body", "whole messages", f"one at {pos} that is cut off")
+        for part in parts
+    ]

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 from rmqcore import sysflag
-from rmqcore.client.messages.batch import decode_batch
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.response_fields import int_field
 from rmqcore.client.messages.subscriptions import is_wanted
-from rmqcore.codec import check, decode, decode_properties, encode
-from rmqcore.errors import CompressionError, CorruptMessageError, ProtocolError
+from rmqcore.codec import decode, decode_all, decode_batch, encode
+from rmqcore.errors import CompressionError, CorruptMessageError
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.heartbeat import SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -135,44 +134,55 @@ def pull_result(
 
 
 def _views(queue: MessageQueue, body: bytes) -> Iterator[MessageView]:
-    """The messages of the records in a body, up to the first that is none, as in Java; which is told in the log."""
-    pos = 0
-    while pos < len(body):
+    """The messages of the records in a body, up to the first that is damaged, as in Java; the log names what is left out."""
+    end = 0
+    try:
+        # Copies: a message that is kept does not keep all of the body.
+        records, error = decode_all(body, check_crc=True, copy=True), None
+    except CorruptMessageError as damage:
+        records, error = decode_all(body[: damage.phy_offset], copy=True), damage
+    for record in records:
         try:
-            size = check(body, pos)
-            view = decode(body[pos : pos + size])  # a copy: one that is kept does not keep all
-            found = list(_unwrapped(view)) if view.sys_flag & _WRAPPED == _WRAPPED else [view]
-        except (CorruptMessageError, CompressionError, ProtocolError) as error:
-            _LOG.error("%s: %d bytes of an answer are left out: %s", queue, len(body) - pos, error)
+            found = _unwrapped(record) if record.sys_flag & _WRAPPED == _WRAPPED else [record]
+        except (CorruptMessageError, CompressionError) as damage:
+            _left_out(queue, len(body) - end, damage)
             return
         yield from found
-        pos += size
+        end += record.msg_size
+    if end < len(body):
+        _left_out(queue, len(body) - end, error or "they are not a record")
 
 
-def _unwrapped(view: MessageView) -> Iterator[MessageView]:
-    """The messages of a batch that was stored as one record, each as a record of its own.
+def _left_out(queue: MessageQueue, size: int, why: object) -> None:
+    _LOG.error("%s: %d bytes of an answer are left out: %s", queue, size, why)
+
+
+def _unwrapped(view: MessageView) -> list[MessageView]:
+    """The messages of a batch that was stored as one record, each as a record of its own, all at the place of the batch.
 
     Source: RocketMQ 5.5.0 MessageDecoder#decodeMessage(MessageExt, List).
     """
     flags = view.sys_flag & ~(_WRAPPED | sysflag.COMPRESSED | sysflag.COMPRESSION_TYPE_MASK)
-    for number, part in enumerate(decode_batch(view.decompress())):
-        message = Message(
-            view.topic,
-            part.body,
-            view.queue_id,
-            properties=decode_properties(part.properties),
-            flag=part.flag,
-            sys_flag=flags,
-            born_timestamp_ms=view.born_timestamp_ms,
-            born_host=view.born_host,
-            store_host=view.store_host,
-            reconsume_times=view.reconsume_times,
-            prepared_transaction_offset=view.prepared_transaction_offset,
+    return [
+        decode(
+            encode(
+                Message(
+                    view.topic,
+                    part.body,
+                    view.queue_id,
+                    properties=part.properties,
+                    flag=part.flag,
+                    sys_flag=flags,
+                    born_timestamp_ms=view.born_timestamp_ms,
+                    born_host=view.born_host,
+                    store_host=view.store_host,
+                    reconsume_times=view.reconsume_times,
+                    prepared_transaction_offset=view.prepared_transaction_offset,
+                ),
+                phy_offset=view.phy_offset,
+                queue_offset=view.queue_offset + number,
+                store_timestamp_ms=view.store_timestamp_ms,
+            )
         )
-        record = encode(
-            message,
-            phy_offset=view.phy_offset,
-            queue_offset=view.queue_offset + number,
-            store_timestamp_ms=view.store_timestamp_ms,
-        )
-        yield decode(record)
+        for number, part in enumerate(decode_batch(view.decompress(), check_size=False))
+    ]

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rmqcore import sysflag
-from rmqcore.client.messages.batch import BatchMessage, encode_batch_message
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.response_fields import int_field, text_field
 from rmqcore.client.messages.send_result import SendResult, SendStatus
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.messages.validators import check_body, check_properties, check_topic_for_send
-from rmqcore.codec import encode_properties
+from rmqcore.codec import encode_batch, encode_properties
 from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -175,7 +174,7 @@ def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: 
         There are none, or no broker takes them so.
     """
     topic: str | None = None
-    parts: list[bytes] = []
+    parts: list[Message] = []
     msg_ids: list[str] = []
     size = 0
     for message in messages:
@@ -184,25 +183,32 @@ def one_batch(messages: Iterable[Message], ids: UniqueIds, *, max_message_size: 
         check_body(len(body), max_message_size)
         check_properties(message.properties, in_batch=True)
         properties, msg_id = _with_id(message.properties, ids)
-        parts.append(encode_batch_message(BatchMessage(0, body, encode_properties(properties))))
+        parts.append(Message(topic, body, properties=properties))
         msg_ids.append(msg_id)
-        size += len(parts[-1])
+        size += len(body)
         if size > max_message_size:
-            raise ValueError(
-                f"a batch of more than {max_message_size} bytes after {len(parts)} messages: send fewer at once"
-            )
+            raise _too_large(parts, max_message_size)
     if topic is None:
         raise ValueError("a batch without messages")
     check_topic_for_send(topic)
     if topic.startswith(RETRY_PREFIX):
         raise ValueError(f"topic {topic}: a batch does not go to a retry topic")
+    image = encode_batch(parts)
+    if len(image) > max_message_size:
+        raise _too_large(parts, max_message_size)
     own, _ = _with_id({}, ids)
     return Outgoing(
         RequestCode.SEND_BATCH_MESSAGE,
         topic,
         ",".join(msg_ids),
-        b"".join(parts),
+        image,
         encode_properties(own).decode(),
+    )
+
+
+def _too_large(parts: list[Message], max_message_size: int) -> ValueError:
+    return ValueError(
+        f"a batch of more than {max_message_size} bytes after {len(parts)} messages: send fewer at once"
     )
 
 

@@ -66,7 +66,7 @@ class MultiDispatch:
     ) -> Iterator[tuple[int, list[Entry]]]:
         """Give for each of these records where it ends in `buf`, and its further entries."""
         for pos, names, offsets in places.multi_dispatch_records(buf, begin, end, gaps=gaps):
-            view = codec.decode(buf, pos, self._delay_levels)
+            view = codec.decode_with_levels(buf, pos, self._delay_levels)
             if view.phy_offset < from_phy_offset or not has_queue_entry(view.sys_flag):
                 continue
             if view.topic.startswith(WITHOUT) or view.topic == SCHEDULE_TOPIC:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE, unpack_cq
+from rmqcore._native.format.cq_arrays import CQ_DTYPE, unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.consume_queue import ConsumeQueue
 from rmqcore._native.queues.queue_compare import QueueCompare, write_entries
@@ -80,7 +80,7 @@ class QueuePlaces:
                 data = read_range(path, pos - start, size)
             parts.append(data.ljust(size, b"\0"))
             pos += size
-        return unpack_cq(b"".join(parts))
+        return unpack_cq_entries(b"".join(parts))
 
     def write(self, topic: str, queue_id: int, queue_offset: int, entries: Entries) -> None:
         """Write entries at their places from a queue offset on; missing files are made. The queue's end stays where it is."""

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.codec import DelayLevels
-from rmqcore._native.format.cq import CQ_DTYPE, pack_cq, unpack_cq
+from rmqcore._native.format.cq import pack_cq
+from rmqcore._native.format.cq_arrays import CQ_DTYPE, unpack_cq_entries
 from rmqcore._native.queues import queue_compare
 from rmqcore._native.queues.queue_compare import QueueCompare, SeenQueue
 from rmqcore._native.scan.batch import Batch
@@ -70,7 +71,9 @@ class Rows:
 
     def entries(self, at: npt.NDArray[np.intp]) -> Entries:
         """Give the entries of the rows with these positions."""
-        return unpack_cq(pack_cq(self.phy_offset[at], self.msg_size[at], self.tags_code[at]))
+        return unpack_cq_entries(
+            pack_cq(self.phy_offset[at], self.msg_size[at], self.tags_code[at])
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from functools import partial
 
 from rmqcore._native.format.codec import MessageView
 from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.codec import parse_msg_id
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
 from rmqcore.disk.read_range import entries_of
@@ -16,7 +17,6 @@ from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors.arguments import check_ints, named
 from rmqcore.queries.asked import check_place
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.queries.queue_info import QueueInfo, Rest
 from rmqcore.queries.time_search import Boundary, offset_by_time
 
@@ -40,7 +40,7 @@ class StoreGet:
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id."""
-        view = self.lookup(phy_offset_of_msg_id(msg_id))
+        view = self.lookup(parse_msg_id(msg_id).phy_offset)
         return view if view is not None and view.msg_id == msg_id.strip().upper() else None
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str) -> int:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.queue_files import BatchTopics

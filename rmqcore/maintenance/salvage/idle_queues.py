@@ -9,7 +9,8 @@ import os
 
 import numpy as np
 
-from rmqcore._native.format.cq import unpack_cq, valid_prefix
+from rmqcore._native.format.cq import valid_prefix
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
@@ -60,7 +61,7 @@ def _keep(queue: QueueFiles, log_begin: int, file_size: int, target: Folder) -> 
 def _expired(file: QueueFile, log_begin: int) -> bytes:
     """The first entries of a file, as far as they are those of expired messages."""
     data = read_range(file.path, 0, file.entry_count * CQ_STORE_UNIT_SIZE)
-    entries = unpack_cq(data[: valid_prefix(data) * CQ_STORE_UNIT_SIZE])
+    entries = unpack_cq_entries(data[: valid_prefix(data) * CQ_STORE_UNIT_SIZE])
     phy_offsets = entries["phy_offset"].astype(np.int64)
     filler = (entries["msg_size"] == CQ_FILLER_SIZE) & (phy_offsets == 0)
     before = np.maximum.accumulate(np.concatenate(([-1], phy_offsets[:-1])))

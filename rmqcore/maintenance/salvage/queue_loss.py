@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rmqcore._native.format.cq import unpack_cq
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.paths import StorePaths
@@ -193,7 +193,7 @@ def _led_to_lost_in(path: str, first: int, begin: int, end: int, lost: LostLog) 
         data = read_range(path, (begin - first) * unit, min(AT_ONCE, end - begin) * unit)
         if not data:
             break
-        numbers = lost.has(unpack_cq(data))
+        numbers = lost.has(unpack_cq_entries(data))
         found += [begin + number for number in (numbers[:1] + numbers[-1:])]
         begin += len(data) // unit
     return found

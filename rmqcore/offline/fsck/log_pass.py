@@ -231,7 +231,7 @@ class LogAudit:
             data = file.read_range(phy_offset - file.file_from_offset, size)
             view: MessageView | None
             try:
-                view = codec.decode(data, 0, self._levels)
+                view = codec.decode_with_levels(data, 0, self._levels)
             except CorruptMessageError:
                 view = None  # the size may be wrong, or the record
             if view is not None and view.msg_size == len(data) and view.phy_offset == phy_offset:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE, pack_cq
+from rmqcore._native.format.cq import pack_cq
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.read_range import opened

@@ -195,4 +195,4 @@ def record_at(
                 own = bytes(window.buf[pos - window.start : pos - window.start + place.size])
     except FileNotFoundError:  # cleaned since it was listed
         return None
-    return codec.decode(own, 0, delay_levels)
+    return codec.decode_with_levels(own, 0, delay_levels)

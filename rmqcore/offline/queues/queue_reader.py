@@ -9,7 +9,7 @@ from collections.abc import Container
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE, unpack_cq
+from rmqcore._native.format.cq_arrays import CQ_DTYPE, unpack_cq_entries
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.inside.skeletons import occupied_bytes
@@ -131,7 +131,7 @@ class QueueFiles:
             parts.append(data)
             start += len(data) // CQ_STORE_UNIT_SIZE
             count -= len(data) // CQ_STORE_UNIT_SIZE
-        return unpack_cq(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
+        return unpack_cq_entries(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
 
     def phy_offset(self, queue_offset: int) -> int:
         """Give the CommitLog offset that an entry holds; -1 where no entry lies."""

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.index.index_reader import key_hash
+from rmqcore.codec import index_key_hash, parse_msg_id
 from rmqcore.errors import StoreError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.queries.index_query import has_key
-from rmqcore.queries.msg_id import phy_offset_of_msg_id
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.storage.locations import StoreLocation
 
@@ -70,7 +69,7 @@ def find_places(task: FindPlacesTask) -> Places:
     places: set[int] = set()
     found: set[str] = set()
     for msg_id in task.offset_ids:
-        message = record_at(files, phy_offset_of_msg_id(msg_id))
+        message = record_at(files, parse_msg_id(msg_id).phy_offset)
         # The id may be of another broker, whose record at this place is another; and a UNIQ_KEY looks alike.
         if message is not None and message.msg_id == msg_id.upper():
             places.add(message.phy_offset)
@@ -95,7 +94,7 @@ def _by_index(
         _check_index(task.store, readers, topics, files)
         for topic in topics:
             for text, kind in asked:
-                for message in _messages(task, readers, files, key_hash(topic, text)):
+                for message in _messages(task, readers, files, index_key_hash(topic, text)):
                     if has_key(message, topic, text, kind):
                         yield text, message
 

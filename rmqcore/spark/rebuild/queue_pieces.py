@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 
 if TYPE_CHECKING:

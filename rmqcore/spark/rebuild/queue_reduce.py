@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder, count_unplaceable
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.format import codec
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.codec import decode
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
@@ -199,7 +199,7 @@ def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
     """Whether a record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`."""
     raw = bytearray(end - start)
     source.read_into(memoryview(raw), start - source.file.file_from_offset)
-    return is_unfinished(codec.decode(raw))
+    return is_unfinished(decode(raw))
 
 
 def first_sound(file: LogFile) -> int | None:

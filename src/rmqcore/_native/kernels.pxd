@@ -36,6 +36,23 @@ cdef extern from "format/prop_crc_scan.h" nogil:
     int64_t rmq_prop_crc_scan(const uint8_t *buf, size_t len, int required, rmq_prop_crc_failure *out, size_t room,
                               int64_t *checked) noexcept
 
+cdef extern from "format/message_batch.h" nogil:
+    enum:
+        RMQ_BATCH_MIN_SIZE
+        RMQ_B_E_SHORT, RMQ_B_E_TOTALSIZE, RMQ_B_E_BODYLENGTH, RMQ_B_E_PROPERTIESLENGTH, RMQ_B_E_LENGTHS
+    ctypedef struct rmq_batch_message:
+        int32_t flag
+        const uint8_t *body
+        const uint8_t *props
+        uint32_t body_len, props_len
+    ctypedef struct rmq_batch_fault:
+        int64_t pos, found, expected
+    int64_t rmq_message_batch_next(
+        const uint8_t *buf, size_t left, int check_size, rmq_batch_message *out, rmq_batch_fault *fault
+    ) noexcept
+    int64_t rmq_message_batch_size(const rmq_batch_message *message) noexcept
+    void rmq_message_batch_write(const rmq_batch_message *message, uint8_t *out) noexcept
+
 cdef extern from "format/text_out.h" nogil:
     ctypedef struct rmq_out:
         uint8_t *at
@@ -230,6 +247,7 @@ cdef extern from "put/append.h" nogil:
     int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id) noexcept
     void rmq_log_forget_queues(rmq_log *log) noexcept
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
+    void rmq_put_check_record(rmq_put *put, int append_prop_crc) noexcept
     int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) noexcept
     int rmq_log_append_any(rmq_log *log, rmq_put *puts, size_t count, int whole, int64_t now_ms, size_t *done) noexcept
     int rmq_log_append_raw(
@@ -238,6 +256,17 @@ cdef extern from "put/append.h" nogil:
     int rmq_copy_text(uint8_t *out, const uint8_t *text, size_t len) noexcept
     int64_t rmq_props_separators(const uint8_t *props, int64_t len) noexcept
     int rmq_topic_is_legal(const uint8_t *topic, size_t length) noexcept
+
+cdef extern from "put/next_queue_offsets.h" nogil:
+    ctypedef struct rmq_queue_offsets:
+        pass
+    ctypedef struct rmq_queue_recent:
+        pass
+    rmq_queue_offsets *rmq_queue_offsets_new() noexcept
+    void rmq_queue_offsets_free(rmq_queue_offsets *table) noexcept
+    int64_t *rmq_queue_offsets_again(
+        rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic, size_t topic_len, int32_t queue_id
+    ) noexcept
 
 cdef extern from "put/fill.h" nogil:
     ctypedef struct rmq_fill:

@@ -165,3 +165,13 @@ def of_record(const uint8_t[::1] record):
     cdef char text[56]
     rmq_props_known(rec.at + rec.props_pos, rec.props_len, rec.props_pos, &known)
     return text[:rmq_msg_id(&rec, text)], rmq_tags_code(&rec, &known, &levels)
+
+
+def again(bytes msg_id):
+    """A message id that was parsed as text, and its offset."""
+    cdef uint8_t host[20]
+    cdef char text[56]
+    cdef int v6
+    cdef int64_t phy_offset
+    assert rmq_msg_id_parse(msg_id, len(msg_id), host, &v6, &phy_offset)
+    return text[:rmq_msg_id_text(host, v6, phy_offset, text)], phy_offset

@@ -128,7 +128,7 @@ ENTRIES_1_0 = """
     rmq_record_write rmq_record_encode rmq_keys_next rmq_cq_valid_prefix rmq_cq_prefix_below rmq_cq_rising_prefix rmq_cq_pack
     rmq_index_header_decode rmq_index_header_encode rmq_index_hash rmq_index_chain_walk rmq_index_check_entries
     rmq_index_check_slots rmq_jhash_any rmq_utf8_valid rmq_utf8_next rmq_utf8_sanitize rmq_decimal rmq_host_text
-    rmq_host_parse rmq_hex_upper rmq_msg_id rmq_tags_code
+    rmq_host_parse rmq_hex_upper rmq_msg_id rmq_msg_id_text rmq_msg_id_parse rmq_tags_code
 """.split()
 LAYOUT_CRC_1_0 = 1953711066
 """Of the texts of all structs in the table, without comments and spaces."""
@@ -209,6 +209,7 @@ def test_records(calls: ModuleType) -> None:
     assert calls.record(b"Orders", b"body", properties, 1, 2, 3) == (RECORD, RECORD)
     assert calls.checks(RECORD) == (0, 1, 0)
     assert calls.fields(RECORD) == (zlib.crc32(b"body") & 0x7FFFFFFF, 0, 0, 2, 1, 3, 3, 0, 0)
+    assert calls.again(view.msg_id.encode()) == (view.msg_id.encode(), 1)
     assert calls.of_record(RECORD) == (view.msg_id.encode(), view.tags_code)
     plain = codec.encode(MESSAGE, phy_offset=1, queue_offset=2, store_timestamp_ms=3)
     assert calls.checks(plain)[1] == 0

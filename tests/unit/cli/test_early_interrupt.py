@@ -60,10 +60,10 @@ def test_no_traceback(tmp_path: Path, golden: Path, module: str, command: str) -
 def test_a_script_of_that_name_is_the_command(tmp_path: Path) -> None:
     script = tmp_path / "rmqcore"
     script.write_text("import sys\nfrom rmqcore.cli import main\nsys.exit(main(['--version']))\n")
-    done = interrupted(tmp_path, "numpy", "-P", str(script))
+    done = interrupted(tmp_path, "rmqcore.codec", "-P", str(script))
     assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_a_program_that_uses_the_package_gets_its_interrupt(tmp_path: Path) -> None:
     code = "try:\n    import rmqcore\nexcept KeyboardInterrupt:\n    print('mine')"
-    assert interrupted(tmp_path, "numpy", "-c", code).stdout == "mine\n"
+    assert interrupted(tmp_path, "rmqcore.codec", "-c", code).stdout == "mine\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from rmqcore import sysflag
 from rmqcore.client.allocation import allocate_averagely
-from rmqcore.client.messages.batch import BatchMessage, decode_batch, encode_batch_message
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.pull_message import PullStatus, pull_request, pull_result
 from rmqcore.client.messages.send_message import one_batch, one_message
@@ -20,8 +18,8 @@ from rmqcore.client.messages.send_result import SendStatus
 from rmqcore.client.messages.subscriptions import is_wanted, subscription
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.messages.validators import check_group, check_topic, check_topic_for_send
-from rmqcore.codec import decode_properties, encode, encode_properties, java_hash
-from rmqcore.errors import CompressionError, ProtocolError, RequestError
+from rmqcore.codec import decode_batch, decode_properties, encode, encode_batch, java_hash
+from rmqcore.errors import CompressionError, RequestError
 from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
@@ -88,46 +86,6 @@ def test_names_that_are_good() -> None:
         check_group("x" * 121)
     with pytest.raises(ValueError, match="brokers alone"):
         check_topic_for_send("SCHEDULE_TOPIC_XXXX")
-
-
-# ---- batches ----------------------------------------------------------------------------------------
-
-BATCH_MESSAGES = st.builds(
-    BatchMessage,
-    st.integers(-(1 << 31), (1 << 31) - 1),
-    st.binary(max_size=50),
-    st.binary(max_size=50),
-)
-
-
-@given(st.lists(BATCH_MESSAGES, max_size=5))
-def test_a_batch_reads_back(messages: list[BatchMessage]) -> None:
-    assert list(decode_batch(b"".join(map(encode_batch_message, messages)))) == messages
-
-
-@given(st.binary(max_size=200))
-def test_a_batch_of_anything_is_messages_or_an_error(data: bytes) -> None:
-    try:
-        found = list(decode_batch(data))
-    except ProtocolError:
-        return
-    assert b"".join(map(encode_batch_message, found))[:4] == data[:4]
-
-
-@given(st.lists(BATCH_MESSAGES, min_size=1, max_size=3), st.data())
-def test_a_batch_with_one_wrong_length_is_an_error(
-    messages: list[BatchMessage], data: st.DataObject
-) -> None:
-    whole = bytearray(b"".join(map(encode_batch_message, messages)))
-    pos = data.draw(st.sampled_from([0, 16]))
-    old = struct.unpack_from(">i", whole, pos)[0]
-    new = data.draw(st.integers(-(1 << 31), (1 << 31) - 1).filter(lambda number: number != old))
-    struct.pack_into(">i", whole, pos, new)
-    try:
-        found = list(decode_batch(bytes(whole)))
-    except ProtocolError:
-        return
-    assert found != messages
 
 
 # ---- sends ------------------------------------------------------------------------------------------
@@ -198,9 +156,9 @@ def test_a_batch_is_one_request() -> None:
     outgoing = one_batch(messages, ids(), max_message_size=1000)
     request = outgoing.request(QUEUE, group="g", queue_nums=4, now_ms=NOW_MS)
     assert (request.code, request.ext_fields["m"]) == (320, "true")
-    found = list(decode_batch(request.body))
+    found = decode_batch(request.body)
     assert [part.body for part in found] == [b"one", b"two"]
-    keys = [decode_properties(part.properties)["UNIQ_KEY"] for part in found]
+    keys = [part.properties["UNIQ_KEY"] for part in found]
     assert outgoing.msg_id == ",".join(keys)
     own = decode_properties(request.ext_fields["i"].encode())
     assert own["UNIQ_KEY"] not in keys
@@ -364,10 +322,10 @@ def test_a_compressed_body_is_plain_when_asked_for() -> None:
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_batch_that_was_stored_as_one_record_is_taken_apart(compressed: bool) -> None:
     parts = [
-        BatchMessage(7, b"one", encode_properties({"TAGS": "A", "UNIQ_KEY": "U1"})),
-        BatchMessage(8, b"two", encode_properties({"TAGS": "B", "UNIQ_KEY": "U2"})),
+        Message("any", b"one", flag=7, properties={"TAGS": "A", "UNIQ_KEY": "U1"}),
+        Message("any", b"two", flag=8, properties={"TAGS": "B", "UNIQ_KEY": "U2"}),
     ]
-    inside = b"".join(map(encode_batch_message, parts))
+    inside = encode_batch(parts)
     flags = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
     if compressed:
         inside = zlib.compress(inside)
@@ -398,7 +356,7 @@ def test_what_is_behind_a_broken_record_is_left_out_and_told(
     caplog.clear()
     wrapped = record(b"no batch", 5, sys_flag=sysflag.INNER_BATCH | sysflag.NEED_UNWRAP)
     assert pull_result(QUEUE, ALL, pulled(wrapped)).messages == ()
-    assert "left out: batch@" in caplog.text
+    assert "left out: <batch>@0: TOTALSIZE" in caplog.text
 
 
 @given(st.binary(max_size=300))

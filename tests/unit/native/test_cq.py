@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from rmqcore._native.format.cq import pack_cq, prefix_below, unpack_cq, valid_prefix
+from rmqcore._native.format.cq import pack_cq, prefix_below, valid_prefix
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
 
 LONGS = (0, 1, -1, (1 << 63) - 1, -(1 << 63))
@@ -27,20 +28,20 @@ def test_columns_are_packed_in_order() -> None:
 
 
 def test_unpacking_gives_the_fields_back() -> None:
-    entries = unpack_cq(pack_cq(LONGS, INTS, LONGS))
+    entries = unpack_cq_entries(pack_cq(LONGS, INTS, LONGS))
     assert entries.tolist() == list(zip(LONGS, INTS, LONGS, strict=True))
     assert entries.dtype.names == ("phy_offset", "msg_size", "tags_code")
 
 
 def test_nothing_packs_to_nothing() -> None:
     assert pack_cq([], [], []) == b""
-    assert len(unpack_cq(b"")) == 0
+    assert len(unpack_cq_entries(b"")) == 0
 
 
 @pytest.mark.parametrize("size", [1, 19, 21])
 def test_a_partial_entry_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"{size} bytes"):
-        unpack_cq(bytes(size))
+        unpack_cq_entries(bytes(size))
 
 
 @pytest.mark.parametrize(

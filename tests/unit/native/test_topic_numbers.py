@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.oracle import records as oracle
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.queues.queue_table import QueueTable
 from rmqcore._native.scan.scan import END, FULL, ColumnScan
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rmqcore._native.format.cq import pack_cq, unpack_cq
+from rmqcore._native.format.cq import pack_cq
+from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore.queries.time_search import Boundary, offset_by_time
 
 FILLER = (0, 0x7FFFFFFF, 0)
@@ -20,7 +21,7 @@ class Rebuilt:
 
     def entries(self, start: int, count: int) -> np.ndarray:
         packed = b"".join(pack_cq(*entry) for entry in [FILLER, FILLER, (100, 9, 0), (200, 9, 0)])
-        return unpack_cq(packed)[start : start + count]
+        return unpack_cq_entries(packed)[start : start + count]
 
 
 @pytest.mark.parametrize(

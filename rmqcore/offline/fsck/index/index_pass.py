@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rmqcore._native.index.index_reader import key_hash
+from rmqcore.codec import index_key_hash
 from rmqcore.disk.paths import StorePaths
 from rmqcore.offline.fsck.file_kinds import note_other_name, note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
@@ -249,7 +249,7 @@ class IndexAudit:
                 continue
             keys = [view.uniq_key or "", *view.keys, f"T#{view.tags}"]
             if int(entries.key_hash[place]) not in {
-                key_hash(view.topic, key) for key in keys if key
+                index_key_hash(view.topic, key) for key in keys if key
             }:
                 self._note_entries(
                     entries, np.array([place]), "KEYHASH", "fits no key of its record"

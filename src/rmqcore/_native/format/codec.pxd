@@ -15,14 +15,15 @@ cdef class MessageView:
     cdef object owner
     cdef rmq_record rec
     cdef DelayLevels delay_levels
-    cdef dict _properties
 
     cdef void find_known(self, rmq_known_props *known) noexcept
-    cdef dict _load_properties(self)
 
 
-cdef str text_of(const uint8_t *p, Py_ssize_t length)
+cdef Py_ssize_t position(object pos, Py_ssize_t length) except -1
+cdef Py_ssize_t position_or_none(object pos, Py_ssize_t length) except -2
+# `levels` None: Java's default ones.
 cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels)
+cdef MessageView decoded(object buf, object pos, DelayLevels levels)
 cdef object corrupt_message(str path, long long phy_offset, int code, const rmq_record *rec)
 
 

@@ -5,11 +5,14 @@ Buffers come in through the buffer protocol; every length is checked in record.c
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromObject
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memcmp
 
+from cpython.ref cimport PyObject
+
+from rmqcore._native.format.texts cimport frequent_text_of, properties_dict, text_or_none, words_of
 from rmqcore._native.kernels cimport *
 from rmqcore._native.format.sealed cimport seal
 
@@ -17,6 +20,11 @@ import os
 
 from rmqcore._native.format.view_text import line_of, values_of
 from rmqcore.errors import CorruptMessageError
+from rmqcore.errors.arguments import wrong_type
+
+cdef extern from *:
+    void PyObject_GC_UnTrack(PyObject *tracked) noexcept
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
 
 # ---- CRC kernel -------------------------------------------------------------------------------------
@@ -110,35 +118,19 @@ DEFAULT_DELAY_LEVELS = DelayLevels([
     1000 * seconds
     for seconds in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 ])
+cdef DelayLevels default_levels = DEFAULT_DELAY_LEVELS
 
 
 # ---- MessageView ------------------------------------------------------------------------------------
-
-
-cdef str text_of(const uint8_t *p, Py_ssize_t length):
-    """Java's reading of the bytes: malformed UTF-8 becomes U+FFFD."""
-    if rmq_is_ascii(p, length):
-        return PyUnicode_DecodeUTF8(<const char *> p, length, "replace")
-    return sanitized_text(p, length)
-
-
-cdef str sanitized_text(const uint8_t *p, Py_ssize_t length):
-    """Decode bytes that are first made well-formed: Python's own "replace" differs from Java's at encoded surrogates. It is
-    used here only for bytes that another process changes meanwhile."""
-    cdef uint8_t *copy = <uint8_t *> PyMem_Malloc(3 * length)
-    if copy == NULL:
-        raise MemoryError
-    try:
-        return PyUnicode_DecodeUTF8(<const char *> copy, rmq_utf8_sanitize(p, length, copy), "replace")
-    finally:
-        PyMem_Free(copy)
 
 
 cdef MessageView new_view(object owner, const rmq_record *rec, DelayLevels levels):
     cdef MessageView view = MessageView.__new__(MessageView)
     view.owner = owner
     view.rec = rec[0]
-    view.delay_levels = levels
+    view.delay_levels = levels if levels is not None else default_levels
+    if type(owner) is bytes:  # no cycle can lead through it: the collector need not look at a list of thousands
+        PyObject_GC_UnTrack(<PyObject *> view)
     return view
 
 
@@ -255,37 +247,36 @@ cdef class MessageView:
     @property
     def topic(self):
         """The topic."""
-        return unless_lost(self, text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len))
+        return unless_lost(self, frequent_text_of(self.rec.at + self.rec.topic_pos, self.rec.topic_len))
 
     @property
     def properties(self):
-        """All properties as a new dict in stored order; of a repeated name the last value counts."""
-        return dict(self._load_properties())
+        """All properties as a new dict in stored order; of a repeated name the last value counts.
+
+        `rmqcore.codec.properties` of the view reads single ones without the others.
+        """
+        return unless_lost(self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos))
 
     @property
     def tags(self):
         """The TAGS property; None when the record has no tags."""
         cdef rmq_known_props known
-        if self._properties is not None:
-            return self._properties.get("TAGS")
         self.find_known(&known)
-        return unless_lost(self, text_or_none(&known.tags))
+        if known.tags.p == NULL:
+            return unless_lost(self, None)
+        return unless_lost(self, frequent_text_of(known.tags.p, known.tags.len))
 
     @property
     def keys(self):
         """The words of the KEYS property, a tuple."""
         cdef rmq_known_props known
-        if self._properties is not None:
-            return words_of(self._properties.get("KEYS"))
         self.find_known(&known)
-        return words_of(unless_lost(self, text_or_none(&known.keys)))
+        return unless_lost(self, words_of(&known.keys))
 
     @property
     def uniq_key(self):
         """The UNIQ_KEY property (the client's message id); None when the record has no such property."""
         cdef rmq_known_props known
-        if self._properties is not None:
-            return self._properties.get("UNIQ_KEY")
         self.find_known(&known)
         return unless_lost(self, text_or_none(&known.uniq_key))
 
@@ -368,38 +359,10 @@ cdef class MessageView:
         """Find the properties that are asked for most, without the others: a dict of all costs ten times as much."""
         rmq_props_known(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos, known)
 
-    cdef dict _load_properties(self):
-        if self._properties is None:
-            self._properties = unless_lost(self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len))
-        return self._properties
-
 
 def restored_view(raw, delays_ms):
     """The view of a pickle: it owns the bytes."""
-    return decode(raw, 0, None if delays_ms is None else DelayLevels(delays_ms))
-
-
-cdef object text_or_none(const rmq_slice *value):
-    return None if value.p == NULL else text_of(value.p, value.len)
-
-
-cdef tuple words_of(str text):
-    """The words of a KEYS value, of which most have one."""
-    if not text:
-        return ()
-    if " " not in text:
-        return (text,)
-    return tuple([word for word in text.split(" ") if word])
-
-
-cdef dict properties_dict(const uint8_t *props, size_t length):
-    cdef dict found = {}
-    cdef rmq_props_iter it
-    cdef rmq_prop prop
-    rmq_props_begin(&it, props, length, 0)
-    while rmq_props_next(&it, &prop):
-        found[text_of(prop.name.p, prop.name.len)] = text_of(prop.value.p, prop.value.len)
-    return found
+    return decode_with_levels(raw, 0, None if delays_ms is None else DelayLevels(delays_ms))
 
 
 def topic_bytes(MessageView view not None):
@@ -412,87 +375,49 @@ def property_bytes(MessageView view not None):
     return unless_lost(view, bytes_at(&view.rec, view.rec.props_pos, view.rec.props_len))
 
 
-# ---- functions of rmqcore.codec ---------------------------------------------------------------------
+# ---- views of buffers ---------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t position(Py_buffer *view, object pos) except -1:
-    if not 0 <= pos <= view.len:
-        raise ValueError(f"pos {pos} is outside the buffer of {view.len} bytes")
-    return pos
+cdef Py_ssize_t position_or_none(object pos, Py_ssize_t length) except -2:
+    """A position in a buffer of `length` bytes, its end included; -1 for any other number."""
+    cdef int overflow = 0
+    cdef long long at
+    if type(pos) is not int and not hasattr(pos, "__index__"):
+        raise wrong_type("pos", "int", pos)
+    at = PyLong_AsLongLongAndOverflow(pos, &overflow)
+    return -1 if overflow or not 0 <= at <= length else at
 
 
-def decode(buf, pos=0, DelayLevels delay_levels=None):
-    owner = buf if type(buf) is bytes else PyMemoryView_FromObject(buf)
-    cdef Py_buffer exported
-    cdef Py_ssize_t start
+cdef Py_ssize_t position(object pos, Py_ssize_t length) except -1:
+    cdef Py_ssize_t at = position_or_none(pos, length)
+    if at < 0:
+        raise ValueError(f"pos {pos} is outside the buffer of {length} bytes")
+    return at
+
+
+cdef MessageView view_at(object owner, const uint8_t *buf, Py_ssize_t length, object pos, DelayLevels levels):
+    cdef Py_ssize_t start = position(pos, length)
     cdef rmq_record rec
-    cdef int32_t code
+    cdef int32_t code = rmq_record_parse(buf + start, length - start, &rec)
+    if code <= 0:
+        raise corrupt_message("<buffer>", start, code, &rec)
+    return new_view(owner, &rec, levels)
+
+
+def decode_with_levels(buf, pos, DelayLevels levels):
+    """`decode`, with other delay levels than Java's default ones (None) for the tags codes of delayed messages."""
+    return decoded(buf, pos, levels)
+
+
+cdef MessageView decoded(object buf, object pos, DelayLevels levels):
+    cdef Py_buffer exported
+    if type(buf) is bytes:
+        return view_at(buf, <const uint8_t *> PyBytes_AS_STRING(buf), PyBytes_GET_SIZE(buf), pos, levels)
+    owner = PyMemoryView_FromObject(buf)
     PyObject_GetBuffer(owner, &exported, PyBUF_SIMPLE)
     try:
-        start = position(&exported, pos)
-        code = rmq_record_parse(<const uint8_t *> exported.buf + start, exported.len - start, &rec)
-        if code <= 0:
-            raise corrupt_message("<buffer>", start, code, &rec)
-        # `owner` alone keeps the memory: bytes never move, and a memoryview holds its own export.
-        return new_view(owner, &rec, delay_levels or DEFAULT_DELAY_LEVELS)
-    finally:
-        PyBuffer_Release(&exported)
-
-
-def check(buf, pos=0, *, check_crc=True, check_prop_crc=False):
-    cdef Py_buffer exported
-    cdef Py_ssize_t start
-    cdef rmq_record rec
-    cdef int32_t size, code
-    cdef bint crc = check_crc, prop_crc = check_prop_crc
-    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
-    try:
-        start = position(&exported, pos)
-        size = rmq_record_parse(<const uint8_t *> exported.buf + start, exported.len - start, &rec)
-        code = min(size, 0)
-        if size > 0 and crc:
-            code = rmq_record_check_body_crc(&rec)
-        if size > 0 and code == 0 and prop_crc:
-            code = rmq_record_check_prop_crc(&rec)
-        if code < 0:
-            raise corrupt_message("<buffer>", start, code, &rec)
-        return size
-    finally:
-        PyBuffer_Release(&exported)
-
-
-def body_crc(buf):
-    cdef Py_buffer exported
-    cdef uint32_t value
-    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
-    try:
-        if exported.len > 4096:
-            with nogil:
-                value = rmq_crc32(<const uint8_t *> exported.buf, exported.len)
-        else:
-            value = rmq_crc32(<const uint8_t *> exported.buf, exported.len)
-    finally:
-        PyBuffer_Release(&exported)
-    return value & RMQ_CRC_MASK
-
-
-def java_hash(str text not None):
-    cdef uint32_t value = 0
-    cdef uint32_t cp
-    for ch in text:
-        cp = <uint32_t> ch
-        if cp >= 0x10000:
-            value = value * 31 + (0xD7C0 + (cp >> 10))
-            cp = 0xDC00 + (cp & 0x3FF)
-        value = value * 31 + cp
-    return <int32_t> value
-
-
-def decode_properties(buf):
-    cdef Py_buffer exported
-    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
-    try:
-        return properties_dict(<const uint8_t *> exported.buf, exported.len)
+        # `owner` alone keeps the memory: a memoryview holds its own export.
+        return view_at(owner, <const uint8_t *> exported.buf, exported.len, pos, levels)
     finally:
         PyBuffer_Release(&exported)
 

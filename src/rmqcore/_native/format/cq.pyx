@@ -1,96 +1,97 @@
-"""ConsumeQueue entries in bulk: packing, unpacking, and where the valid ones end."""
+"""ConsumeQueue entries: one at a time, and where the valid ones of many end. Columns of them are in cq_arrays.pyx."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-import numpy as np
+from rmqcore._native.format.codec cimport position_or_none
+from rmqcore._native.format.triples cimport rmq_new_triple, rmq_set_item
+from rmqcore._native.kernels cimport *
 
-cdef extern from "format/cq.h" nogil:
-    enum:
-        RMQ_CQ_STORE_UNIT_SIZE
-    ctypedef struct rmq_cq_entry:
-        int64_t phy_offset
-        int32_t msg_size
-        int64_t tags_code
-    int rmq_has_queue_entry(int32_t sys_flag) noexcept
-    void rmq_cq_store(uint8_t *p, rmq_cq_entry e) noexcept
+from collections import namedtuple
 
-cdef extern from "format/cq_bulk.h" nogil:
-    ctypedef struct rmq_cq_columns:
-        const int64_t *phy_offset
-        const int32_t *msg_size
-        const int64_t *tags_code
-    size_t rmq_cq_valid_prefix(const uint8_t *buf, size_t len) noexcept
-    size_t rmq_cq_prefix_below(const uint8_t *buf, size_t len, int64_t phy_offset) noexcept
-    size_t rmq_cq_rising_prefix(const uint8_t *buf, size_t len, int64_t log_end, int64_t *last_end) noexcept
-    int64_t rmq_cq_pack(const rmq_cq_columns *columns, size_t count, uint8_t *out, size_t room) noexcept
-
-
-CQ_DTYPE = np.dtype([("phy_offset", ">i8"), ("msg_size", ">i4"), ("tags_code", ">i8")])
+CqEntry = namedtuple("CqEntry", "phy_offset msg_size tags_code", module="rmqcore.codec")
+CqEntry.__doc__ = "One ConsumeQueue entry."
+CqEntry.phy_offset.__doc__ = "CommitLog offset of the record, bytes."
+CqEntry.msg_size.__doc__ = "Bytes of the record; 0x7FFFFFFF in a filler."
+CqEntry.tags_code.__doc__ = "Hash of TAGS, or a deliver time, or an address in consumequeue_ext."
+cdef object entry_type = CqEntry
 
 
 def pack_cq(phy_offset, msg_size, tags_code):
-    """Pack entries; three ints give one entry, equal-length columns an entry a row."""
-    if isinstance(phy_offset, int) and isinstance(msg_size, int) and isinstance(tags_code, int):
-        return pack_one(phy_offset, msg_size, tags_code)
-    phy_offset = column("phy_offset", phy_offset, np.int64)
-    msg_size = column("msg_size", msg_size, np.int32)
-    tags_code = column("tags_code", tags_code, np.int64)
-    if not len(phy_offset) == len(msg_size) == len(tags_code):
-        raise ValueError(
-            f"columns of different lengths: phy_offset {len(phy_offset)}, msg_size {len(msg_size)}, "
-            f"tags_code {len(tags_code)}"
-        )
-    cdef const int64_t[::1] offsets = phy_offset
-    cdef const int32_t[::1] sizes = msg_size
-    cdef const int64_t[::1] codes = tags_code
-    cdef rmq_cq_columns columns
-    cdef Py_ssize_t count = len(phy_offset)
-    cdef bytes out = PyBytes_FromStringAndSize(NULL, count * RMQ_CQ_STORE_UNIT_SIZE)
-    if count == 0:
-        return out
-    columns.phy_offset = &offsets[0]
-    columns.msg_size = &sizes[0]
-    columns.tags_code = &codes[0]
-    rmq_cq_pack(&columns, count, <uint8_t *> PyBytes_AS_STRING(out), count * RMQ_CQ_STORE_UNIT_SIZE)
-    return out
+    """Encode ConsumeQueue entries, 20 bytes each, big-endian; three ints make one entry, equal-length columns one entry per row.
 
+    Parameters
+    ----------
+    phy_offset, tags_code : int or array of int64
+    msg_size : int or array of int32
 
-cdef bytes pack_one(phy_offset, msg_size, tags_code):
-    cdef bytes out = PyBytes_FromStringAndSize(NULL, RMQ_CQ_STORE_UNIT_SIZE)
+    Raises
+    ------
+    OverflowError
+        A number does not fit its field.
+    ValueError
+        The columns have different lengths.
+    TypeError
+        A column holds something else than integers.
+
+    Notes
+    -----
+    Thread safety: any thread. Source: RocketMQ 5.5.0 ConsumeQueue#putMessagePositionInfo.
+    """
+    cdef bytes out
     cdef rmq_cq_entry entry
-    entry.phy_offset = phy_offset
-    entry.msg_size = msg_size
-    entry.tags_code = tags_code
-    rmq_cq_store(<uint8_t *> PyBytes_AS_STRING(out), entry)
-    return out
+    if isinstance(phy_offset, int) and isinstance(msg_size, int) and isinstance(tags_code, int):
+        entry.phy_offset = phy_offset
+        entry.msg_size = msg_size
+        entry.tags_code = tags_code
+        out = PyBytes_FromStringAndSize(NULL, RMQ_CQ_STORE_UNIT_SIZE)
+        rmq_cq_store(<uint8_t *> PyBytes_AS_STRING(out), entry)
+        return out
+    from rmqcore._native.format.cq_arrays import pack_columns
+    return pack_columns(phy_offset, msg_size, tags_code)
 
 
-cdef object column(str name, values, dtype):
-    """A contiguous array of the field's width; a value without room in the field is an error, never cut."""
-    given = np.asarray(values)
-    if given.ndim != 1:
-        raise ValueError(f"{name}: expected one dimension, got {given.ndim}")
-    if given.size == 0:
-        return np.empty(0, dtype)
-    if given.dtype.kind == "O" and all(isinstance(value, int) for value in given):
-        # NumPy has no integer that wide.
-        raise OverflowError(f"{name}: a value has no room in {np.iinfo(dtype).bits} bits")
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected integers, got {given.dtype}")
-    limits = np.iinfo(dtype)
-    if given.min() < limits.min or given.max() > limits.max:
-        raise OverflowError(f"{name}: a value has no room in {limits.bits} bits")
-    return np.ascontiguousarray(given, dtype=dtype)
+def unpack_cq(buf, pos=0):
+    """Decode the ConsumeQueue entry at `pos` (bytes).
+
+    Returns
+    -------
+    CqEntry
+
+    Raises
+    ------
+    ValueError
+        Fewer than 20 bytes are left at `pos`.
+    TypeError
+        `buf` is not a buffer, or `pos` is not an int.
+
+    Notes
+    -----
+    Thread safety: any thread. Source: RocketMQ 5.5.0 ConsumeQueue#iterateFrom.
+    """
+    cdef Py_buffer exported
+    if type(buf) is bytes:
+        return entry_at(<const uint8_t *> PyBytes_AS_STRING(buf), PyBytes_GET_SIZE(buf), pos)
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        return entry_at(<const uint8_t *> exported.buf, exported.len, pos)
+    finally:
+        PyBuffer_Release(&exported)
 
 
-def unpack_cq(buf):
-    """Entries of a buffer as a structured array over the buffer's own bytes (big-endian fields, no copy)."""
-    array = np.frombuffer(buf, dtype=np.uint8)
-    if array.size % RMQ_CQ_STORE_UNIT_SIZE:
-        raise ValueError(f"{array.size} bytes are no whole number of {RMQ_CQ_STORE_UNIT_SIZE}-byte entries")
-    return array.view(CQ_DTYPE)
+cdef object entry_at(const uint8_t *buf, Py_ssize_t length, object pos):
+    cdef Py_ssize_t at = position_or_none(pos, length)
+    cdef rmq_cq_entry entry
+    if at < 0 or length - at < RMQ_CQ_STORE_UNIT_SIZE:
+        raise ValueError(f"no whole entry at pos {pos} of a buffer of {length} bytes")
+    entry = rmq_cq_load(buf + at)
+    phy_offset, msg_size, tags_code = entry.phy_offset, entry.msg_size, entry.tags_code
+    found = rmq_new_triple(entry_type)
+    rmq_set_item(found, 0, phy_offset)
+    rmq_set_item(found, 1, msg_size)
+    rmq_set_item(found, 2, tags_code)
+    return found
 
 
 def valid_prefix(buf):
@@ -153,6 +154,7 @@ def has_queue_entry(sys_flag):
     """
     if isinstance(sys_flag, int):
         return rmq_has_queue_entry(sys_flag) != 0
+    import numpy as np
     cdef const int32_t[:] flags = np.asarray(sys_flag)
     cdef Py_ssize_t row, rows = flags.shape[0]
     found = np.empty(rows, np.bool_)

@@ -44,7 +44,7 @@ cdef bytes line(MessageView view, str body, rmq_row_kind kind):
     try:
         code = write(view, kind, text, properties, &out)
         if code == RMQ_ROW_NAMES:
-            listed = json.dumps(view._load_properties(), ensure_ascii=False).encode()
+            listed = json.dumps(view.properties, ensure_ascii=False).encode()
             properties.p = <const uint8_t *> PyBytes_AS_STRING(listed)
             properties.len = PyBytes_GET_SIZE(listed)
             out.len = 0

@@ -60,13 +60,6 @@ def encode_header(fields):
     return out
 
 
-def key_hash(topic, key):
-    """The hash of an index key ("topic#key"), 0 to 2147483647."""
-    cdef bytes topic_utf8 = topic.encode("utf-8", "replace")
-    cdef bytes key_utf8 = key.encode("utf-8", "replace")
-    return rmq_index_hash(topic_utf8, len(topic_utf8), key_utf8, len(key_utf8))
-
-
 def time_matched(header, int64_t begin_ms, int64_t end_ms):
     """Whether a file with this header can hold what a query for a time range wants (IndexFile#isTimeMatched)."""
     return bool(rmq_index_time_matched(header.begin_timestamp_ms, header.end_timestamp_ms, begin_ms, end_ms))

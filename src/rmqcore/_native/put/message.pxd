@@ -31,3 +31,7 @@ cdef object no_message(value)
 
 # Raises the TypeError of a body that is no buffer; the body that no message has, None, is told by the put.
 cdef int check_body(body) except -1
+
+
+# A whole number, by its `__index__` where it is no int.
+cdef int64_t integer(value, str name) except? -1

@@ -2,18 +2,15 @@
 
 cimport cython
 from cpython.buffer cimport PyObject_CheckBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
 
-from rmqcore.errors.arguments import wrong_type
+from rmqcore._native.format.ids cimport HOST_V6_SIZE, parse_host
 
-cdef extern from "format/text.h" nogil:
-    size_t rmq_host_parse(const char *text, size_t len, uint8_t *out) noexcept
+from rmqcore.errors.arguments import wrong_type
 
 cdef extern from *:
     """
@@ -25,7 +22,6 @@ cdef extern from *:
     void rmq_set_vectorcall(object type, void *function) noexcept
 
 cdef enum:
-    HOST_V6_SIZE = 20
     BY_POSITION = 6
     ALL_ARGS = 13
 
@@ -46,32 +42,8 @@ cdef object no_message(value):
 cdef int64_t integer(value, str name) except? -1:
     """A whole number, by its `__index__` where it is no int."""
     if type(value) is not int and not hasattr(value, "__index__"):
-        raise wrong_type(name, "int or None" if name.endswith("_ms") else "int", value)
+        raise wrong_type(name, "int or None" if name == "born_timestamp_ms" else "int", value)
     return value
-
-
-cdef size_t parse_host(str text, uint8_t *out) except 0:
-    cdef Py_ssize_t length
-    if text is None:
-        raise TypeError("a host is a str")
-    cdef const char *utf8 = PyUnicode_AsUTF8AndSize(text, &length)
-    cdef size_t size = rmq_host_parse(utf8, length, out)
-    if size == 0:
-        raise ValueError(f"host {text!r}: expected 'ip:port' or '[v6]:port'")
-    return size
-
-
-def pack_host(str text not None):
-    """Address bytes and 4-byte port (big-endian) of ``"ip:port"`` or ``"[v6]:port"``.
-
-    Raises
-    ------
-    ValueError
-        The text has neither form.
-    """
-    cdef uint8_t packed[HOST_V6_SIZE]
-    cdef size_t size = parse_host(text, packed)
-    return PyBytes_FromStringAndSize(<const char *> packed, size)
 
 
 @cython.freelist(64)

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from rmqcore._native.kernels cimport RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_WAITING, rmq_log, rmq_put, rmq_put_check
 from rmqcore._native.put.message cimport Message
@@ -13,6 +13,9 @@ cdef enum:
 
 # Encodes properties as far as there is room, and answers the bytes that all of them have.
 cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, Py_ssize_t room, int *seen) except -1
+
+# A number that has room in 32 bits.
+cdef int32_t narrow(int64_t value, str name) except? -1
 
 # Fills in all but the body, with properties encoded to props, and answers the bytes used there. put.msg.topic points into
 # m.topic: the caller holds that str for as long as the put is used.

@@ -27,11 +27,13 @@ cdef extern from *:
     const char *rmq_utf8_of(object text, Py_ssize_t *length) except NULL
 
 
-cdef int raise_for_separator(dict properties) except -1:
+cdef int raise_for_separator(dict properties, bint drop_crc) except -1:
     """Raise for a property whose text holds a separator; a value may hold 0x01. A subclass of str may deny it."""
     holds = str.__contains__
     for name, value in properties.items():
-        if value is not None and (holds(name, "\x01") or holds(name, "\x02") or holds(value, "\x02")):
+        if value is None or (drop_crc and name == "__CRC32#"):
+            continue
+        if (holds(name, "\x01") or holds(name, "\x02") or holds(value, "\x02")):
             raise ValueError(f"property {name!r}={value!r} holds a separator (0x01 or 0x02)")
     return 0
 
@@ -66,7 +68,7 @@ cdef Py_ssize_t write_properties(dict properties, bint drop_crc, uint8_t *out, P
         pairs += 1
     # Each pair brings one 0x01 and one 0x02; a further one is in a text. (Properties without room are refused anyhow.)
     if suspect and used <= room and rmq_props_separators(out, used) != (pairs << 32 | pairs):
-        raise_for_separator(properties)
+        raise_for_separator(properties, drop_crc)
     return used
 
 

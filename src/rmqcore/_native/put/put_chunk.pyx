@@ -12,56 +12,11 @@ from rmqcore._native.kernels cimport (
     RMQ_HOST_V4_SIZE, RMQ_HOST_V6_SIZE, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_SYS_TRANSACTION_MASK, rmq_log,
     rmq_log_max_message_size, rmq_put,
 )
+from rmqcore._native.put.look_ahead cimport PyList_GET_SIZE, look_ahead, rmq_unchecked_prefix
 from rmqcore._native.put.message cimport Message, check_body
 from rmqcore._native.put.message_fill cimport HAS_DELAY, PROPS_ROOM, check, fill, write_properties
 from rmqcore._native.put.put_result cimport PutResult, no_body, put_reason, refused_code
 from rmqcore._native.format.sealed cimport seal
-
-cdef enum:
-    AHEAD = 4  # messages between two steps of looking ahead
-
-cdef extern from *:
-    """
-    /* What a put will read of a message is prefetched in steps, since each part says where the next one is: the object, its
-     * properties, their texts. Messages that were just made lie all over the heap, and waiting for them costs more than storing
-     * them. The references are borrowed, so nothing may be looked into that another thread can take away meanwhile. */
-    #ifdef Py_GIL_DISABLED
-    enum { CAN_LOOK_AHEAD = 0 };
-    #else
-    enum { CAN_LOOK_AHEAD = 1 };
-    #endif
-    static inline void rmq_prefetch_message(PyObject *item) {
-        __builtin_prefetch(item);
-        __builtin_prefetch((char *)item + 64);
-        __builtin_prefetch((char *)item + 128);
-    }
-    static inline void rmq_prefetch_text(PyObject *item) { /* or a dict */
-        __builtin_prefetch(item);
-        __builtin_prefetch((char *)item + 48);
-    }
-    static inline void rmq_prefetch_keys(PyObject *properties) {
-        if (!PyDict_CheckExact(properties)) return;
-        char *keys = (char *)((PyDictObject *)properties)->ma_keys;
-        __builtin_prefetch(keys);
-        __builtin_prefetch(keys + 64);
-    }
-    static inline int rmq_has_type(PyObject *item, PyObject *type) { return (PyObject *)Py_TYPE(item) == type; }
-    /* How many items at the start of a list are not yet known to be of exactly this type. The check runs from the end on: the
-     * messages made last are still in the cache, and the first ones are again when the caller goes on with them. */
-    static inline Py_ssize_t rmq_unchecked_prefix(PyObject *list, PyObject *type) {
-        Py_ssize_t left = PyList_GET_SIZE(list);
-        while (CAN_LOOK_AHEAD && left > 0 && rmq_has_type(PyList_GET_ITEM(list, left - 1), type)) left--;
-        return left;
-    }
-    """
-    bint CAN_LOOK_AHEAD
-    bint rmq_has_type(PyObject *item, PyObject *type) noexcept
-    Py_ssize_t rmq_unchecked_prefix(PyObject *items, PyObject *type) noexcept
-    void rmq_prefetch_message(PyObject *item) noexcept
-    void rmq_prefetch_text(PyObject *item) noexcept
-    void rmq_prefetch_keys(PyObject *properties) noexcept
-    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t at) noexcept
-    Py_ssize_t PyList_GET_SIZE(PyObject *items) noexcept
 
 
 @cython.final
@@ -166,20 +121,11 @@ cdef class PutChunk:
     cdef Py_ssize_t add_from(self, list messages, Py_ssize_t at, Py_ssize_t count) except -1:
         """Prepare messages[at], ... below `count` while there is room; answers the place of the first one that is left."""
         cdef PyObject *items = <PyObject *> messages
-        cdef PyObject *item
         while True:
             try:
                 # The `try` is around the loop: an error is rare, and to be ready for one costs as much as a small message.
                 while at < count and at < PyList_GET_SIZE(items) and self.has_room():
-                    if CAN_LOOK_AHEAD and at + 3 * AHEAD < PyList_GET_SIZE(items):
-                        rmq_prefetch_message(PyList_GET_ITEM(items, at + 3 * AHEAD))
-                        item = PyList_GET_ITEM(items, at + 2 * AHEAD)
-                        if rmq_has_type(item, <PyObject *> Message):
-                            rmq_prefetch_text(<PyObject *> (<Message> item).keys_text)
-                            rmq_prefetch_text(<PyObject *> (<Message> item).own_properties)
-                        item = PyList_GET_ITEM(items, at + AHEAD)
-                        if rmq_has_type(item, <PyObject *> Message):
-                            rmq_prefetch_keys(<PyObject *> (<Message> item).own_properties)
+                    look_ahead(items, at)
                     self.add(<Message?> messages[at])
                     at += 1
                 return at

@@ -14,7 +14,7 @@ import os
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE as _CQ_DTYPE, unpack_cq
+from rmqcore._native.format.cq_arrays import CQ_DTYPE as _CQ_DTYPE, unpack_cq_entries
 
 cdef enum:
     BLOCK_ENTRIES = 256  # 5 KiB a queue that is read in order
@@ -127,7 +127,7 @@ cdef class ConsumeQueue:
                 break
             start += found
             count -= found
-        return unpack_cq(b"".join(parts)) if parts else np.empty(0, _CQ_DTYPE)
+        return unpack_cq_entries(b"".join(parts)) if parts else np.empty(0, _CQ_DTYPE)
 
     def get_entry(self, int64_t queue_offset):
         """``(phy_offset, msg_size, tags_code)`` of one entry, None outside the queue and where its file is missing."""

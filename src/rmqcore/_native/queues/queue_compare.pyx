@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE as _CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE as _CQ_DTYPE
 from rmqcore._native.queues.queue_table import COLUMNS as _COLUMNS
 
 cdef int32_t UNIT = RMQ_CQ_STORE_UNIT_SIZE
@@ -124,7 +124,7 @@ cdef class QueueCompare:
         queue_ids : array of int32
         queue_offsets : array of int64
         entries : structured array
-            `rmqcore._native.format.cq.CQ_DTYPE`; all of one length.
+            `rmqcore._native.format.cq_arrays.CQ_DTYPE`; all of one length.
         """
         numbers = np.array([self.table.topic_number(topic) for topic in topics], np.int32)
         cdef int64_t count = len(numbers)

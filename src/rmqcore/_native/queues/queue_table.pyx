@@ -17,7 +17,7 @@ import os
 
 import numpy as np
 
-from rmqcore._native.format.cq import CQ_DTYPE as _CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE as _CQ_DTYPE
 
 cdef int32_t UNIT = RMQ_CQ_STORE_UNIT_SIZE
 COLUMNS = ("phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "tags_code", "topic_id")
@@ -304,7 +304,7 @@ cdef class QueueTable:
         queue_offsets : array of int64
             The queue offsets that the records say.
         entries : structured array
-            As many entries, of `rmqcore._native.format.cq.CQ_DTYPE`.
+            As many entries, of `rmqcore._native.format.cq_arrays.CQ_DTYPE`.
 
         Returns
         -------

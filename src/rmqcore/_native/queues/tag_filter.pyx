@@ -4,7 +4,7 @@ cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t
 
-from rmqcore._native.format.codec import java_hash
+from rmqcore._native.format.ids import java_hash
 
 # A tags code at or below this is the address of a ConsumeQueueExt record.
 LAST_EXT_ADDRESS = -2147483649

@@ -8,7 +8,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
-from rmqcore._native.format.codec cimport text_of
+from rmqcore._native.format.texts cimport text_of
 from rmqcore._native.kernels cimport *
 
 from rmqcore._native.format.codec import describe

@@ -10,7 +10,8 @@ from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 from rmqcore._native.scan.batch cimport ColumnList, new_batch
-from rmqcore._native.format.codec cimport DelayLevels, new_view, text_of
+from rmqcore._native.format.codec cimport DelayLevels, new_view
+from rmqcore._native.format.texts cimport text_of
 from rmqcore._native.scan.filter cimport Filter
 from rmqcore._native.kernels cimport *
 from rmqcore._native.scan.places cimport fill_window, new_place

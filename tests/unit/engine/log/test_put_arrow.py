@@ -16,7 +16,7 @@ from support.stores.append_log import NOW_MS, AppendLog, append_log
 
 import rmqcore
 from rmqcore import Message
-from rmqcore._native.put.arrow_put import COLUMNS
+from rmqcore._native.put.arrow_rows import COLUMNS
 from rmqcore.codec import scan
 from rmqcore.errors import PutFailedError, StoreClosedError, StoreFailedError
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.stores.index_batches import quick_folder
 from support.stores.queue_batches import open_queues, put_records, queue_files, record
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.queues.queue_table import QueueTable, most_queue_offset
 
 FILLER = (0, 0x7FFFFFFF, 0)

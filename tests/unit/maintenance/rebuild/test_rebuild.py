@@ -17,7 +17,7 @@ from support.oracle.queue import Queue
 from support.stores.built_store import FILLER, BuiltStore
 from support.stores.golden_stores import CLEAN
 
-from rmqcore._native.format.cq import CQ_DTYPE
+from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import INDEX_HEADER_SIZE, index_file_size
 from rmqcore._native.index.index_reader import encode_header
 from rmqcore._native.scan.batch import Batch

@@ -13,7 +13,7 @@ import pytest
 
 import rmqcore
 from rmqcore._native.format.layout import INDEX_HEADER_SIZE
-from rmqcore._native.index.index_reader import key_hash
+from rmqcore.codec import index_key_hash
 from rmqcore.message import Message
 from rmqcore.offline.fsck import fsck
 
@@ -45,7 +45,7 @@ def forge(data: bytearray, kind: str) -> None:
         slots[:] = count - 1
         entries["previous"] = np.maximum(numbers - 1, 0)
     if kind == "one hash":
-        entries["hash"] = key_hash("T", "nowhere")
+        entries["hash"] = index_key_hash("T", "nowhere")
 
 
 @pytest.mark.parametrize("kind", ["one chain", "circle", "one hash", "far ahead"])

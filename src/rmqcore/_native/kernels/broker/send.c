@@ -1,13 +1,10 @@
 #include "broker/send.h"
 #include "broker/send_properties.h"
+#include "format/message_batch.h"
 #include "format/text.h"
 #include <stdlib.h>
 
 enum {
-    /* Of a message in the image of a batch: size, magic, CRC, flag, size of the body. */
-    IMAGE_FLAG_POS = 12,
-    IMAGE_BODY_LEN_POS = 16,
-    IMAGE_BODY_POS = 20,
     PLAIN_SYS_FLAGS = RMQ_SYS_COMPRESSED | RMQ_SYS_COMPRESSION_TYPE_MASK,
     MAX_UNIQ_KEY_LEN = 255,
     NUMBERS_ROOM = 64, /* of an answer: queue id, queue offset, opaque, the frame's words */
@@ -171,31 +168,28 @@ static int prepare_single(rmq_send *s, const rmq_log *log, const request *r, siz
 
 /* The message at `pos` of a batch's image. Moves *pos behind it. */
 static int prepare_of_batch(rmq_send *s, const rmq_log *log, const request *r, size_t *pos) {
-    const uint8_t *at = r->body + *pos;
-    const size_t left = r->body_len - *pos;
     rmq_put *put = &s->puts[s->count];
     rmq_plain_props plain;
-    if (s->count == RMQ_SEND_MOST_PUTS || left < IMAGE_BODY_POS + 2) return 0;
-    const int32_t body_len = rmq_load_i32(at + IMAGE_BODY_LEN_POS);
-    if (body_len < 0 || (size_t)body_len > left - IMAGE_BODY_POS - 2) return 0;
-    const uint8_t *behind = at + IMAGE_BODY_POS + body_len;
-    const int32_t props_len = rmq_load_i16(behind);
-    if (props_len < 0 || (size_t)props_len > left - IMAGE_BODY_POS - 2 - (size_t)body_len) return 0;
-    rmq_slice props = {behind + 2, (uint32_t)props_len};
+    rmq_batch_message message;
+    rmq_batch_fault fault;
+    if (s->count == RMQ_SEND_MOST_PUTS) return 0;
+    const int64_t size = rmq_message_batch_next(r->body + *pos, r->body_len - *pos, 0, &message, &fault);
+    if (size < 0) return 0;
+    rmq_slice props = {message.props, message.props_len};
     if (!rmq_props_plain(props.p, props.len, &plain)) return 0;
-    *pos += IMAGE_BODY_POS + 2 + (size_t)body_len + (size_t)props_len;
-    if (props_len > 0 && props.p[props_len - 1] != RMQ_PROPERTY_SEPARATOR) {
-        if ((size_t)props_len + 1 > RMQ_SEND_SCRATCH - s->scratch_used) return 0;
+    *pos += (size_t)size;
+    if (props.len > 0 && props.p[props.len - 1] != RMQ_PROPERTY_SEPARATOR) {
+        if ((size_t)props.len + 1 > RMQ_SEND_SCRATCH - s->scratch_used) return 0;
         uint8_t *copy = s->scratch + s->scratch_used;
         memcpy(copy, props.p, props.len);
-        copy[props_len] = RMQ_PROPERTY_SEPARATOR;
+        copy[props.len] = RMQ_PROPERTY_SEPARATOR;
         props.p = copy;
         s->scratch_used += ++props.len;
     }
     fill(s, r, put, props);
-    put->msg.flag = rmq_load_i32(at + IMAGE_FLAG_POS);
-    put->msg.body = at + IMAGE_BODY_POS;
-    put->msg.body_len = (size_t)body_len;
+    put->msg.flag = message.flag;
+    put->msg.body = message.body;
+    put->msg.body_len = message.body_len;
     rmq_put_check(log, put);
     if (put->status != RMQ_PUT_WAITING) return 0;
     s->total += put->msg_size;
@@ -215,7 +209,7 @@ static int prepare_batch(rmq_send *s, const rmq_log *log, const request *r, size
     for (size_t pos = 0; pos < r->body_len;) {
         if (!prepare_of_batch(s, log, r, &pos)) return 0;
         const rmq_message *msg = &s->puts[s->count - 1].msg;
-        image += IMAGE_BODY_POS + 2 + (int64_t)msg->body_len + (int64_t)msg->props_len;
+        image += RMQ_BATCH_MIN_SIZE + (int64_t)msg->body_len + (int64_t)msg->props_len;
     }
     if (s->count == 0 || image > rmq_log_max_message_size(log)) return 0;
     s->whole = 1;

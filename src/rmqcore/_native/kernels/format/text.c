@@ -81,11 +81,40 @@ void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) {
     }
 }
 
+size_t rmq_msg_id_text(const uint8_t *host, int v6, int64_t phy_offset, char *out) {
+    const size_t host_len = v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE;
+    uint8_t packed[8];
+    rmq_store_i64(packed, phy_offset);
+    rmq_hex_upper(host, host_len, out);
+    rmq_hex_upper(packed, sizeof packed, out + 2 * host_len);
+    return 2 * (host_len + sizeof packed);
+}
+
 size_t rmq_msg_id(const rmq_record *rec, char *out) {
-    const size_t host_len = rec->reconsume_times_pos - rec->store_host_pos;
-    rmq_hex_upper(rec->at + rec->store_host_pos, host_len, out);
-    rmq_hex_upper(rec->at + RMQ_REC_PHYSICALOFFSET, 8, out + 2 * host_len);
-    return 2 * (host_len + 8);
+    return rmq_msg_id_text(rec->at + rec->store_host_pos, rec->sys_flag & RMQ_SYS_STOREHOST_V6, rmq_rec_phy_offset(rec),
+                           out);
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+int rmq_msg_id_parse(const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset) {
+    if (len != RMQ_MSG_ID_V4_LEN && len != RMQ_MSG_ID_V6_LEN) return 0;
+    uint8_t packed[RMQ_MSG_ID_V6_LEN / 2];
+    for (size_t i = 0; i < len / 2; i++) {
+        const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) return 0;
+        packed[i] = (uint8_t)(high << 4 | low);
+    }
+    const size_t host_len = len / 2 - 8;
+    memcpy(host, packed, host_len);
+    *v6 = host_len == RMQ_HOST_V6_SIZE;
+    *phy_offset = rmq_load_i64(packed + host_len);
+    return 1;
 }
 
 /* Integer.parseInt for ASCII digits; 0 when it would throw (level 0 means no delay). */

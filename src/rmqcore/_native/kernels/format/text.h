@@ -28,6 +28,11 @@ void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out);
 
 /* The offset message id: store host and PHYSICALOFFSET in upper-case hex; out has RMQ_MSG_ID_V6_LEN bytes. */
 size_t rmq_msg_id(const rmq_record *rec, char *out);
+/* The same of address bytes + 4-byte port and an offset. */
+size_t rmq_msg_id_text(const uint8_t *host, int v6, int64_t phy_offset, char *out);
+
+/* The reverse: reads 32 or 56 hex digits of either case into host, which has RMQ_HOST_V6_SIZE bytes. Answers 0 for anything else. */
+int rmq_msg_id_parse(const char *text, size_t len, uint8_t *host, int *v6, int64_t *phy_offset);
 
 /* Delay levels 1..count in milliseconds (messageDelayLevel). */
 typedef struct rmq_delay_levels {

@@ -188,6 +188,13 @@ void rmq_put_check(const rmq_log *log, rmq_put *put) {
     put->status = RMQ_PUT_WAITING;
 }
 
+void rmq_put_check_record(rmq_put *put, int append_prop_crc) {
+    put->msg.append_prop_crc = append_prop_crc;
+    const int64_t size = rmq_record_encoded_size(&put->msg);
+    put->msg_size = size < 0 ? 0 : (int32_t)size;
+    put->status = size < 0 ? RMQ_PUT_MESSAGE_ILLEGAL : RMQ_PUT_WAITING;
+}
+
 int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) {
     int64_t size;
     const int limit = broken_limit(log, &put->msg, &size, found, most);

@@ -120,6 +120,9 @@ int rmq_topic_is_legal(const uint8_t *topic, size_t length);
 /* Checks a message against all limits and sets put->msg_size and put->status. Needs no lock. */
 void rmq_put_check(const rmq_log *log, rmq_put *put);
 
+/* The same for a record that goes into no log: it is only refused where a length has no room in its field. */
+void rmq_put_check_record(rmq_put *put, int append_prop_crc);
+
 /* What a message that rmq_put_check refused has too much of. */
 enum {
     RMQ_LIMIT_NONE,

@@ -145,7 +145,7 @@ enum {
 void rmq_import_defaults(rmq_put *puts, int64_t count);
 
 /* Turns rows [from, from + count) into items for rmq_log_append, count <= RMQ_IMP_CHUNK; arena has RMQ_IMP_ARENA_SIZE bytes, which
- * the items point into. `log` is only asked for its limits. Answers how many were made: fewer when the arena is full or the next
+ * the items point into. `log` is only asked for its limits; NULL: the rows become records that go into no log. Answers how many were made: fewer when the arena is full or the next
  * row is a fault; 0 only with a fault, or when count is 0. */
 int64_t rmq_import_rows(rmq_import *import, const rmq_log *log, const rmq_import_batch *batch, int64_t from,
                         int64_t count, rmq_put *puts, uint8_t *arena, rmq_import_fault *fault);

@@ -303,10 +303,7 @@ static int32_t put_properties(rmq_import *import, const rmq_import_column *colum
             continue;
         }
         if (is_name(name, "INNER_NUM", 9)) *inner = 1;
-        if (import->append_prop_crc && is_name(name, "__CRC32#", 8)) {
-            code = look_closely(value, VALUE);
-            continue;
-        }
+        if (import->append_prop_crc && is_name(name, "__CRC32#", 8)) continue;
         code = put_text(image, name, NAME);
         put_byte(image, RMQ_NAME_VALUE_SEPARATOR);
         if (code == 0) code = put_text(image, value, VALUE);
@@ -402,9 +399,13 @@ static void texts_and_checks(chunk *c, const rmq_log *log, uint8_t *arena) {
             if (code > RMQ_IMP_REFUSALS) return;
         }
         if (put->status != RMQ_PUT_WAITING) continue;
-        rmq_put_check(log, put);
-        /* A batch in one record is only for topics of batch queues, which are not written. */
-        if (inner && put->status == RMQ_PUT_WAITING) put->status = RMQ_PUT_MESSAGE_ILLEGAL;
+        if (log == NULL) {
+            rmq_put_check_record(put, c->import->append_prop_crc);
+        } else {
+            rmq_put_check(log, put);
+            /* A batch in one record is only for topics of batch queues, which are not written. */
+            if (inner && put->status == RMQ_PUT_WAITING) put->status = RMQ_PUT_MESSAGE_ILLEGAL;
+        }
         if (put->status == RMQ_PUT_WAITING) {
             arena += image.len;
         } else {

@@ -18,22 +18,26 @@ struct rmq_queue_offsets {
 rmq_queue_offsets *rmq_queue_offsets_new(void) {
     rmq_queue_offsets *t = calloc(1, sizeof *t);
     if (t == NULL) return NULL;
-    t->mask = 255;
+    t->mask = 63;
     t->slots = calloc(t->mask + 1, sizeof *t->slots);
     if (t->slots) return t;
     free(t);
     return NULL;
 }
 
-void rmq_queue_offsets_clear(rmq_queue_offsets *t) {
+static void free_topics(rmq_queue_offsets *t) {
     for (uint32_t i = 0; i <= t->mask; i++) free(t->slots[i].topic);
+}
+
+void rmq_queue_offsets_clear(rmq_queue_offsets *t) {
+    free_topics(t);
     memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
     t->count = 0;
 }
 
 void rmq_queue_offsets_free(rmq_queue_offsets *t) {
     if (t == NULL) return;
-    rmq_queue_offsets_clear(t);
+    free_topics(t);
     free(t->slots);
     free(t);
 }

@@ -1,0 +1,88 @@
+"""`rmqcore.codec.encode_many` of Arrow columns."""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from rmqcore._native.kernels cimport *
+from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
+from rmqcore._native.put.encode cimport no_room, offset_after
+from rmqcore._native.put.growing cimport (
+    rmq_growing, rmq_growing_begin, rmq_growing_drop, rmq_growing_end, rmq_growing_room,
+)
+
+choose_crc32()
+
+cdef enum:
+    FIRST_ROOM = 65536
+
+
+def encode_arrow(data, int64_t phy_offset, int64_t queue_offset, int64_t store_timestamp_ms, bint append_prop_crc):
+    """The records of all rows; the arguments are those of `encode_many`."""
+    cdef ArrowRows rows = rows_of("encode_many", data, append_prop_crc)
+    cdef rmq_queue_offsets *queues = rmq_queue_offsets_new()
+    cdef rmq_growing out
+    if queues == NULL:
+        raise MemoryError
+    try:
+        rmq_growing_begin(&out, FIRST_ROOM)
+        try:
+            write_rows(rows, phy_offset, queue_offset, store_timestamp_ms, queues, &out)
+            found = rmq_growing_end(&out)
+        finally:
+            rmq_growing_drop(&out)
+    finally:
+        rmq_queue_offsets_free(queues)
+    rows.end()
+    return found
+
+
+cdef int write_rows(
+    ArrowRows rows, int64_t phy_offset, int64_t queue_offset, int64_t timestamp, rmq_queue_offsets *queues, rmq_growing *out
+) except -1:
+    cdef rmq_put *puts = rows.puts
+    cdef rmq_put *put
+    cdef rmq_queue_recent recent
+    cdef int64_t at, n, i, total
+    cdef int64_t *counter
+    cdef uint8_t *to
+    while rows.next_batch():
+        at = 0
+        while at < rows.batch.rows:
+            n = rows.fill(NULL, at, "")
+            memset(&recent, 0, sizeof(recent))  # it points into rows, which may have gone
+            total = 0
+            i = 0
+            try:
+                while i < n:
+                    put = &puts[i]
+                    if put.status != RMQ_PUT_WAITING:
+                        raise refused_row(rows, put, at + i)
+                    put.msg.queue_offset = 0
+                    if rmq_has_queue_entry(put.msg.sys_flag):
+                        counter = rmq_queue_offsets_again(queues, &recent, put.msg.topic, put.msg.topic_len, put.msg.queue_id)
+                        if counter == NULL:
+                            raise MemoryError
+                        put.msg.queue_offset = offset_after(queue_offset, counter[0], "queue_offset")
+                        counter[0] += 1
+                    put.msg.phy_offset = offset_after(phy_offset, out.used + total, "phy_offset")
+                    put.msg.store_timestamp = timestamp
+                    if put.born_now:
+                        put.msg.born_timestamp = timestamp
+                    total += put.msg_size
+                    i += 1
+            except OverflowError as error:
+                raise OverflowError(f"row {rows.before + at + i}: {error}") from None
+            to = rmq_growing_room(out, total)
+            with nogil:
+                for i in range(n):
+                    rmq_record_write(&puts[i].msg, puts[i].msg_size, to)
+                    to += puts[i].msg_size
+            out.used += total
+            at += n
+    return 0
+
+
+cdef object refused_row(ArrowRows rows, const rmq_put *put, int64_t row):
+    cdef int64_t code = rmq_record_encoded_size(&put.msg)
+    limit = str(no_room(&put.msg, code)) if code < 0 else None
+    return ValueError(describe_refusal(&rows.scratch.state.refusal, rows.before + row, f"makes no record: {limit}"))
