@@ -19,6 +19,7 @@ BENCHES = {
     "split": ("native_benches", "splits", False),
     "arrow": ("arrow_benches", "streams", True),
     "rows": ("row_benches", "rows", False),
+    "codec": ("codec_benches", "codecs", False),
     "java": ("java_benches", "decoders", True),
     "engine": ("engine_benches", "engine", False),
     "instructions": ("instruction_benches", "instructions", False),

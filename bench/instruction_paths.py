@@ -31,6 +31,7 @@ COUNT = 2_000
 LIST = 500
 KEYS = 50
 SCANNED = 2 << 20
+STORED_MS = 1_700_000_000_000
 
 
 class Paths:
@@ -62,6 +63,7 @@ class Paths:
         self.reads()
         with rmqcore.open(self._root / "sends", services=False) as store:
             self.sends(store)
+        self.codec()
 
     def make(self) -> None:
         for topic, body, queue_id, tags, keys in self._arguments:
@@ -135,6 +137,58 @@ class Paths:
         self.counted("fsck", rows, lambda: fsck(self._root))
         out = self._root / "rebuilt"
         self.counted("rebuild", rows, lambda: rebuild(paths, out, overwrite=True))
+
+    def codec(self) -> None:
+        """Count the codec alone: one record or entry a call, and lists of them."""
+        messages = self._messages
+        records = [
+            codec.encode(message, phy_offset=0, queue_offset=i, store_timestamp_ms=STORED_MS)
+            for i, message in enumerate(messages)
+        ]
+        log = b"".join(records)
+        properties = [message.properties for message in messages]
+        texts = [codec.encode_properties(each) for each in properties]
+        entries = b"".join(codec.pack_cq(i, 300, i) for i in range(COUNT))
+
+        def encode() -> None:
+            for i, message in enumerate(messages):
+                codec.encode(message, phy_offset=0, queue_offset=i, store_timestamp_ms=STORED_MS)
+
+        def encode_many() -> None:
+            for at in range(0, COUNT, LIST):
+                codec.encode_many(
+                    messages[at : at + LIST], phy_offset=0, store_timestamp_ms=STORED_MS
+                )
+
+        def decode() -> None:
+            for record in records:
+                view = codec.decode(record)
+                view.topic, view.body, view.properties  # noqa: B018 - decodes each
+
+        def encode_properties() -> None:
+            for each in properties:
+                codec.encode_properties(each)
+
+        def decode_properties() -> None:
+            for text in texts:
+                codec.decode_properties(text)
+
+        def pack_cq() -> None:
+            for i in range(COUNT):
+                codec.pack_cq(i, 300, i)
+
+        def unpack_cq() -> None:
+            for pos in range(0, len(entries), 20):
+                codec.unpack_cq(entries, pos)
+
+        self.counted("codec.encode", COUNT, encode)
+        self.counted("codec.encode_many", COUNT, encode_many)
+        self.counted("codec.decode", COUNT, decode)
+        self.counted("codec.decode_all", COUNT, lambda: codec.decode_all(log))
+        self.counted("codec.encode_properties", COUNT, encode_properties)
+        self.counted("codec.decode_properties", COUNT, decode_properties)
+        self.counted("codec.pack_cq", COUNT, pack_cq)
+        self.counted("codec.unpack_cq", COUNT, unpack_cq)
 
 
 if __name__ == "__main__":
