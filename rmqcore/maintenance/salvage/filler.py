@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqcore._native.format.encode import encode_fields
 from rmqcore._native.format.layout import REC_MIN_SIZE_V1, body_pos
+from rmqcore.codec import encode
+from rmqcore.message import Message
 from rmqcore.sysflag import TRANSACTION_ROLLBACK
 
-TOPIC = b"LOST"
+TOPIC = "LOST"
 """Of these records; its first letters where no more have room."""
 LEAST = REC_MIN_SIZE_V1 + 1
 """Bytes of the smallest one: the smallest record that a broker writes has as many."""
@@ -21,7 +22,6 @@ MOST = 1 << 20
 PROP_CRC_SIZE = 20
 WITH_CRC = LEAST + PROP_CRC_SIZE
 """From so many bytes on they have a ``__CRC32#``, as a broker with ``forceVerifyPropCRC`` asks of each record."""
-HOST = bytes([127, 0, 0, 1, 0, 0, 0, 0])
 
 
 def fillers(begin: int, end: int, store_timestamp_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -47,21 +47,11 @@ def _filler(phy_offset: int, size: int, store_timestamp_ms: int) -> Iterator[tup
     room = size - REC_MIN_SIZE_V1 - (PROP_CRC_SIZE if with_crc else 0)
     topic = TOPIC[:room]
     body_size = room - len(topic)
-    record = encode_fields(
-        topic,
-        bytes(body_size),
-        b"",
-        born_host=HOST,
-        store_host=HOST,
-        queue_id=0,
-        flag=0,
-        sys_flag=TRANSACTION_ROLLBACK,
-        reconsume_times=0,
-        queue_offset=0,
+    record = encode(
+        Message(topic, bytes(body_size), sys_flag=TRANSACTION_ROLLBACK),
         phy_offset=phy_offset,
-        born_timestamp_ms=store_timestamp_ms,
+        queue_offset=0,
         store_timestamp_ms=store_timestamp_ms,
-        prepared_transaction_offset=0,
         append_prop_crc=with_crc,
     )
     assert len(record) == size
