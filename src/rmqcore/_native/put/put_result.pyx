@@ -1,7 +1,7 @@
 """PutResult: what a put answers."""
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from rmqcore._native.kernels cimport *
@@ -11,12 +11,6 @@ import numpy as np
 
 from rmqcore.errors import PutFailedError
 from rmqcore.status import PutMessageStatus, meaning
-
-cdef extern from "format/text.h" nogil:
-    void rmq_hex_upper(const uint8_t *bytes, size_t len, char *out) noexcept
-
-cdef extern from "format/be.h" nogil:
-    void rmq_store_i64(uint8_t *p, int64_t value) noexcept
 
 # The status of each code RMQ_PUT_* of append.h.
 STATUSES = (
@@ -69,12 +63,9 @@ cdef class PutResult:
         return ",".join([self._id(offset) for offset in offsets])
 
     cdef str _id(self, int64_t phy_offset):
-        cdef uint8_t packed[28]
-        cdef char text[56]
-        memcpy(packed, self.store_host, self.store_host_size)
-        rmq_store_i64(packed + self.store_host_size, phy_offset)
-        rmq_hex_upper(packed, self.store_host_size + 8, text)
-        return text[: 2 * (self.store_host_size + 8)].decode("ascii")
+        cdef char text[RMQ_MSG_ID_V6_LEN]
+        cdef size_t n = rmq_msg_id_text(self.store_host, self.store_host_size == RMQ_HOST_V6_SIZE, phy_offset, text)
+        return text[:n].decode("ascii")
 
     @property
     def stored(self):

@@ -24,13 +24,8 @@ static uint8_t *put_number(uint8_t *out, int64_t value) {
 static uint8_t *put_ids(uint8_t *out, const rmq_put *puts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const rmq_message *msg = &puts[i].msg;
-        const size_t host = msg->store_host_v6 ? RMQ_HOST_V6_SIZE : RMQ_HOST_V4_SIZE;
-        uint8_t packed[RMQ_HOST_V6_SIZE + 8];
-        memcpy(packed, msg->store_host, RMQ_HOST_V6_SIZE);
-        rmq_store_i64(packed + host, msg->phy_offset);
         if (i > 0) *out++ = ',';
-        rmq_hex_upper(packed, host + 8, (char *)out);
-        out += 2 * (host + 8);
+        out += rmq_msg_id_text(msg->store_host, msg->store_host_v6, msg->phy_offset, (char *)out);
     }
     return out;
 }
