@@ -261,7 +261,7 @@ cdef extern from "put/next_queue_offsets.h" nogil:
     ctypedef struct rmq_queue_offsets:
         pass
     ctypedef struct rmq_queue_recent:
-        pass
+        const uint8_t *topic
     rmq_queue_offsets *rmq_queue_offsets_new() noexcept
     void rmq_queue_offsets_free(rmq_queue_offsets *table) noexcept
     int64_t *rmq_queue_offsets_again(

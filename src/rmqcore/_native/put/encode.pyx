@@ -82,15 +82,6 @@ cdef int64_t record_of(Message m, topic, body, rmq_put *put, bint append_prop_cr
     return size
 
 
-cdef inline int place(rmq_put *put, int64_t phy_offset, int64_t queue_offset, int64_t store_timestamp_ms) except -1:
-    put.msg.phy_offset = phy_offset
-    put.msg.queue_offset = queue_offset
-    put.msg.store_timestamp = store_timestamp_ms
-    if put.born_now:
-        put.msg.born_timestamp = store_timestamp_ms
-    return 0
-
-
 cdef inline void write(rmq_put *put, int64_t size, uint8_t *out) noexcept:
     if size > LARGE:
         with nogil:
@@ -233,6 +224,21 @@ cdef int64_t offset_after(int64_t first, int64_t number, str name) except? -1:
     return first + number
 
 
+cdef int place_next(
+    rmq_put *put, Places *places, rmq_queue_offsets *queues, rmq_queue_recent *recent, int64_t used
+) except -1:
+    cdef int64_t queue_offset = 0
+    cdef int64_t *counter
+    if rmq_has_queue_entry(put.msg.sys_flag):
+        counter = rmq_queue_offsets_again(queues, recent, put.msg.topic, put.msg.topic_len, put.msg.queue_id)
+        if counter == NULL:
+            raise MemoryError
+        queue_offset = offset_after(places.queue_offset, counter[0], "queue_offset")
+        counter[0] += 1
+    place(put, offset_after(places.phy_offset, used, "phy_offset"), queue_offset, places.store_timestamp_ms)
+    return 0
+
+
 cdef object error_at(str what, Py_ssize_t place, error):
     """The error of one of many, with its place before it."""
     for kind in (OverflowError, TypeError, BufferError):
@@ -281,32 +287,32 @@ def encode_many(messages, *, phy_offset, store_timestamp_ms, queue_offset=0, bin
     -----
     Thread safety: any thread. Source: as `encode`.
     """
-    cdef int64_t phy = integer(phy_offset, "phy_offset"), first = integer(queue_offset, "queue_offset")
-    cdef int64_t timestamp = integer(store_timestamp_ms, "store_timestamp_ms")
+    cdef Places places
     cdef rmq_queue_offsets *queues
+    places.phy_offset, places.queue_offset = integer(phy_offset, "phy_offset"), integer(queue_offset, "queue_offset")
+    places.store_timestamp_ms = integer(store_timestamp_ms, "store_timestamp_ms")
     if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
         from rmqcore._native.put.encode_arrow import encode_arrow
-        return encode_arrow(messages, phy, first, timestamp, append_prop_crc)
+        return encode_arrow(
+            messages, places.phy_offset, places.queue_offset, places.store_timestamp_ms, append_prop_crc
+        )
     given = listed(messages)
     queues = rmq_queue_offsets_new()
     if queues == NULL:
         raise MemoryError
     try:
-        return encoded_list(given, phy, first, timestamp, append_prop_crc, queues)
+        return encoded_list(given, &places, append_prop_crc, queues)
     finally:
         rmq_queue_offsets_free(queues)
 
 
-cdef bytes encoded_list(
-    list messages, int64_t phy, int64_t first, int64_t timestamp, bint append_prop_crc, rmq_queue_offsets *queues
-):
+cdef bytes encoded_list(list messages, Places *places, bint append_prop_crc, rmq_queue_offsets *queues):
     cdef rmq_put put
     cdef uint8_t props[PROPS_ROOM]
     cdef Py_buffer held
     cdef rmq_queue_recent recent
     cdef rmq_growing out
     cdef int64_t size
-    cdef int64_t *counter
     cdef Py_ssize_t i = 0, count = len(messages)
     cdef object _recent_topic = None
     memset(&recent, 0, sizeof(recent))
@@ -322,17 +328,9 @@ cdef bytes encoded_list(
                 topic, body = (<Message> message).topic, (<Message> message).body
                 size = record_of(<Message> message, topic, body, &put, append_prop_crc, props, &held)
                 try:
-                    put.msg.queue_offset = 0
-                    if rmq_has_queue_entry(put.msg.sys_flag):
-                        counter = rmq_queue_offsets_again(
-                            queues, &recent, put.msg.topic, put.msg.topic_len, put.msg.queue_id
-                        )
+                    place_next(&put, places, queues, &recent, out.used)
+                    if recent.topic == put.msg.topic:
                         _recent_topic = topic  # `recent` points into it
-                        if counter == NULL:
-                            raise MemoryError
-                        put.msg.queue_offset = offset_after(first, counter[0], "queue_offset")
-                        counter[0] += 1
-                    place(&put, offset_after(phy, out.used, "phy_offset"), put.msg.queue_offset, timestamp)
                     if i == 1:  # the others are about as long as the first two
                         rmq_growing_room(&out, min((out.used + size) * count // 32 * 17, MOST_AHEAD))
                     write(&put, size, rmq_growing_room(&out, size))

@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from rmqcore._native.kernels cimport *
 from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
-from rmqcore._native.put.encode cimport no_room, offset_after
+from rmqcore._native.put.encode cimport Places, no_room, place_next
 from rmqcore._native.put.growing cimport (
     rmq_growing, rmq_growing_begin, rmq_growing_drop, rmq_growing_end, rmq_growing_room,
 )
@@ -21,12 +21,14 @@ def encode_arrow(data, int64_t phy_offset, int64_t queue_offset, int64_t store_t
     cdef ArrowRows rows = rows_of("encode_many", data, append_prop_crc)
     cdef rmq_queue_offsets *queues = rmq_queue_offsets_new()
     cdef rmq_growing out
+    cdef Places places
+    places.phy_offset, places.queue_offset, places.store_timestamp_ms = phy_offset, queue_offset, store_timestamp_ms
     if queues == NULL:
         raise MemoryError
     try:
         rmq_growing_begin(&out, FIRST_ROOM)
         try:
-            write_rows(rows, phy_offset, queue_offset, store_timestamp_ms, queues, &out)
+            write_rows(rows, &places, queues, &out)
             found = rmq_growing_end(&out)
         finally:
             rmq_growing_drop(&out)
@@ -36,14 +38,11 @@ def encode_arrow(data, int64_t phy_offset, int64_t queue_offset, int64_t store_t
     return found
 
 
-cdef int write_rows(
-    ArrowRows rows, int64_t phy_offset, int64_t queue_offset, int64_t timestamp, rmq_queue_offsets *queues, rmq_growing *out
-) except -1:
+cdef int write_rows(ArrowRows rows, Places *places, rmq_queue_offsets *queues, rmq_growing *out) except -1:
     cdef rmq_put *puts = rows.puts
     cdef rmq_put *put
     cdef rmq_queue_recent recent
     cdef int64_t at, n, i, total
-    cdef int64_t *counter
     cdef uint8_t *to
     while rows.next_batch():
         at = 0
@@ -57,17 +56,7 @@ cdef int write_rows(
                     put = &puts[i]
                     if put.status != RMQ_PUT_WAITING:
                         raise refused_row(rows, put, at + i)
-                    put.msg.queue_offset = 0
-                    if rmq_has_queue_entry(put.msg.sys_flag):
-                        counter = rmq_queue_offsets_again(queues, &recent, put.msg.topic, put.msg.topic_len, put.msg.queue_id)
-                        if counter == NULL:
-                            raise MemoryError
-                        put.msg.queue_offset = offset_after(queue_offset, counter[0], "queue_offset")
-                        counter[0] += 1
-                    put.msg.phy_offset = offset_after(phy_offset, out.used + total, "phy_offset")
-                    put.msg.store_timestamp = timestamp
-                    if put.born_now:
-                        put.msg.born_timestamp = timestamp
+                    place_next(put, places, queues, &recent, out.used + total)
                     total += put.msg_size
                     i += 1
             except OverflowError as error:
