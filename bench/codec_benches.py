@@ -40,11 +40,11 @@ PROPERTIES = {"TAGS": "TagA", "KEYS": "k17", "UNIQ_KEY": "7F00000100002A9F18B4AA
 
 ROUNDS = 15
 ROUND_S = 0.02  # of one side
-WARM_UP = 40  # steps of Java's, each of so many messages, after which its second compiler is done
 WARM_UP_CALLS = 20_000
+WARM_UP = 40  # Java's second compiler is done after this many steps of WARM_UP_CALLS messages
 
 Side = Callable[[int], float]
-"""Does a work so many times; the seconds that it took."""
+"""Runs a call N times and returns the seconds that took."""
 
 
 @dataclass(frozen=True)

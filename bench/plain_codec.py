@@ -83,7 +83,9 @@ def decode(buf: bytes, pos: int) -> tuple[Head, str, bytes, dict[str, str]]:
     if magic == _MAGIC and not sys_flag & _HOSTS_V6:
         topic_end = topic + buf[topic - 1]
     else:
-        raise NotImplementedError("no record of version 1 with IPv4: it has a head of its own")
+        raise ValueError(
+            f"the record at {pos} is not of version 1 with IPv4 hosts, which this program reads"
+        )
     properties = topic_end + 2
     if properties > end or properties + _U16.unpack_from(buf, topic_end)[0] != end:
         raise ValueError(f"lengths at {pos}")
@@ -111,7 +113,9 @@ def decode_all(buf: bytes) -> list[tuple[Head, int, int, int, int]]:
         if magic == _MAGIC and not sys_flag & _HOSTS_V6:
             topic_end = topic + buf[topic - 1]
         else:
-            raise NotImplementedError("no record of version 1 with IPv4: it has a head of its own")
+            raise ValueError(
+                f"the record at {pos} is not of version 1 with IPv4 hosts, which this program reads"
+            )
         properties = topic_end + 2
         if properties > end or properties + unpack_length(buf, topic_end)[0] != end:
             raise ValueError(f"lengths at {pos}")

@@ -375,7 +375,7 @@ def property_bytes(MessageView view not None):
     return unless_lost(view, bytes_at(&view.rec, view.rec.props_pos, view.rec.props_len))
 
 
-# ---- views of buffers ---------------------------------------------------------------------
+# ---- views of buffers -------------------------------------------------------------------------------
 
 
 cdef Py_ssize_t position_or_none(object pos, Py_ssize_t length) except -2:

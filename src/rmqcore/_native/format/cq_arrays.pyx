@@ -62,5 +62,5 @@ def unpack_cq_entries(buf):
     """Entries of a buffer as a structured array over the buffer's own bytes (big-endian fields, no copy)."""
     array = np.frombuffer(buf, dtype=np.uint8)
     if array.size % RMQ_CQ_STORE_UNIT_SIZE:
-        raise ValueError(f"{array.size} bytes are no whole number of {RMQ_CQ_STORE_UNIT_SIZE}-byte entries")
+        raise ValueError(f"{array.size} bytes are not a whole number of {RMQ_CQ_STORE_UNIT_SIZE}-byte entries")
     return array.view(CQ_DTYPE)

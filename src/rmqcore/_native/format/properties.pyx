@@ -75,7 +75,7 @@ cdef class Properties:
     cdef size_t length, before
 
     cdef str find(self, name):
-        """The value of a name; None when there is no such property."""
+        """The value of a name; None if the property is missing."""
         cdef Py_ssize_t size
         cdef const char *utf8
         cdef rmq_props_iter it

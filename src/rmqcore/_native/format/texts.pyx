@@ -24,7 +24,7 @@ cdef extern from *:
         return NULL;
     }
     /* The same for texts that come again and again, as topics and tags do: one object each, which is found by its first and last
-     * bytes, with its hash known once somebody has asked for it. 12 of 22 ns. */
+     * bytes, with its hash known after the first use. 10 ns, a new object takes 22. */
     #ifdef Py_GIL_DISABLED
     #define rmq_frequent_text rmq_ascii_text
     #else
@@ -112,7 +112,7 @@ cdef object text_or_none(const rmq_slice *value):
 
 
 cdef tuple words_of(const rmq_slice *keys):
-    """The words of a KEYS value, of which most have one."""
+    """The words of a KEYS value; most values are one word."""
     if keys.p == NULL:
         return ()
     if memchr(keys.p, c" ", keys.len) == NULL:
