@@ -1,6 +1,6 @@
 """What many tests share: the golden stores, unpacked once a session, and copies of them that a test may break.
 
-Hypothesis profiles: RMQCORE_HYPOTHESIS chooses between "fast" (default) and "ci".
+support/doses.py says how much a test tries: RMQCORE_DOSE chooses.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.doses import LEVEL
 from xdist.scheduler import LoadFileScheduling
 
 _common: dict[str, Any] = {
@@ -23,12 +24,11 @@ _common: dict[str, Any] = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 # The same examples in every run: what fails for one person fails for all.
-settings.register_profile("fast", max_examples=100, derandomize=True, database=None, **_common)
-# New examples in every run; a failure prints the line that repeats it.
-settings.register_profile(
-    "ci", max_examples=int(os.environ.get("RMQCORE_EXAMPLES", "1500")), **_common
-)
-settings.load_profile(os.environ.get("RMQCORE_HYPOTHESIS", "fast"))
+settings.register_profile("test", max_examples=25, derandomize=True, database=None, **_common)
+# Examples by the seed that `make verify` prints; a failure also prints the line that repeats it alone.
+settings.register_profile("verify", max_examples=100, database=None, **_common)
+settings.register_profile("night", max_examples=1500, **_common)
+settings.load_profile(LEVEL)
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of
 # Ctrl-C failed there and nowhere else.
