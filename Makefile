@@ -1,12 +1,9 @@
 # Every target does its own set-up in $(VENV): it needs Python >= 3.11 with venv and headers, a C compiler, and PyPI.
 # (Debian: apt-get install python3 python3-venv python3-dev gcc make; `make fuzz` also clang and its libclang-rt.)
-# `make test` runs the real RocketMQ too: a JDK 17 or later, Maven, and Maven Central on first use
-# (openjdk-17-jdk-headless maven); and its Go client: Go 1.19 or later, and Go's module proxy (golang-go).
+# Tests that run the real RocketMQ need a JDK 17 or later, Maven, and Maven Central on first use (openjdk-17-jdk-headless maven); those
+# of its Go client Go 1.19 or later, and Go's module proxy (golang-go). Where a program is missing, the run ends with what was left out.
 #
-# The tests come in layers, each with those of the one before it (times on two cores):
-#   make quick   tests/unit without tests/unit/engine         below 1 minute
-#   make check   all of tests/unit, and tests/property        about 10 minutes
-#   make test    all folders of tests                         about 25 minutes
+# Three commands, each with the tests of the one before it; CONTRIBUTING.md says what each proves, and how long it takes.
 PYTHON ?= python3
 VENV ?= .venv
 SECONDS_PER_TARGET ?= 60
@@ -24,12 +21,18 @@ C_FILES = $(shell git ls-files '*.c' '*.h')
 PYX_FILES := $(wildcard rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqcore/_native/*.pxd src/rmqcore/_native/*/*.pxd)
 JAVA := $(shell find tests/interop/java -type f)
 GO := $(wildcard tests/interop/go/*)
+# Random examples of this run: `make verify` and the night draw new ones, and print the line that draws them again.
+SEED ?= $(shell date +%s)
+# The programs that drive the real RocketMQ, where this machine can build them; CI has to.
+has_tools = $(shell $(PYTHON) tests/support/tools.py $(1) && echo yes)
+REAL_CLIENTS = $(if $(call has_tools,javac mvn),$(DONE)/java) $(if $(call has_tools,go),$(DONE)/go)
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick check test lint format bench bench-compare fuzz sanitize torture dist release-dry-run clean
+.PHONY: help demo quick test verify night lint format bench bench-compare fuzz sanitize torture dist release-dry-run clean
 .DELETE_ON_ERROR:
+.SECONDEXPANSION: # REAL_CLIENTS asks for programs only where a target wants to know
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -37,17 +40,22 @@ help: ## this list
 demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, checked and queried; a million messages written, some sent to a broker, and Spark over them
 	@$(BIN)/python examples/demo.py
 
-# $(call pytest,FOLDERS): a path in PYTEST_ARGS takes the place of the layer's folders.
+# $(call pytest,TESTS): a path in PYTEST_ARGS takes the place of the command's tests.
 pytest = $(BIN)/python -m pytest $(PYTEST_PARALLEL) $(if $(findstring tests/,$(PYTEST_ARGS)),,$(1)) $(PYTEST_ARGS)
+# $(call verify,LEVEL): all tests, with the doses of a level.
+verify = RMQCORE_DOSE=$(1) $(call pytest,tests) --hypothesis-seed=$(SEED)
 
-quick: $(DONE)/package $(DONE)/test $(DONE)/demo ## unit tests, without those of the engine
+quick: $(DONE)/package $(DONE)/test $(DONE)/demo ## unit tests, without those of the engine: a minute
 	$(call pytest,tests/unit --ignore=tests/unit/engine)
 
-check: $(DONE)/package $(DONE)/test $(DONE)/demo ## all unit tests and the property tests
-	$(call pytest,tests/unit tests/property)
+test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/jre $$(REAL_CLIENTS) ## all but the large doses, with a smoke of Spark, of the real RocketMQ and of faults: below ten minutes
+	$(call pytest,-m 'smoke or not outside' tests)
 
-test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java $(DONE)/go ## all tests
-	$(call pytest,tests)
+verify: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $$(REAL_CLIENTS) ## all tests, 100 new examples a property
+	$(call verify,verify)
+
+night: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $$(REAL_CLIENTS) ## all tests, 1,500 new examples a property, every position of every stride: hours
+	$(call verify,night)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling
 
@@ -90,8 +98,8 @@ bench-compare: $(DONE)/package $(DONE)/bench ## micro benches of this tree besid
 fuzz: $(DONE)/build ## every parser, SECONDS_PER_TARGET=60 each
 	PYTHON=$(BIN)/python tests/fuzz/run.sh $(SECONDS_PER_TARGET)
 
-sanitize: $(DONE)/package $(DONE)/test ## native, codec and reader tests under ASan and UBSan
-	PYTHON=$(BIN)/python scripts/sanitize.sh $(PYTEST_ARGS)
+sanitize: $(DONE)/package $(DONE)/test ## unit, property and native tests under ASan and UBSan, in the doses of `make verify`
+	RMQCORE_DOSE=$(or $(RMQCORE_DOSE),verify) PYTHON=$(BIN)/python scripts/sanitize.sh --hypothesis-seed=$(SEED) $(PYTEST_ARGS)
 
 torture: $(DONE)/package $(DONE)/test $(DONE)/java ## the doses of docs/reliability.md: kills, power cuts, failing calls, damage; hours
 	PYTHON=$(BIN)/python scripts/torture.sh

@@ -10,12 +10,14 @@ import os
 import shutil
 import signal
 import tarfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.doses import LEVEL
+from support.tools import how_to_install, missing
 from xdist.scheduler import LoadFileScheduling
 
 _common: dict[str, Any] = {
@@ -35,6 +37,13 @@ settings.load_profile(LEVEL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
+OUTSIDE = ("faults", "interop", "stateful")
+"""Folders of which `make test` runs what is marked `smoke`; so too of tests/spark what needs the session or takes long."""
+NEEDS = "needs "
+# One JVM with RocketMQ, and one with Spark, is a chain of tests that no second process may share: so there are two of each. These
+# are the modules of the first, chosen so that both halves take about as long.
+JAVA_A: frozenset[str] = frozenset()
+SPARK_A: frozenset[str] = frozenset()
 GOLDEN_ARCHIVE = Path(__file__).parent / "conformance" / "golden.tar.xz"
 
 
@@ -67,6 +76,56 @@ def store_copy(golden: Path, tmp_path: Path) -> StoreCopy:
     return copy
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out a test whose programs are missing. In CI that is a failure: a skipped test looks like a passed one."""
+    needed = [name for mark in item.iter_markers("needs") for name in mark.args]
+    lacking = missing(dict.fromkeys(needed))
+    if not lacking:
+        return
+    why = NEEDS + " ".join(lacking)
+    if os.environ.get("CI"):
+        pytest.fail(f"{why}: {how_to_install(lacking)}", pytrace=False)
+    pytest.skip(why)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how much this run tries, and how to try the same again."""
+    return again(config) or "doses: test, the same examples in every run"
+
+
+def again(config: pytest.Config) -> str:
+    """Return the line that draws the examples of this run again; empty if every run has the same."""
+    seed = config.getoption("hypothesis_seed", None)
+    return (
+        "" if seed is None else f"doses: {LEVEL}; the same examples again: make {LEVEL} SEED={seed}"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """End with how to repeat a failure, what was left out for a missing program, and the one command that brings it all."""
+    if terminalreporter.getreports("failed") and again(config):
+        terminalreporter.line(again(config))
+    left_out: Counter[tuple[str, str]] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")  # file, line, reason
+        if reason.startswith(NEEDS):
+            left_out[reason.removeprefix(NEEDS), report.nodeid.partition("::")[0]] += 1
+    if not left_out:
+        return
+    terminalreporter.section("left out, because programs are missing")
+    programs = sorted({names for names, _ in left_out})
+    for names in programs:
+        files = {file: count for (lacking, file), count in left_out.items() if lacking == names}
+        terminalreporter.line(f"{sum(files.values())} tests need {names.replace(' ', ' and ')}:")
+        for file, count in sorted(files.items()):
+            terminalreporter.line(f"  {count:5d} in {file}")
+    all_names = dict.fromkeys(name for names in programs for name in names.split())
+    terminalreporter.line(f"to run them: {how_to_install(all_names)}")
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
     """Gives one process all tests of a file, and one process all files that share what is expensive to start."""
 
@@ -75,15 +134,17 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
 
 
 def scope_of(nodeid: str) -> str:
-    """The file of a test, or ``spark`` for files that use the Spark session and ``java`` for those that use RocketMQ's JVM.
+    """Return the file of a test, or the chain of files that share the Spark session or RocketMQ's JVM.
 
     By the file's text, since xdist decides in a process that knows nothing but names. Not by xdist's groups: version 3.8 loses
     them with pytest 9.2.
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/interop/"):
-        return "java"
-    return "spark" if _names_spark_session(file) else file
+        return "java-a" if Path(file).stem in JAVA_A else "java-b"
+    if _names_spark_session(file):
+        return "spark-a" if Path(file).stem in SPARK_A else "spark-b"
+    return file
 
 
 @functools.cache
@@ -106,11 +167,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | Non
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, start with those that take long: one that began last would end alone."""
+    """Mark the tests of folders that `make test` leaves to `make verify`; start with what takes long.
+
+    Where several processes share the tests, one that takes long and began last would end alone.
+    """
+    for item in items:
+        if is_outside(item):
+            item.add_marker("outside")
+        if item.path.is_relative_to(ROOT / "tests" / "interop"):
+            item.add_marker(pytest.mark.needs("javac", "mvn"))
     if not hasattr(config, "workerinput"):
         return
-    strays = {i.path for i in items if "spark" in i.fixturenames and scope_of(i.nodeid) != "spark"}  # type: ignore[attr-defined]
+    strays = {
+        item.path
+        for item in items
+        if takes_spark(item) and not scope_of(item.nodeid).startswith("spark-")
+    }
     assert not strays, f"a test takes `spark: SparkSession`, by this name: {strays}"
     slow = {scope_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
-    ranks = {"spark": 0, **dict.fromkeys(slow, 1), "java": 2}
-    items.sort(key=lambda item: ranks.get(scope_of(item.nodeid), 3))
+    ranks = {"spark-a": 0, "java-a": 1, "spark-b": 2, "java-b": 3}
+    items.sort(
+        key=lambda item: ranks.get(scope := scope_of(item.nodeid), 4 if scope in slow else 5)
+    )
+
+
+def is_outside(item: pytest.Item) -> bool:
+    """Say whether `make test` leaves a test to `make verify`, unless it is marked `smoke`."""
+    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    takes_long = takes_spark(item) or item.get_closest_marker("slow") is not None
+    return folder in OUTSIDE or (folder == "spark" and takes_long)
+
+
+def takes_spark(item: pytest.Item) -> bool:
+    """Say whether a test uses the session of tests/spark/conftest.py."""
+    return "spark" in getattr(item, "fixturenames", ())

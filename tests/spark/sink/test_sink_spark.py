@@ -36,6 +36,7 @@ def numbers(spark: SparkSession, out: Path) -> list[int]:
     return sorted(row.n for row in rows.collect())
 
 
+@pytest.mark.smoke
 def test_append_and_overwrite(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     save(orders(spark, 0, 100), out, "append")

@@ -59,6 +59,7 @@ def topic_a(golden: Path) -> int:
     return sum(row["topic"] == "TopicBasicA" for row in golden_rows(golden, "basic"))
 
 
+@pytest.mark.smoke
 def test_a_table_is_made_read_described_and_dropped(sql: Sql, topic_a: int) -> None:
     """CREATE TABLE failed with "there is no option owner"; with columns of its own, SELECT failed for want of a path."""
     sql(

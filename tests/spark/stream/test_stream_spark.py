@@ -55,6 +55,7 @@ def stored(spark: SparkSession, tmp_path: Path, name: str = "one") -> list[int]:
     return sorted(row[0] for row in table.select("queue_offset").collect())
 
 
+@pytest.mark.smoke
 def test_available_now_goes_on_where_it_ended(
     spark: SparkSession, tmp_path: Path, log: LiveLog, run: Run
 ) -> None:

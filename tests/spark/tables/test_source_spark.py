@@ -127,6 +127,7 @@ def test_a_store_without_a_log(spark: SparkSession, tmp_path: Path) -> None:
 # ---- ways to ask --------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_plain_way(spark: SparkSession, golden: Path) -> None:
     frame = spark.read.format("rmqstore").load(str(store_of(golden, "delay")))
     assert rows_of(frame) == only(golden_rows(golden, "delay"), *DEFAULT)
