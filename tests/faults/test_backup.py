@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 
 import rmqcore
 from rmqcore.engine.store.store import MessageStore
@@ -24,7 +25,7 @@ from rmqcore.maintenance.backup.backup import backup
 from rmqcore.maintenance.backup.report import BackupReport
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, put
 
-ROUNDS = int(os.environ.get("RMQCORE_BACKUP_ROUNDS", "3"))
+ROUNDS = dose("RMQCORE_BACKUP_ROUNDS", test=1, verify=3, night=40)
 SMALL: dict[str, Any] = {
     **TINY,
     "mapped_file_size_commit_log": 256 * 1024,
@@ -166,7 +167,7 @@ CALLS = (
     "rmdir",
 )
 """Of `os`: a program that dies just before any of them leaves all states that it can leave."""
-STRIDE = int(os.environ.get("RMQCORE_BACKUP_STRIDE", "9"))
+STRIDE = dose("RMQCORE_BACKUP_STRIDE", test=45, verify=9, night=1)
 
 
 def backup_that_dies(root: Path, dest: Path, at: int) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.fault_shim import CALLS, run_child, why_not
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 NOT_MADE = {"write", "rmdir", "read"}
 """Calls that the life of a store makes rarely or never."""
-STRIDE = int(os.environ.get("RMQCORE_CALL_STRIDE", "23"))
+STRIDE = dose("RMQCORE_CALL_STRIDE", test=97, verify=23, night=1)
 
 
 def child(call: str) -> str:

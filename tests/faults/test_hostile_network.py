@@ -6,7 +6,6 @@ RMQCORE_HOSTILE_SECONDS: for how long.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from support.doses import dose
 from support.hostile_proxy import Harm, HostileProxy
 from support.raw_client import AsyncRawClient, pull_request, send_request
 from support.server_process import fsck
@@ -38,7 +38,7 @@ from rmqcore.remoting.bodies.heartbeat import (
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
-SECONDS = float(os.environ.get("RMQCORE_HOSTILE_SECONDS", "6"))
+SECONDS = dose("RMQCORE_HOSTILE_SECONDS", test=2, verify=6, night=1200)
 QUIET_SECONDS = 30.0
 KIND = tuple(harm for harm in Harm if harm is not Harm.FUZZ)
 TOPIC = "orders"

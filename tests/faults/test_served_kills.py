@@ -6,7 +6,6 @@ RMQCORE_SERVED_KILLS: how often.
 from __future__ import annotations
 
 import json
-import os
 import random
 import threading
 from itertools import count
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.raw_client import RawClient, pull_request, send_request
 from support.server_process import OPENED, ServerProcess, fsck
 
@@ -22,7 +22,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 
-KILLS = int(os.environ.get("RMQCORE_SERVED_KILLS", "3"))
+KILLS = dose("RMQCORE_SERVED_KILLS", test=1, verify=3, night=200)
 SENDERS = 8
 QUEUES = 4
 TOPIC = "orders"

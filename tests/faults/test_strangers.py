@@ -12,11 +12,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing import harm, strangers
 from rmqcore.testing.verdict import PromiseBrokenError
 
-STORES = int(os.environ.get("RMQCORE_STRANGERS", "120"))
+STORES = dose("RMQCORE_STRANGERS", test=24, verify=120, night=4000)
 SEED = int(os.environ.get("RMQCORE_SEED", "13"))
 
 
