@@ -15,6 +15,7 @@ from rmqcore.testing.fault_shim import run_child
 STRIDE = dose("RMQCORE_FLIP_STRIDE", test=600, verify=60, night=1)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("prop_crc", [False, True], ids=["plain", "prop_crc"])
 def test_each_byte(folder: Path, rng: random.Random, prop_crc: bool) -> None:
     """Nothing crashes, and only the fields that docs/reliability.md names change an answer in silence."""

@@ -93,6 +93,7 @@ def interrupted(root: Path, at: int) -> int:
     return injector.events
 
 
+@pytest.mark.smoke
 def test_an_exception_at_any_place_of_a_round(tmp_path: Path, rng: random.Random) -> None:
     events = interrupted(tmp_path / "counted", 0)
     step = max(1, events // POINTS) if POINTS else 1
@@ -120,13 +121,13 @@ def test_a_close_waits_for_the_round(tmp_path: Path, pauses: int) -> None:
         left -= 1
         if left == 0:
             paused.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
         return False
 
     cleaning = threading.Thread(target=clean, args=(store, pause))
     closing = threading.Thread(target=store.close)
     cleaning.start()
-    assert paused.wait(30)
+    assert paused.wait(120)
     closing.start()
     closing.join(0.3)
     assert closing.is_alive(), "the directory may be another store's as soon as close returns"

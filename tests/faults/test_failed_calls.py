@@ -44,7 +44,10 @@ def test_one_call_fails(folder: Path, call: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["life", "look"])
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "ENOMEM", "EMFILE", "EINTR"])
+@pytest.mark.parametrize(
+    "error",
+    ["EIO", pytest.param("ENOSPC", marks=pytest.mark.smoke), "ENOMEM", "EMFILE", "EINTR"],
+)
 def test_any_call_fails(folder: Path, error: str, how: str) -> None:
     """RMQCORE_CALL_STRIDE=1: every call of the life of a store that is written, and of one that is read, with every error."""
     first = 1 + sum(error.encode()) % STRIDE  # each error at other calls

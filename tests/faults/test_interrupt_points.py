@@ -38,6 +38,7 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SCENES)
 def test_an_exception_at_any_place(quick_path: Path, rng: random.Random, name: str) -> None:
     at_places(quick_path, rng, partial(play, SCENES[name]))

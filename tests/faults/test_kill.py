@@ -25,6 +25,7 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, rng: random.Random, mode
     killed.check()
 
 
+@pytest.mark.smoke
 def test_any_settings(tmp_path: Path, rng: random.Random) -> None:
     left = KILLS
     while left > 0:

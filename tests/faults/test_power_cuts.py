@@ -19,6 +19,7 @@ CUTS = dose("RMQCORE_CUTS", test=12, verify=120, night=600)
 SEEDS = dose("RMQCORE_CUT_SEEDS", test=1, verify=1, night=6)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("writer", WRITERS)
 def test_cut_at_any_moment(folder: Path, writer: str, seed: int) -> None:

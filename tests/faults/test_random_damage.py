@@ -18,6 +18,7 @@ STORES = dose("RMQCORE_DAMAGED", test=10, verify=60, night=3000)
 A_PAIR = 30
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("parts", [DERIVED, tuple(PARTS)], ids=["whole log", "all"])
 def test_a_damaged_store_is_recovered(
     folder: Path, rng: random.Random, parts: tuple[str, ...]
