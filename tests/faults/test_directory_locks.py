@@ -78,7 +78,7 @@ def refused_elsewhere(root: Path, log: Path | str = "") -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     return done.stdout.strip()
 
@@ -216,7 +216,7 @@ class SlowStep:
 
         def slow(store: rmqcore.MessageStore) -> int:
             self.begun.set()
-            self.go_on.wait(10)
+            self.go_on.wait(120)
             return step(store)
 
         monkeypatch.setattr(rmqcore.MessageStore, "dispatch_once", slow)
@@ -227,11 +227,14 @@ def test_a_store_that_is_dropped_in_the_middle_of_a_step(
 ) -> None:
     """`del store; rmqcore.open(...)` was refused 15 times of 40: a thread was dispatching the last put, and held the store."""
     slow = SlowStep(monkeypatch)
+    monkeypatch.setattr("rmqcore.opening.LONGEST_STEP", 120)
     store = rmqcore.open(tmp_path, **TINY)
     put(store, 1)
-    assert slow.begun.wait(10)
+    assert slow.begun.wait(120)
     del store
-    later = threading.Timer(0.2, slow.go_on.set)
+    later = threading.Timer(
+        0.2, slow.go_on.set
+    )  # the open below waits by then; where it does not, it has less to do
     later.start()
     with rmqcore.open(tmp_path, **TINY) as again:
         assert again.max_phy_offset > 0
@@ -245,7 +248,7 @@ def test_a_store_that_is_in_the_middle_of_a_step_is_still_locked(
     monkeypatch.setattr("rmqcore.opening.LONGEST_STEP", 0.1)
     with rmqcore.open(tmp_path, **TINY) as store:
         put(store, 1)
-        assert slow.begun.wait(10)
+        assert slow.begun.wait(120)
         with pytest.raises(StoreLockedError, match="in this process"):
             rmqcore.open(tmp_path, **TINY)
         slow.go_on.set()

@@ -131,7 +131,7 @@ def test_no_row_is_lost_or_twice(tmp_path: Path) -> None:
         assert driver.hear() == "ready"
         while sum(kinds.values()) < KILLS:
             told: str | None = ""
-            moment = time.monotonic() + rng.random() * LONGEST_S
+            moment = time.monotonic() + rng.random() * LONGEST_S  # of the kill: any
             while told is not None and told not in ("done", "ended"):
                 told = driver.hear(max(0.0, moment - time.monotonic()))
                 if told is not None and told.startswith("wrote"):

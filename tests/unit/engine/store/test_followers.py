@@ -75,7 +75,7 @@ def test_a_put_without_enough_followers_is_stored_and_says_so(
         assert store.put(Message("", b"")).status is Status.MESSAGE_ILLEGAL
         if flush == "SYNC_FLUSH":
             assert store.flushed_phy_offset == store.max_phy_offset
-        assert store.wait_dispatched(20)
+        assert store.wait_dispatched(60)
         assert store.max_offset("t", 0) == 7
 
 
