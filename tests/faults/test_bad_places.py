@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.places import TESTS
 
 import rmqcore
@@ -326,6 +327,9 @@ def test_a_store_that_is_dropped_is_closed_as_a_crash_would(tmp_path: Path) -> N
 
 # ---- after fork -------------------------------------------------------------------------------------
 
+FORKS = dose("RMQCORE_FORKS", test=2, verify=8, night=50)
+"""Of a store that threads put into; every second one ends without Python's own end."""
+
 FORKED = """
 import os, threading, time
 sys.path.insert(0, str(Path(sys.argv[2]).parent))
@@ -349,7 +353,7 @@ threads = [threading.Thread(target=work, args=(first,)) for first in (1000, 1_00
 for thread in threads:
     thread.start()
 parent = os.getpid()
-for round in range(8):
+for round in range(int(sys.argv[5])):
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -395,6 +399,6 @@ print("fine", len(acked))
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("services", ["services", "steps"])
 def test_use_after_fork(folder: Path, services: str, mode: str) -> None:
-    done = run(FORKED, str(folder / "store"), __file__, services, mode)
+    done = run(FORKED, str(folder / "store"), __file__, services, mode, str(FORKS))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("fine"), done.stdout

@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from ipaddress import ip_network
@@ -404,11 +405,21 @@ def test_silence_has_an_end(
     run(scenario)
 
 
+class Clock:
+    """The clock of the connections, put forward by a test: who is silent for minutes is so in a moment, and no other is."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
 def test_who_takes_no_answers_stops_only_itself(
     run: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "IDLE_S", 0.5)
-    monkeypatch.setattr(connection, "HALF_FRAME_S", 0.5)
+    clock = Clock()
+    monkeypatch.setattr(connection, "time", clock)
     monkeypatch.setattr(server, "CHECK_IDLE_MS", 20)
 
     async def scenario(served: Beside) -> None:
@@ -425,6 +436,7 @@ def test_who_takes_no_answers_stops_only_itself(
                 greedy.send(pull_request("t", 0))
             assert served.connections.buffered < 8 * MIB
             assert (await other.ask(ask_version())).code == ResponseCode.SUCCESS
+            clock.ahead_s += 1
         greedy.close()
 
     run(scenario)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.eventually import eventually
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
@@ -110,8 +111,7 @@ def test_a_put_that_waits_for_followers_does_not_outlive_its_store(tmp_path: Pat
     store = rmqcore.open(tmp_path, services=False, **{**SMALL, **WAITS, "slave_timeout": 600_000})
     waiting = threading.Thread(target=lambda: results.append(store.put(Message("t", b"1"))))
     waiting.start()
-    while not store.max_phy_offset:
-        waiting.join(0.001)
+    eventually(lambda: store.max_phy_offset)
     store.close()
     waiting.join(60)
     assert not waiting.is_alive()
