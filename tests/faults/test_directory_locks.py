@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.places import TESTS
 
@@ -232,9 +233,8 @@ def test_a_store_that_is_dropped_in_the_middle_of_a_step(
     put(store, 1)
     assert slow.begun.wait(120)
     del store
-    later = threading.Timer(
-        0.2, slow.go_on.set
-    )  # the open below waits by then; where it does not, it has less to do
+    # The open below waits by then; where it does not yet, it finds nothing to wait for.
+    later = threading.Timer(0.2, slow.go_on.set)
     later.start()
     with rmqcore.open(tmp_path, **TINY) as again:
         assert again.max_phy_offset > 0
@@ -359,6 +359,9 @@ def test_a_file_system_without_such_locks(tmp_path: Path, monkeypatch: pytest.Mo
 # ---- interrupts -------------------------------------------------------------------------------------
 
 
+STRIDE = dose("RMQCORE_LOCK_STRIDE", test=35, verify=7, night=1)
+
+
 def interrupted(act: Any, at: int) -> bool:
     """Run `act` until its event number `at`; whether it came to that."""
     injector = Injector(at)
@@ -376,7 +379,7 @@ def test_an_interrupt_anywhere_leaves_no_lock(tmp_path: Path, there: bool) -> No
             part.mkdir()
     at, more = 0, True
     while more:
-        at += 7
+        at += STRIDE
         locks = StoreLocks(paths)
         more = interrupted(lambda locks=locks: locks.acquire(create=True), at)
         locks.release()

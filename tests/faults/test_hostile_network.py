@@ -86,7 +86,7 @@ class Network:
                 ended.set()
 
     def had_a_bit_of_all(self) -> bool:
-        """Say whether messages came through, to each kind of client."""
+        """Say whether messages came through, and connections to each proxy."""
         return bool(self.told and self.asked and all(sum(p.counts.values()) for p in self.proxies))
 
     async def _send(self, address: str, ended: asyncio.Event, *, garbled: bool) -> None:

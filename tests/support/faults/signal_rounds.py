@@ -163,14 +163,11 @@ def main() -> None:
         os.close(ready)
         os.read(begun, 1)
         os.close(begun)
-        time.sleep(
-            rng.choice((0.005, LATEST_MS / 1000)) * rng.random()
-        )  # the signal comes at any moment
+        # The signal comes at any moment, and a second one at any moment of what the first began.
+        time.sleep(rng.choice((0.005, LATEST_MS / 1000)) * rng.random())
         for signum in signals:
             os.kill(pid, signum)
-            time.sleep(
-                rng.random() * 0.005
-            )  # and a second one at any moment of what the first began
+            time.sleep(rng.random() * 0.005)
         try:
             judge(root, kind, config, acks, wait(pid), len(signals))
         except Exception as error:  # noqa: BLE001 the other rounds go on

@@ -78,7 +78,7 @@ def test_what_nobody_waits_for_is_flushed_and_dispatched_too(
     _, services = running(store)
     store.wait_for(lambda: store.armed)
     end = store.put()
-    assert services.wait_dispatched(end, 20)
+    assert services.wait_dispatched(end, 60)
     assert store.flushed_phy_offset == end
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_dispatched_before_it_is_flushed(running: Running, store: Fak
     assert not services.wait_dispatched(end, 0.05)
     assert store.reput_from_offset == 0
     gate.set()
-    assert services.wait_dispatched(end, 20)
+    assert services.wait_dispatched(end, 60)
 
 
 def test_a_failed_sync_fails_everyone_who_waits(running: Running, store: FakeStore) -> None:

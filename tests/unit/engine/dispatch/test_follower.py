@@ -303,9 +303,7 @@ def test_an_idle_store_begins_no_session(tmp_path: Path) -> None:
 
         def idles() -> bool:
             sessions = done_of(store).sessions
-            time.sleep(
-                0.3
-            )  # the time in which none may begin; the first may have the end of the last one
+            time.sleep(0.3)  # none may begin meanwhile; the first time one may end
             return done_of(store).sessions == sessions
 
         eventually(idles)
@@ -327,7 +325,7 @@ def test_who_waits_is_answered_while_others_put(tmp_path: Path, mode: str) -> No
             assert store.max_offset("mine", 0) > result.queue_offset
 
 
-QUESTIONS = 100
+QUESTIONS = 2000
 
 
 def test_questions_and_cleaning_beside_sessions(tmp_path: Path) -> None:
