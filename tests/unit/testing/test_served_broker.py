@@ -162,7 +162,7 @@ def test_orders(rocketmq_broker, number):
     rocketmq_broker.restart()
     with PullConsumer(rocketmq_broker.namesrv, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer:
         consumer.subscribe("Orders")
-        (message,) = consumer.poll(POLL_SECONDS)
+        (message,) = consumer.poll(60)
     assert message.body == b"one" and message.broker_name == "mine"
     assert [m.body for m in rocketmq_broker.messages("Orders")] == [b"one"]
 """
