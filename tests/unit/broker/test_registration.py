@@ -38,8 +38,11 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow each other at once."""
+    """Attempts follow each other at once, and a name server that answers has the time that it needs."""
     monkeypatch.setattr(name_server_link, "AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(name_server_link, "ANSWER_TIMEOUT_MS", 120_000)
+    for limit in ("FIRST_ANSWERS_S", "LAST_ANSWERS_S"):
+        monkeypatch.setattr(f"rmqcore.broker.network.registration.{limit}", LONG_S)
 
 
 class Elsewhere:
