@@ -11,8 +11,8 @@ root=()
 # Other choices every time; the line names them.
 export RMQCORE_SEED=${RMQCORE_SEED:-$RANDOM}
 echo "RMQCORE_SEED=$RMQCORE_SEED"
-export RMQCORE_KILLS=1000 RMQCORE_CUTS=600 RMQCORE_CUT_SEEDS=6 RMQCORE_CALL_STRIDE=1 RMQCORE_FLIP_STRIDE=1 RMQCORE_DAMAGED=3000 RMQCORE_JAVA_DAMAGED=1000
-export RMQCORE_SERVED_KILLS=200 RMQCORE_HOSTILE_SECONDS=1200
+# Of the tests: each of their doses has a variable of its own, as RMQCORE_KILLS, which goes before.
+export RMQCORE_DOSE=${RMQCORE_DOSE:-night}
 
 echo "== real power cuts"
 "${root[@]}" "$(command -v "$python")" -m rmqcore.testing.torture "$place/real" --part real-cuts --rounds 5

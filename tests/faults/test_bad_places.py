@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.places import TESTS
 
 import rmqcore
@@ -35,7 +36,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", START + program, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -247,7 +248,7 @@ def test_two_processes(store_folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert str(os.getpid()) in done.stdout and str(store_folder) in done.stdout
         put(store, 100)
-        assert store.wait_dispatched(20)
+        assert store.wait_dispatched(60)
         assert fsck(store_folder).exit_code == before
         assert (store_folder / "abort").exists()
     assert run(SECOND, str(store_folder)).stdout == ""
@@ -326,6 +327,9 @@ def test_a_store_that_is_dropped_is_closed_as_a_crash_would(tmp_path: Path) -> N
 
 # ---- after fork -------------------------------------------------------------------------------------
 
+FORKS = dose("RMQCORE_FORKS", test=2, verify=8, night=50)
+"""Of a store that threads put into; every second one ends without Python's own end."""
+
 FORKED = """
 import os, threading, time
 sys.path.insert(0, str(Path(sys.argv[2]).parent))
@@ -335,7 +339,7 @@ services = sys.argv[3] == "services"
 store = rmqcore.open(root, services=services, **{**TINY, "flush_disk_type": sys.argv[4]})
 acked = [put(store, number) for number in range(20)]
 if services:
-    store.wait_dispatched(10)
+    assert store.wait_dispatched(60)
 else:
     drain(store)
 view, result = store.lookup(acked[0].phy_offset), store.get("T0", 0, 0)
@@ -344,12 +348,12 @@ def work(number):
     while busy:
         acked.append(put(store, number))
         number += 1
-        time.sleep(0.001)
+        time.sleep(0.001)  # its pace: the store stays small
 threads = [threading.Thread(target=work, args=(first,)) for first in (1000, 1_000_000)]
 for thread in threads:
     thread.start()
 parent = os.getpid()
-for round in range(8):
+for round in range(int(sys.argv[5])):
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -395,6 +399,6 @@ print("fine", len(acked))
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("services", ["services", "steps"])
 def test_use_after_fork(folder: Path, services: str, mode: str) -> None:
-    done = run(FORKED, str(folder / "store"), __file__, services, mode)
+    done = run(FORKED, str(folder / "store"), __file__, services, mode, str(FORKS))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("fine"), done.stdout

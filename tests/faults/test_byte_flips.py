@@ -1,20 +1,21 @@
-"""A bit flipped in the bytes of a small store. RMQCORE_FLIP_STRIDE=1: in each; else in every so-manieth, others each time."""
+"""A bit flipped in the bytes of a small store. RMQCORE_FLIP_STRIDE=1: in each; 60: in one of 60, others with another seed."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.reliability_page import silent_fields
 
 from rmqcore.testing.fault_shim import run_child
 
-STRIDE = int(os.environ.get("RMQCORE_FLIP_STRIDE", "60"))
+STRIDE = dose("RMQCORE_FLIP_STRIDE", test=600, verify=60, night=1)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("prop_crc", [False, True], ids=["plain", "prop_crc"])
 def test_each_byte(folder: Path, rng: random.Random, prop_crc: bool) -> None:
     """Nothing crashes, and only the fields that docs/reliability.md names change an answer in silence."""

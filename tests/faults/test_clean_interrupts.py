@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.faults.interrupt_scenes import no_hang
 from support.stores.many_files import fill, settings
@@ -29,7 +30,8 @@ from rmqcore.errors import StoreClosedError, StoreFailedError
 from rmqcore.offline.fsck import fsck
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-POINTS = os.environ.get("RMQCORE_INTERRUPT_POINTS", "12")
+# How many places of a round, from a start that the seed chooses; 0: all of them.
+POINTS = dose("RMQCORE_INTERRUPT_POINTS", test=2, verify=12, night=0)
 FILE_SIZE = 16 << 10
 QUEUE_FILE = 20 * 4
 SETTINGS = settings(FILE_SIZE, mapped_file_size_consume_queue=QUEUE_FILE, max_index_num=12)
@@ -91,9 +93,10 @@ def interrupted(root: Path, at: int) -> int:
     return injector.events
 
 
+@pytest.mark.smoke
 def test_an_exception_at_any_place_of_a_round(tmp_path: Path, rng: random.Random) -> None:
     events = interrupted(tmp_path / "counted", 0)
-    step = 1 if POINTS == "all" else max(1, events // int(POINTS))
+    step = max(1, events // POINTS) if POINTS else 1
     for at in range(1 + rng.randrange(step), events + 1, step):
         root = tmp_path / str(at)
         try:
@@ -118,13 +121,13 @@ def test_a_close_waits_for_the_round(tmp_path: Path, pauses: int) -> None:
         left -= 1
         if left == 0:
             paused.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
         return False
 
     cleaning = threading.Thread(target=clean, args=(store, pause))
     closing = threading.Thread(target=store.close)
     cleaning.start()
-    assert paused.wait(30)
+    assert paused.wait(120)
     closing.start()
     closing.join(0.3)
     assert closing.is_alive(), "the directory may be another store's as soon as close returns"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.faults.interrupt_points import Injector, Interrupted, TimedOut
 from support.places import TESTS
 
@@ -78,7 +79,7 @@ def refused_elsewhere(root: Path, log: Path | str = "") -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     return done.stdout.strip()
 
@@ -216,7 +217,7 @@ class SlowStep:
 
         def slow(store: rmqcore.MessageStore) -> int:
             self.begun.set()
-            self.go_on.wait(10)
+            self.go_on.wait(120)
             return step(store)
 
         monkeypatch.setattr(rmqcore.MessageStore, "dispatch_once", slow)
@@ -227,10 +228,12 @@ def test_a_store_that_is_dropped_in_the_middle_of_a_step(
 ) -> None:
     """`del store; rmqcore.open(...)` was refused 15 times of 40: a thread was dispatching the last put, and held the store."""
     slow = SlowStep(monkeypatch)
+    monkeypatch.setattr("rmqcore.opening.LONGEST_STEP", 120)
     store = rmqcore.open(tmp_path, **TINY)
     put(store, 1)
-    assert slow.begun.wait(10)
+    assert slow.begun.wait(120)
     del store
+    # The open below waits by then; where it does not yet, it finds nothing to wait for.
     later = threading.Timer(0.2, slow.go_on.set)
     later.start()
     with rmqcore.open(tmp_path, **TINY) as again:
@@ -245,7 +248,7 @@ def test_a_store_that_is_in_the_middle_of_a_step_is_still_locked(
     monkeypatch.setattr("rmqcore.opening.LONGEST_STEP", 0.1)
     with rmqcore.open(tmp_path, **TINY) as store:
         put(store, 1)
-        assert slow.begun.wait(10)
+        assert slow.begun.wait(120)
         with pytest.raises(StoreLockedError, match="in this process"):
             rmqcore.open(tmp_path, **TINY)
         slow.go_on.set()
@@ -356,6 +359,9 @@ def test_a_file_system_without_such_locks(tmp_path: Path, monkeypatch: pytest.Mo
 # ---- interrupts -------------------------------------------------------------------------------------
 
 
+STRIDE = dose("RMQCORE_LOCK_STRIDE", test=35, verify=7, night=1)
+
+
 def interrupted(act: Any, at: int) -> bool:
     """Run `act` until its event number `at`; whether it came to that."""
     injector = Injector(at)
@@ -373,7 +379,7 @@ def test_an_interrupt_anywhere_leaves_no_lock(tmp_path: Path, there: bool) -> No
             part.mkdir()
     at, more = 0, True
     while more:
-        at += 7
+        at += STRIDE
         locks = StoreLocks(paths)
         more = interrupted(lambda locks=locks: locks.acquire(create=True), at)
         locks.release()

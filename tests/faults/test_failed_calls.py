@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.fault_shim import CALLS, run_child, why_not
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 NOT_MADE = {"write", "rmdir", "read"}
 """Calls that the life of a store makes rarely or never."""
-STRIDE = int(os.environ.get("RMQCORE_CALL_STRIDE", "23"))
+STRIDE = dose("RMQCORE_CALL_STRIDE", test=97, verify=23, night=1)
 
 
 def child(call: str) -> str:
@@ -44,7 +44,10 @@ def test_one_call_fails(folder: Path, call: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["life", "look"])
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "ENOMEM", "EMFILE", "EINTR"])
+@pytest.mark.parametrize(
+    "error",
+    ["EIO", pytest.param("ENOSPC", marks=pytest.mark.smoke), "ENOMEM", "EMFILE", "EINTR"],
+)
 def test_any_call_fails(folder: Path, error: str, how: str) -> None:
     """RMQCORE_CALL_STRIDE=1: every call of the life of a store that is written, and of one that is read, with every error."""
     first = 1 + sum(error.encode()) % STRIDE  # each error at other calls

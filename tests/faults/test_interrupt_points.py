@@ -16,11 +16,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.faults.interrupt_points import Injector
 from support.faults.interrupt_scenes import SCENES, play, play_closing
 
-# Of each scene: so many places, with a start that differs from run to run, or "all" of them, some 100,000.
-POINTS = os.environ.get("RMQCORE_INTERRUPT_POINTS", "4")
+# How many places of each scene, from a start that the seed chooses; 0: all of them, some 100,000.
+POINTS = dose("RMQCORE_INTERRUPT_POINTS", test=1, verify=4, night=0)
 MEMORY = "/dev/shm"
 # An interrupt drops what a frame has open, and Python closes it then with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -37,6 +38,7 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SCENES)
 def test_an_exception_at_any_place(quick_path: Path, rng: random.Random, name: str) -> None:
     at_places(quick_path, rng, partial(play, SCENES[name]))
@@ -52,7 +54,7 @@ def at_places(folder: Path, rng: random.Random, play_at: Callable[[Path, int], I
     """Play at many places of a scene."""
     events = play_at(folder / "counted", 0).events
     assert events > 50
-    step = 1 if POINTS == "all" else max(1, events // int(POINTS))
+    step = max(1, events // POINTS) if POINTS else 1
     for at in range(1 + rng.randrange(step), events + 1, step):
         root = folder / str(at)
         try:

@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere: the store is closed cleanly, or the next open recovers."""
+"""Ctrl-C anywhere: the store is closed cleanly, or the next open recovers. RMQCORE_CTRL_C: how often."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.places import TESTS
 
 from rmqcore.testing.crash_check import TINY, Acked, check_directory
 
+ROUNDS = dose("RMQCORE_CTRL_C", test=2, verify=8, night=200)
 PROGRAM = """
 import sys; sys.path.insert(0, {tests!r})
 import json, os
@@ -34,7 +36,7 @@ while True:
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_interrupted_anywhere(tmp_path: Path, rng: random.Random, mode: str) -> None:
     root, acked = tmp_path / "store", []
-    for round_ in range(8):
+    for round_ in range(ROUNDS):
         command = [
             sys.executable,
             "-X",
@@ -54,7 +56,7 @@ def test_interrupted_anywhere(tmp_path: Path, rng: random.Random, mode: str) -> 
             ]
             child.send_signal(signal.SIGINT)
             # A child that hangs is made to say where.
-            watchdog = threading.Timer(60, child.send_signal, [signal.SIGABRT])
+            watchdog = threading.Timer(120, child.send_signal, [signal.SIGABRT])
             watchdog.start()
             lines += child.stdout.readlines()
             err = child.stderr.read()

@@ -45,11 +45,11 @@ def test_another_store_in_the_place_of_an_open_one(tmp_path: Path, services: boo
     store = rmqcore.open(root, services=services, **TINY)
     for _ in range(5):
         store.put(Message("before", b"x")).raise_for_status()
-    store.wait_dispatched(10)
+    store.wait_dispatched(60)
     root.rename(moved)
     with rmqcore.open(root, services=False, **TINY) as other:
         other.put(Message("other", b"x")).raise_for_status()
-        other.wait_dispatched(10)
+        other.wait_dispatched(60)
         before = everything(root)
         acknowledged = put_until_refused(store, 5)
         assert str(root) in store.stats()["failed"]
@@ -57,7 +57,7 @@ def test_another_store_in_the_place_of_an_open_one(tmp_path: Path, services: boo
         assert everything(root) == before
         assert (moved / "abort").exists()
     with rmqcore.open(moved, services=False, **TINY) as found:
-        found.wait_dispatched(10)
+        found.wait_dispatched(60)
         messages = list(rmqcore.read(moved).messages())
         # The put that was refused may be in the log or not.
         assert len(messages) - acknowledged in (0, 1)

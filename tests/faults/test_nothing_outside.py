@@ -204,7 +204,7 @@ def test_a_link_in_a_store_that_is_opened(store: Path, victim: Path, place: str)
     try:
         with rmqcore.open(store, **TINY) as opened:
             put(opened, 1000)
-            assert opened.wait_dispatched(20)
+            assert opened.wait_dispatched(60)
     except (StoreError, OSError) as error:
         refused = str(error)
     assert refused is None or "a link to" in refused

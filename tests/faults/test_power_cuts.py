@@ -5,20 +5,22 @@ RMQCORE_CUTS: images a recording; RMQCORE_CUT_SEEDS: recordings a writer.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.fault_shim import run_child, why_not
 from rmqcore.testing.power_cuts import WRITERS
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-CUTS = int(os.environ.get("RMQCORE_CUTS", "120"))
+CUTS = dose("RMQCORE_CUTS", test=12, verify=120, night=600)
+SEEDS = dose("RMQCORE_CUT_SEEDS", test=1, verify=1, night=6)
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("RMQCORE_CUT_SEEDS", "1"))))
+@pytest.mark.smoke
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("writer", WRITERS)
 def test_cut_at_any_moment(folder: Path, writer: str, seed: int) -> None:
     cuts = CUTS // 6 if writer == "wide" else CUTS  # 400 files an image

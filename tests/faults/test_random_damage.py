@@ -5,25 +5,26 @@ RMQCORE_DAMAGED: how many stores. Beside Java's recovery: tests/interop/test_dif
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.damaged_stores import damage_rounds
 from rmqcore.testing.random_damage import DERIVED, PARTS
 
-STORES = int(os.environ.get("RMQCORE_DAMAGED", "60"))
+STORES = dose("RMQCORE_DAMAGED", test=10, verify=60, night=3000)
 A_PAIR = 30
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("parts", [DERIVED, tuple(PARTS)], ids=["whole log", "all"])
 def test_a_damaged_store_is_recovered(
     folder: Path, rng: random.Random, parts: tuple[str, ...]
 ) -> None:
     done = 0
     while done < STORES:
-        done += damage_rounds(folder / str(done), rng.randrange(1 << 30), A_PAIR, parts)[
-            "damaged stores"
-        ]
+        done += damage_rounds(
+            folder / str(done), rng.randrange(1 << 30), min(A_PAIR, STORES), parts
+        )["damaged stores"]

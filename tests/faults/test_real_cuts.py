@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.disks.real_cuts import cut_rounds, why_not
 
-CUTS = int(os.environ.get("RMQCORE_REAL_CUTS", "4"))
+CUTS = dose("RMQCORE_REAL_CUTS", test=2, verify=4, night=50)
 
 
 @pytest.mark.skipif(why_not() is not None, reason=f"NO REAL POWER CUT WAS MADE: {why_not()}")

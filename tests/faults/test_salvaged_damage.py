@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.faults.expected_loss import Known, Loss, Place, expected_loss
 
 import rmqcore
@@ -26,7 +27,7 @@ from rmqcore.testing.crash_check import TINY, drain, put
 from rmqcore.testing.random_damage import damage
 from rmqcore.testing.strangers import fingerprint
 
-DAMAGES = int(os.environ.get("RMQCORE_SALVAGED", "60"))
+DAMAGES = dose("RMQCORE_SALVAGED", test=20, verify=60, night=2000)
 A_STORE = 20
 FILE_SIZE = 4096
 CONFIG: dict[str, Any] = {

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 from support.raw_client import RawClient, pull_request, send_request
-from support.server_process import OPENED, ServerProcess, fsck, wait_until
+from support.server_process import OPENED, ServerProcess, fsck
 
 import rmqcore
 from rmqcore.remoting.bodies.heartbeat import (
@@ -23,8 +24,8 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.header import encode_command
 
-END_SECONDS = 30.0
-"""It has promised to end in this time."""
+END_SECONDS = 120.0
+"""For a server that waits for its peers for ever; one that keeps its promise ends in a few seconds, if the machine lets it."""
 
 
 def heartbeat(client_id: str) -> RemotingCommand:
@@ -107,7 +108,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert client.ask(send_request("t", b"kept")).code == ResponseCode.SUCCESS
         client.socket.sendall(encode_command(pull_request("t", 9, held_ms=60_000)))
         server.signal()
-        wait_until(lambda: signals_end(server))
+        eventually(lambda: signals_end(server))
     code, said = fsck(server.store)
     assert code == 0, said
 

@@ -6,7 +6,6 @@ RMQCORE_SERVED_KILLS: how often.
 from __future__ import annotations
 
 import json
-import os
 import random
 import threading
 from itertools import count
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.raw_client import RawClient, pull_request, send_request
 from support.server_process import OPENED, ServerProcess, fsck
 
@@ -22,7 +22,7 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 
-KILLS = int(os.environ.get("RMQCORE_SERVED_KILLS", "3"))
+KILLS = dose("RMQCORE_SERVED_KILLS", test=1, verify=3, night=200)
 SENDERS = 8
 QUEUES = 4
 TOPIC = "orders"
@@ -65,10 +65,10 @@ class Load:
         threads.append(threading.Thread(target=self._consume, args=(server.broker,)))
         for thread in threads:
             thread.start()
-        assert enough.wait(60), self.unexpected
+        assert enough.wait(300), self.unexpected
         server.kill()
         for thread in threads:
-            thread.join(60)
+            thread.join(120)
             assert not thread.is_alive()
 
     def _send(self, address: str, seed: float, wanted: int, enough: threading.Event) -> None:
@@ -190,7 +190,9 @@ def check_store(load: Load, store: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize(
+    "mode", ["ASYNC_FLUSH", pytest.param("SYNC_FLUSH", marks=pytest.mark.smoke)]
+)
 def test_what_was_answered_is_there(folder: Path, rng: random.Random, mode: str) -> None:
     settings: dict[str, Any] = {
         "flushDiskType": mode,

@@ -12,9 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.doses import dose
 from support.places import TESTS, python_path
 
-SIGNALS = int(os.environ.get("RMQCORE_SIGNALS", "40"))
+SIGNALS = dose("RMQCORE_SIGNALS", test=4, verify=40, night=2000)
 
 
 def test_signals_at_random_moments(tmp_path: Path, rng: random.Random) -> None:

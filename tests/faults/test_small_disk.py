@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing.disks.real_cuts import why_not
 from rmqcore.testing.disks.small_disk import HOWS, lives
 
-HOURS = float(os.environ.get("RMQCORE_SMALL_DISK_HOURS", "3"))
+HOURS = dose("RMQCORE_SMALL_DISK_HOURS", test=3, verify=3, night=24)
 
 
 @pytest.mark.skipif(why_not() is not None, reason=f"NO SMALL DISK WAS MOUNTED: {why_not()}")

@@ -12,11 +12,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 
 from rmqcore.testing import harm, strangers
 from rmqcore.testing.verdict import PromiseBrokenError
 
-STORES = int(os.environ.get("RMQCORE_STRANGERS", "120"))
+STORES = dose("RMQCORE_STRANGERS", test=24, verify=120, night=4000)
 SEED = int(os.environ.get("RMQCORE_SEED", "13"))
 
 
@@ -52,7 +53,6 @@ def test_the_judge_sees_what_was_touched(tmp_path: Path, monkeypatch: pytest.Mon
         """Four times the limit: pages of the parent that the child gives back hide some of it."""
         bytearray(b"1") * (240 << 20)
 
-    monkeypatch.setattr(strangers, "LONGEST_S", 1)
     monkeypatch.setattr(strangers, "MOST_KIB", 60 << 10)
     expected = [
         (overwrite, "outside of the store .*file was"),
@@ -63,6 +63,7 @@ def test_the_judge_sees_what_was_touched(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     for number, (action, message) in enumerate(expected):
         monkeypatch.setattr(strangers, "ACTIONS", {"it": action})
+        monkeypatch.setattr(strangers, "LONGEST_S", 1 if action is wait else 120)
         scratch = tmp_path / f"scratch-{number}"
         scratch.mkdir()
         with pytest.raises(PromiseBrokenError, match=message):

@@ -342,7 +342,7 @@ def test_a_store_of_another_user(sound: Path, tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
         )
         lines = done.stdout.splitlines()
         assert len(lines) == 4, done.stdout + done.stderr

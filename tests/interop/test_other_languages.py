@@ -17,8 +17,9 @@ import pytest
 from interop import go_build
 from interop.broker import Broker
 from interop.workload import SIZES
+from support.eventually import eventually
 from support.raw_client import RawClient
-from support.server_process import ServerProcess, wait_until
+from support.server_process import ServerProcess
 
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -168,9 +169,9 @@ def test_what_is_sent_is_consumed_once(served: Served, client: Client, topic: st
     assert all(one["status"] == 0 for one in sent)
     consume = ("consume", served.namesrv, topic, f"G{topic}", "a || c")
     with client.running(*consume) as messages:
-        wait_until(lambda: len(messages()) >= len(expected(client, "ac")), SECONDS)
+        eventually(lambda: len(messages()) >= len(expected(client, "ac")), within_s=SECONDS)
         first = messages()
-        wait_until(lambda: all_committed(served, topic, f"G{topic}", first), SECONDS)
+        eventually(lambda: all_committed(served, topic, f"G{topic}", first), within_s=SECONDS)
     assert got_of(first) == expected(client, "ac")
     assert len(first) == len(expected(client, "ac"))
     assert all(m["reconsume_times"] == 0 for m in first)
@@ -179,7 +180,7 @@ def test_what_is_sent_is_consumed_once(served: Served, client: Client, topic: st
     # A member that comes later goes on where the group was: it gets what is new, and nothing else.
     client.run("send", served.namesrv, topic, str(NUMBER))
     with client.running(*consume) as messages:
-        wait_until(lambda: len(messages()) >= len(expected(client, "ac")), SECONDS)
+        eventually(lambda: len(messages()) >= len(expected(client, "ac")), within_s=SECONDS)
         second = messages()
     assert got_of(second) == expected(client, "ac")
     places = {(m["queue_id"], m["queue_offset"]) for m in first}
@@ -196,6 +197,6 @@ def test_the_pull_consumer_of_cpp(served: Served, tmp_path: Path, topic: str) ->
         got[:] = client.run("pull", served.namesrv, topic, f"G{topic}", "b")
         return len(got) >= len(expected(client, "b"))
 
-    wait_until(pulled, SECONDS)  # one-way messages may come a moment later
+    eventually(pulled, within_s=SECONDS)  # one-way messages may come a moment later
     assert got_of(got) == expected(client, "b")
     assert len(got) == len(expected(client, "b"))

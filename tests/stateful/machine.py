@@ -376,7 +376,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def wait_dispatched(self) -> None:
         self.model.dispatch()
-        assert self.store.wait_dispatched(10)
+        assert self.store.wait_dispatched(60)
 
     @rule()
     def delete_expired(self) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
 from stateful.machine import StoreMachine
+from support.doses import dose
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.smoke]
 STEPS = 50
-# More than 10,000 steps in every run of the tests, always the same steps; five times as many new steps every night.
-EXAMPLES = {"ci": 1000, "fast": 230}[os.environ.get("RMQCORE_HYPOTHESIS", "fast")]
+# 2,000 steps with `make test`, always the same ones; new ones with `make verify`, more than 10,000, and 50,000 every night.
+EXAMPLES = dose("RMQCORE_STORE_MACHINE", test=40, verify=230, night=1000)
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(

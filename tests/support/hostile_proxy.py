@@ -120,7 +120,7 @@ async def _pass_on(
             changed[rng.randrange(len(changed))] = rng.randrange(256)
         data = bytes(changed)
     elif harm is Harm.DELAY:
-        await asyncio.sleep(rng.random() * LONGEST_DELAY_S)
+        await asyncio.sleep(rng.random() * LONGEST_DELAY_S)  # the harm itself
     if harm is Harm.SINGLE_BYTES:
         for i in range(len(data)):
             writer.write(data[i : i + 1])

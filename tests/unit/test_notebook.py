@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Iterator[rmqcore.MessageStore]:
             properties={"<i>name": HOSTILE},
         )
         opened.put(message).raise_for_status()
-        assert opened.wait_dispatched(30)
+        assert opened.wait_dispatched(60)
         yield opened
 
 
@@ -200,7 +200,7 @@ def test_a_compressed_body_is_shown_plain() -> None:
 def test_a_line_of_a_table_has_a_short_body(store: rmqcore.MessageStore) -> None:
     for body in (b"y" * 1_000, b"\xff" * 1_000):
         store.put(Message("Long", body))
-    assert store.wait_dispatched(30)
+    assert store.wait_dispatched(60)
     text = shown(store.get("Long", 0, 0))
     assert f"{'y' * MOST_CELL} (the first 80 bytes)" in text
     assert "base64, the first 80 bytes" in text

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from support.doses import dose
 from support.places import python_path
 from support.spark.killed_tables import Steps, watch, watch_logs
 from support.spark.table_rows import NO_SPARK, grow, rows_in, rows_of
@@ -28,7 +29,7 @@ from rmqcore.spark.lake.manifest import read_manifest
 
 pytest.importorskip("pyarrow")
 
-KILLS = int(os.environ.get("RMQCORE_TABLE_KILLS", "20"))
+KILLS = dose("RMQCORE_TABLE_KILLS", test=4, verify=20, night=400)
 
 
 class Killed(BaseException):

@@ -119,7 +119,7 @@ spark = rmqcore.spark.session("local[2]", conf={"spark.sql.shuffle.partitions": 
 
 def watch():
     while not glob.glob(pattern, root_dir=out):
-        time.sleep(0.001)
+        time.sleep(0.001)  # a file of a task is there for a moment: the kill is to come in it
     os.kill(os.getpid(), signal.SIGKILL)
 
 threading.Thread(target=watch, daemon=True).start()

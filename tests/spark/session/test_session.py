@@ -217,7 +217,7 @@ def test_ctrl_c_while_java_starts_leaves_no_java(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         try:
             # Java has the same pipes: they end when it does.
-            _, err = child.communicate(timeout=60)
+            _, err = child.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             os.kill(started[0], signal.SIGKILL)
             raise

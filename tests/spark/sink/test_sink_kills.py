@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.doses import dose
 from support.places import python_path
 from support.spark.killed_writes import ROWS
 
@@ -30,7 +31,7 @@ pytest.importorskip(
     "pyspark.sql.streaming.datasource", reason="PySpark before 4.2 gives a stream no limits"
 )
 
-KILLS = int(os.environ.get("RMQCORE_SINK_KILLS", "2"))
+KILLS = dose("RMQCORE_SINK_KILLS", test=1, verify=2, night=40)
 STREAMED = 900
 """Messages that the stream's store gains for each kill."""
 LONGEST_S = 4.0
@@ -130,7 +131,7 @@ def test_no_row_is_lost_or_twice(tmp_path: Path) -> None:
         assert driver.hear() == "ready"
         while sum(kinds.values()) < KILLS:
             told: str | None = ""
-            moment = time.monotonic() + rng.random() * LONGEST_S
+            moment = time.monotonic() + rng.random() * LONGEST_S  # of the kill: any
             while told is not None and told not in ("done", "ended"):
                 told = driver.hear(max(0.0, moment - time.monotonic()))
                 if told is not None and told.startswith("wrote"):

@@ -23,7 +23,7 @@ from rmqcore.engine.store.store import MessageStore
 from rmqcore.status import PutMessageStatus
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message, put
 
-HANG = 20  # seconds, after which a process that hangs says where it stands and ends
+HANG = 120  # seconds, after which a process that hangs says where it stands and ends
 
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
@@ -192,7 +192,7 @@ def prepare_whole_file(stage: Stage) -> None:
 
 def wait_dispatched(stage: Stage) -> None:
     stage.put(5)
-    assert stage.opened.wait_dispatched(30)
+    assert stage.opened.wait_dispatched(60)
 
 
 def put_and_dispatch(stage: Stage) -> None:
@@ -362,7 +362,7 @@ def go_on(stage: Stage) -> None:
     try:
         stage.put(3)
         store.flush()
-        assert store.wait_dispatched(30)
+        assert store.wait_dispatched(60)
     except rmqcore.errors.StoreClosedError:
         pass
 

@@ -18,12 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from support.eventually import eventually
+
 import rmqcore
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreClosedError
 from rmqcore.testing.crash_check import TINY, Acked, check_directory, make_message, put
 
-GUARD = 30  # seconds after which a child hangs
 LATEST_MS = 60.0
 SMALL: dict[str, Any] = {**TINY, "mapped_file_size_commit_log": 64 * 1024}
 KINDS = ("default", "close", "close and _exit", "raise", "time out")
@@ -115,17 +116,19 @@ def judge(
 
 def wait(pid: int) -> int:
     """The exit status of a child, which must end."""
-    until = time.monotonic() + GUARD
-    while time.monotonic() < until:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.001)
-    os.kill(pid, signal.SIGABRT)
-    time.sleep(0.5)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("it hangs")
+    ended = [0, 0]
+
+    def has_ended() -> bool:
+        ended[:] = os.waitpid(pid, os.WNOHANG)
+        return ended[0] == pid
+
+    try:
+        eventually(has_ended, poll_s=0.001)
+    except AssertionError:
+        os.kill(pid, signal.SIGABRT)  # it hangs
+        os.waitpid(pid, 0)
+        raise
+    return ended[1]
 
 
 def report(text: str) -> None:
@@ -160,6 +163,7 @@ def main() -> None:
         os.close(ready)
         os.read(begun, 1)
         os.close(begun)
+        # The signal comes at any moment, and a second one at any moment of what the first began.
         time.sleep(rng.choice((0.005, LATEST_MS / 1000)) * rng.random())
         for signum in signals:
             os.kill(pid, signum)

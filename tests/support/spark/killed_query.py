@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,7 +62,6 @@ def patiently(call: Callable[[], Any]) -> Any:
         except Exception as error:
             if SLOW_START not in str(error):
                 raise
-            time.sleep(0.1)
 
 
 def main(folder: str, path: str, port: int, options: dict[str, str]) -> None:

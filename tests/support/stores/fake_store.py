@@ -82,9 +82,9 @@ class FakeStore:
 
     def wait_held(self, step: str) -> None:
         """Wait until somebody stands at the gate."""
-        assert self._entered[step].wait(20)
+        assert self._entered[step].wait(60)
 
-    def wait_for(self, done: Callable[[], bool], timeout: float = 20) -> None:
+    def wait_for(self, done: Callable[[], bool], timeout: float = 60) -> None:
         """Wait until a step has made `done()` true."""
         with self.changed:
             assert self.changed.wait_for(done, timeout)
@@ -108,7 +108,7 @@ class FakeStore:
     def _step(self, name: str, argument: int | None = None) -> None:
         if name in self._gates:
             self._entered[name].set()
-            assert self._gates[name].wait(20)
+            assert self._gates[name].wait(60)
         with self.changed:
             self.calls.append((name, argument))
             self.changed.notify_all()

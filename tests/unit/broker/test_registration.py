@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.eventually import eventually_async
 
 import rmqcore
 from rmqcore.broker.broker import Broker
@@ -25,7 +26,7 @@ from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 
-LONG_S = 60.0
+LONG_S = 120.0
 """Seconds after which a test that waits has failed."""
 
 
@@ -37,8 +38,11 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow each other at once."""
+    """Attempts follow each other at once, and a name server that answers has the time that it needs."""
     monkeypatch.setattr(name_server_link, "AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(name_server_link, "ANSWER_TIMEOUT_MS", 120_000)
+    for limit in ("FIRST_ANSWERS_S", "LAST_ANSWERS_S"):
+        monkeypatch.setattr(f"rmqcore.broker.network.registration.{limit}", LONG_S)
 
 
 class Elsewhere:
@@ -71,7 +75,7 @@ class Elsewhere:
         await accept_no_more(self._server)
         for writer in list(self._connections):
             writer.transport.abort()
-        await until(lambda: not self._connections)
+        await eventually_async(lambda: not self._connections)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
@@ -105,12 +109,6 @@ async def accept_no_more(server: asyncio.Server) -> None:
     for _ in range(3):  # what is accepted gets a task, then a transport, then a protocol
         await asyncio.sleep(0)
     server.close()
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG_S):
-        while not done():  # noqa: ASYNC110  (it looks at what other tasks do)
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -290,9 +288,10 @@ def test_a_name_server_that_is_down_keeps_nobody(
             registration = Registration(broker, None, [elsewhere.address])
             await registration.start()
             await make_topic(broker, "orders")
+            await eventually_async(lambda: "cannot be reached" in caplog.text)
             assert caplog.text.count("cannot be reached") == 1
             await elsewhere.start()
-            await until(lambda: elsewhere.names.routes.route("orders") is not None)
+            await eventually_async(lambda: elsewhere.names.routes.route("orders") is not None)
             await registration.stop()
             assert elsewhere.names.routes.brokers() == ()
         await elsewhere.stop()
@@ -312,7 +311,7 @@ def test_a_connection_that_is_lost_is_made_again(store: MessageStore) -> None:
             assert elsewhere.names.routes.brokers() == ()
             await make_topic(broker, "orders")
             await elsewhere.start()
-            await until(lambda: elsewhere.names.routes.route("orders") is not None)
+            await eventually_async(lambda: elsewhere.names.routes.route("orders") is not None)
             await registration.stop()
         await elsewhere.stop()
 
@@ -322,8 +321,6 @@ def test_a_connection_that_is_lost_is_made_again(store: MessageStore) -> None:
 def test_a_name_server_that_does_not_answer_delays_one_topic_alone(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_server_link, "ANSWER_TIMEOUT_MS", 50)
-
     async def test() -> None:
         elsewhere = Elsewhere()
         await elsewhere.start()
@@ -331,12 +328,13 @@ def test_a_name_server_that_does_not_answer_delays_one_topic_alone(
             registration = Registration(broker, None, [elsewhere.address])
             await registration.start()
             elsewhere.deaf = True
+            monkeypatch.setattr(name_server_link, "ANSWER_TIMEOUT_MS", 50)
             await make_topic(broker, "first")
             monkeypatch.setattr(name_server_link, "ANSWER_TIMEOUT_MS", 3_600_000)
             await make_topic(broker, "second")  # nobody waits for it any more
             elsewhere.deaf = False
             registration.register_all()
-            await until(lambda: elsewhere.names.routes.route("second") is not None)
+            await eventually_async(lambda: elsewhere.names.routes.route("second") is not None)
             await make_topic(broker, "third")
             assert elsewhere.names.routes.route("third") is not None
             await registration.stop()
@@ -352,7 +350,7 @@ def test_all_topics_are_registered_again_and_again(store: MessageStore) -> None:
         async with broker_at(store, register_name_server_period=10) as broker:
             registration = Registration(broker, None, [elsewhere.address])
             await registration.start()
-            await until(lambda: len(elsewhere.heard) > 5)
+            await eventually_async(lambda: len(elsewhere.heard) > 5)
             assert elsewhere.heard[5].body.count(b'"topicName"') > 10
             await registration.stop()
         await elsewhere.stop()
@@ -380,11 +378,11 @@ def test_rubbish_closes_the_connection_and_nothing_else(store: MessageStore) -> 
         async with broker_at(store) as broker:
             registration = Registration(broker, None, [f"127.0.0.1:{port}"])
             await registration.start()
-            await until(lambda: came > 2)
+            await eventually_async(lambda: came > 2)
             await make_topic(broker, "orders")
             await registration.stop()
         await accept_no_more(server)
-        await until(lambda: len(asyncio.all_tasks()) == 1)
+        await eventually_async(lambda: len(asyncio.all_tasks()) == 1)
 
     run(test)
 

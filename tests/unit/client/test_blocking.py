@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
 
 from rmqcore.client import Producer, PullConsumer, ReceivedMessage
@@ -90,8 +91,7 @@ def test_a_poll_that_another_thread_ends_by_close_is_told(broker: FakeBroker) ->
     consumer.subscribe("T")
     with ThreadPoolExecutor(1) as pool:
         polled = pool.submit(consumer.poll, MOST_SECONDS)
-        while not broker.held:
-            consumer.assignment()  # the loop's thread has a turn
+        eventually(lambda: broker.held)
         consumer.close()
         assert isinstance(polled.exception(MOST_SECONDS), ClientClosedError)
 

@@ -157,7 +157,7 @@ def test_no_text_takes_long(tmp_path: Path, text: str) -> None:
     write(tmp_path, text)
     begin = time.process_time()
     found = read(tmp_path)
-    assert time.process_time() - begin < 10  # what is quadratic takes an hour
+    assert time.process_time() - begin < 60  # what is quadratic takes an hour
     assert (found.groups, found.source, len(found.problems)) == ({}, None, 1)
 
 

@@ -13,7 +13,7 @@ from rmqcore._native.threads.bell import Bell, Bells
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore._native.threads.mutex import Calls, Mutex
 
-HANG = 20  # seconds
+HANG = 120  # seconds
 
 
 def taken(mutex: Mutex) -> bool:

@@ -134,6 +134,6 @@ def test_a_thread_in_the_middle_of_a_flush_is_waited_for(running: Running) -> No
     stopper.join(0.05)
     assert stopper.is_alive()
     gate.set()
-    stopper.join(20)
+    stopper.join(60)
     assert not stopper.is_alive()
     assert not services.running

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.eventually import eventually
 from support.stores.fake_store import FakeStore
 
 from rmqcore.services import Services
@@ -87,8 +88,7 @@ def test_one_sync_for_all_who_wait_threads_and_callbacks(running: Running) -> No
         ask(store, services, store.put(), heard)
     with ThreadPoolExecutor(4) as pool:
         puts = [pool.submit(services.wait_flushed, store.put(), LONG) for _ in range(4)]
-        while len(store.flush_waiters) < 25:
-            time.sleep(0.001)
+        eventually(lambda: len(store.flush_waiters) == 25)
         assert not any(heard.answers for heard in (first, *rest))
         gate.set()
         assert [heard.wait() for heard in (first, *rest)] == [OK] * 21

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.eventually import eventually
 from support.stores.fake_store import FakeStore
 
 from rmqcore.errors import StoreClosedError, StoreFailedError
@@ -53,12 +53,11 @@ def test_one_sync_serves_all_who_wait(running: Running, store: FakeStore) -> Non
         first = pool.submit(services.wait_flushed, store.put(), LONG)
         store.wait_held("flush")  # the first sync is under way, and has seen one message
         rest = [pool.submit(services.wait_flushed, store.put(), LONG) for _ in range(32)]
-        while len(store.flush_waiters) < 33:
-            threading.Event().wait(0.001)
+        eventually(lambda: len(store.flush_waiters) == 33)
         assert not any(f.done() for f in rest)
         gate.set()
-        assert first.result(20) is OK
-        assert [f.result(20) for f in rest] == [OK] * 32
+        assert first.result(60) is OK
+        assert [f.result(60) for f in rest] == [OK] * 32
     assert store.count("flush") == 2
 
 
@@ -79,7 +78,7 @@ def test_what_nobody_waits_for_is_flushed_and_dispatched_too(
     _, services = running(store)
     store.wait_for(lambda: store.armed)
     end = store.put()
-    assert services.wait_dispatched(end, 20)
+    assert services.wait_dispatched(end, 60)
     assert store.flushed_phy_offset == end
 
 
@@ -102,7 +101,7 @@ def test_nothing_is_dispatched_before_it_is_flushed(running: Running, store: Fak
     assert not services.wait_dispatched(end, 0.05)
     assert store.reput_from_offset == 0
     gate.set()
-    assert services.wait_dispatched(end, 20)
+    assert services.wait_dispatched(end, 60)
 
 
 def test_a_failed_sync_fails_everyone_who_waits(running: Running, store: FakeStore) -> None:
@@ -115,7 +114,7 @@ def test_a_failed_sync_fails_everyone_who_waits(running: Running, store: FakeSto
         gate.set()
         for future in waiting:
             with pytest.raises(StoreFailedError, match="Input/output error"):
-                future.result(20)
+                future.result(60)
     assert store.failure is error
     assert store.flushed_phy_offset == 0
 
@@ -149,8 +148,8 @@ def test_who_waits_when_the_store_stops_is_answered(running: Running, store: Fak
         store.wait_held("flush")
         stopping = pool.submit(services.stop)
         gate.set()
-        assert waiting.result(20) is OK
-        stopping.result(20)
+        assert waiting.result(60) is OK
+        stopping.result(60)
     with pytest.raises(StoreClosedError):
         services.wait_flushed(end + 1, LONG)
 

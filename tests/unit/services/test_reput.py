@@ -18,7 +18,7 @@ Running = Callable[..., tuple[FakeStore, Services]]
 def test_every_append_is_dispatched_without_a_poll(running: Running) -> None:
     store, services = running()
     for _ in range(200):
-        assert services.wait_dispatched(store.put(), 20)
+        assert services.wait_dispatched(store.put(), 60)
     assert store.count("dispatch_once") <= 200 * 4
 
 
@@ -36,8 +36,8 @@ def test_an_append_between_the_last_look_and_the_hook(running: Running) -> None:
 
     store.on_append = arm_late  # type: ignore[method-assign]
     _, services = running(store)
-    assert before_arming.wait(20)
-    assert services.wait_dispatched(1, 20)
+    assert before_arming.wait(60)
+    assert services.wait_dispatched(1, 60)
 
 
 def test_waiting_takes_its_time_and_no_more(running: Running) -> None:
@@ -57,9 +57,9 @@ def test_many_who_wait_for_different_places(running: Running) -> None:
     store.window = 3
     _, services = running(store)
     with ThreadPoolExecutor(16) as pool:
-        waits = [pool.submit(services.wait_dispatched, place, 20) for place in range(1, 100)]
+        waits = [pool.submit(services.wait_dispatched, place, 60) for place in range(1, 100)]
         store.put(100)
-        assert all(f.result(20) for f in waits)
+        assert all(f.result(60) for f in waits)
 
 
 def test_who_waits_is_let_go_when_dispatch_fails(running: Running) -> None:
@@ -71,7 +71,7 @@ def test_who_waits_is_let_go_when_dispatch_fails(running: Running) -> None:
         waiting = pool.submit(services.wait_dispatched, store.put())
         gate.set()
         with pytest.raises(StoreFailedError, match="no record"):
-            waiting.result(20)
+            waiting.result(60)
     assert isinstance(store.failure, ValueError)
 
 
@@ -82,5 +82,5 @@ def test_who_waits_is_let_go_when_the_store_is_dropped() -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(services.wait_dispatched, 1_000_000)
         del store
-        assert not waiting.result(20)
+        assert not waiting.result(60)
     services.stop()

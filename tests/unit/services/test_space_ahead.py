@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 
 import rmqcore
 from rmqcore._native.put.room import room_end
@@ -110,14 +110,14 @@ def test_a_put_never_makes_room_itself_while_the_thread_keeps_up(
             make_room(needed)
 
         monkeypatch.setattr(space, "make_room", count)
-        ready = threading.Event()
+
+        def has_room() -> bool:
+            parts = [part for part in (space._current, space._next) if part is not None]
+            end = room_end(space.appender, parts[-1].file)
+            return end is not None and end > store.max_phy_offset + 2 * MIB
+
         for _ in range(200):  # 100 MiB, over four files
-            for _ in range(500):
-                parts = [part for part in (space._current, space._next) if part is not None]
-                end = room_end(space.appender, parts[-1].file)
-                if end is not None and end > store.max_phy_offset + 2 * MIB:
-                    break
-                ready.wait(0.01)
+            eventually(has_room)
             store.put(rmqcore.Message("T", bytes(MIB // 2)))
         assert made == []
         assert len(allocated(root)) >= 4

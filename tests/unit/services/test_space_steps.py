@@ -60,7 +60,7 @@ def test_a_put_waits_for_no_step_of_the_thread_that_works_ahead(
     def make(step: Step, appender: Appender) -> None:
         made.append(step)
         held.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         make_now(step, appender)
 
     write(store, 8 << 20)
@@ -68,7 +68,7 @@ def test_a_put_waits_for_no_step_of_the_thread_that_works_ahead(
     ahead = threading.Thread(target=store.prepare_space)
     ahead.start()
     try:
-        assert held.wait(30)
+        assert held.wait(60)
         write(store, 16 << 20)  # more than there is room for: it makes its own
         end = store.max_phy_offset
     finally:

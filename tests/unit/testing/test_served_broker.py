@@ -18,7 +18,7 @@ from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.testing.served_broker import ServedBroker, ask_once
 
-POLL_SECONDS = 30.0
+POLL_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_orders(rocketmq_broker, number):
     rocketmq_broker.restart()
     with PullConsumer(rocketmq_broker.namesrv, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer:
         consumer.subscribe("Orders")
-        (message,) = consumer.poll(30)
+        (message,) = consumer.poll(60)
     assert message.body == b"one" and message.broker_name == "mine"
     assert [m.body for m in rocketmq_broker.messages("Orders")] == [b"one"]
 """

@@ -245,14 +245,14 @@ def test_a_put_waits_for_no_pages_of_the_thread_that_works_ahead(tmp_path: Path)
 
     def slow(begin: int, end: int) -> None:
         held.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         populate(begin, end)
 
     watched.populate = slow  # type: ignore[method-assign]
     ahead = threading.Thread(target=file.make_room)
     ahead.start()
     try:
-        assert held.wait(30)
+        assert held.wait(60)
         watched.populate = populate  # type: ignore[method-assign]
         opened.put(records)
         ready = file.native.ready

@@ -26,7 +26,7 @@ from rmqcore.status import PutMessageStatus as Status
 
 SIZE = 1 << 20
 PIECE = 100 << 10
-BOUND_S = 20
+BOUND_S = 120
 
 
 def open_log(root: Path, size: int = SIZE) -> CommitLog:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.eventually import eventually
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
@@ -75,7 +76,7 @@ def test_a_put_without_enough_followers_is_stored_and_says_so(
         assert store.put(Message("", b"")).status is Status.MESSAGE_ILLEGAL
         if flush == "SYNC_FLUSH":
             assert store.flushed_phy_offset == store.max_phy_offset
-        assert store.wait_dispatched(20)
+        assert store.wait_dispatched(60)
         assert store.max_offset("t", 0) == 7
 
 
@@ -110,8 +111,7 @@ def test_a_put_that_waits_for_followers_does_not_outlive_its_store(tmp_path: Pat
     store = rmqcore.open(tmp_path, services=False, **{**SMALL, **WAITS, "slave_timeout": 600_000})
     waiting = threading.Thread(target=lambda: results.append(store.put(Message("t", b"1"))))
     waiting.start()
-    while not store.max_phy_offset:
-        waiting.join(0.001)
+    eventually(lambda: store.max_phy_offset)
     store.close()
     waiting.join(60)
     assert not waiting.is_alive()

@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {
 }
 LIGHT = Message("t", b"x", properties={"INNER_MULTI_DISPATCH": "%LMQ%a"})
 NOW_MS = 1_700_000_000_000
-BOUND_S = 20
+BOUND_S = 120
 
 REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "put": lambda store: store.put(Message("t", b"child")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore.codec import java_hash
 from rmqcore.engine.dispatch.arrivals import Arrival
 from rmqcore.errors import StoreClosedError
+from rmqcore.services.wakeups import Wakeups
 from rmqcore.sysflag import TRANSACTION_PREPARED
 
 SMALL: dict[str, Any] = {
@@ -123,12 +123,22 @@ def test_who_begins_while_a_session_goes_on_is_told_to_look(
         assert told[-1] == [Arrival("t", 0, 2, [0])]
 
 
-def test_a_message_wakes_a_dispatch_that_sleeps(tmp_path: Path) -> None:
-    """Nobody looks every millisecond at an idle log: the append itself rings."""
-    come = threading.Event()
+def test_a_message_wakes_a_dispatch_that_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread looks every millisecond at an idle log: the append itself rings."""
+    come, asleep = threading.Event(), threading.Event()
+    arm = Wakeups.arm
+
+    def noted(self: Wakeups, *given: Any) -> None:
+        arm(self, *given)
+        asleep.set()
+
+    monkeypatch.setattr(Wakeups, "arm", noted)
     with rmqcore.open(tmp_path, **SMALL) as store, store.on_dispatched(lambda _: come.set()):
         for _ in range(5):
-            time.sleep(0.02)  # so that the thread sleeps, mostly; the outcome does not depend on it
+            assert asleep.wait(60)
+            asleep.clear()
             come.clear()
             store.put(Message("t", b"x"))
             assert come.wait(60)

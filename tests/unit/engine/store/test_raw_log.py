@@ -64,7 +64,7 @@ def same(source: MessageStore, to: MessageStore) -> None:
     assert to.max_phy_offset == source.max_phy_offset
     for store in (source, to):
         store.flush()
-        assert store.wait_dispatched(20)
+        assert store.wait_dispatched(60)
     assert read_all(to) == read_all(source)
     assert sorted(to.queues()) == sorted(source.queues())
     for topic, queue_id in source.queues():

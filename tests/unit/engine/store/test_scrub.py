@@ -6,10 +6,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
+from support.eventually import eventually
 from support.stores.index_batches import quick_folder
 from support.stores.keyed_store import ENTRIES_POS, KeyedStore, contents, index_files, overwrite
 
@@ -174,12 +174,10 @@ def test_the_thread(made: KeyedStore, tmp_path: Path) -> None:
     in_queue(root)
     config = made.settings.changed(scrub_enable=True, scrub_bytes_per_second=5)
     with rmqcore.open(root, config) as store:
-        while store.stats()["scrub"]["checked_bytes"] == 0:
-            sleep(0.01)
+        eventually(lambda: store.stats()["scrub"]["checked_bytes"] > 0)
         assert store.stats()["scrub"]["rounds"] == 0
     config = made.settings.changed(scrub_enable=True, scrub_bytes_per_second=1 << 30)
     with rmqcore.open(root, config) as store:
-        while store.stats()["scrub"]["rounds"] == 0:
-            sleep(0.01)
+        eventually(lambda: store.stats()["scrub"]["rounds"] > 0)
         assert [p["path"] for p in store.stats()["scrub"]["problems"]] == ["consumequeue/T/1"]
         store.put(Message("T", b"more")).raise_for_status()

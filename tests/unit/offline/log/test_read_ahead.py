@@ -61,7 +61,7 @@ def in_child(work: Callable[[], int]) -> int:
     """The answer of `work` in a forked child, modulo 256; the child is killed when it hangs."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(20)
+        signal.alarm(120)
         code = 255
         try:
             code = work() % 256

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
-import time
+import termios
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from support.cli.cli_runs import COMMAND
+from support.eventually import eventually
 from support.remote.s3_server import BUCKET, S3Server, s3_server
 from support.stores.store_maker import MadeStore, make_store, sample_records
 
@@ -127,6 +129,14 @@ def test_options_go_before_the_environment(server: S3Server, golden: Path, own_t
     assert f'"path": "{url}"' in done.stdout
 
 
+NEARLY_FULL = 1 << 15
+"""Bytes that a program has left in a pipe, when it waits or is about to wait for its reader."""
+
+
+def unread_bytes(pipe: IO[bytes]) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"]
 )
@@ -142,12 +152,13 @@ def test_a_verb_that_is_ended_leaves_nothing(
         stdout=subprocess.PIPE,  # nobody reads on: the pipe is full, and the verb waits
         stderr=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.read(10)
+        out = process.stdout
+        assert out is not None
+        assert out.read(10)
         assert [name for name in os.listdir(own_tmp) if name.startswith("rmqcore-")]
-        time.sleep(0.2)
+        eventually(lambda: unread_bytes(out) >= NEARLY_FULL)
         process.send_signal(number)
-        process.stdout.close()
+        out.close()
         assert process.wait(60) == code
     assert os.listdir(own_tmp) == []
 
