@@ -49,7 +49,7 @@ check: $(DONE)/package $(DONE)/test $(DONE)/demo ## all unit tests and the prope
 test: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $(DONE)/java $(DONE)/go ## all tests
 	$(call pytest,tests)
 
-LINTERS := ruff format mypy stubs cython c warnings layers spelling
+LINTERS := ruff format mypy stubs cython c warnings layers spelling size
 
 lint: $(LINTERS:%=lint-%) ## every linter; changes nothing (`make -k lint` goes on after a failure)
 
@@ -75,6 +75,8 @@ lint-layers:
 	$(BIN)/lint-imports --no-logo
 lint-spelling:
 	$(BIN)/codespell
+lint-size:
+	$(BIN)/python scripts/size.py # an advice, which fails for nothing
 
 format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 	$(BIN)/ruff check --fix-only .
