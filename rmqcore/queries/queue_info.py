@@ -99,5 +99,12 @@ class QueueInfo(QueuePlace):
 
 
 _NAMES = (
-    "topic", "queue_id", "min_offset", "max_offset", "min_phy_offset", "max_phy_offset", "file_count", "disk_bytes",
-)  # fmt: skip
+    "topic",
+    "queue_id",
+    "min_offset",
+    "max_offset",
+    "min_phy_offset",
+    "max_phy_offset",
+    "file_count",
+    "disk_bytes",
+)

@@ -182,9 +182,13 @@ def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> Report
         heads.append("what if")
         other = {_key(row): row for row in report.what_if.groups}
     table = ReportTable(
-        "What consumer groups have not read, if they read nothing more", "group", "topic", "queue", *heads,
+        "What consumer groups have not read, if they read nothing more",
+        "group",
+        "topic",
+        "queue",
+        *heads,
         left=("group", "topic"),
-    )  # fmt: skip
+    )
     for row in rows:
         cells = [
             f"{row.lost:,}",

@@ -36,8 +36,17 @@ from rmqcore.offline.log.log_files import LogFile, list_log_files
 
 OWN = (NAME, f".{NAME}.tmp", STAGING)
 LEFT_OUT = {
-    *OWN, "lock", "abort", "checkpoint", ".checkpoint.tmp", "cut", "rebuilt", "commitlog", "index", *QUEUES,
-}  # fmt: skip
+    *OWN,
+    "lock",
+    "abort",
+    "checkpoint",
+    ".checkpoint.tmp",
+    "cut",
+    "rebuilt",
+    "commitlog",
+    "index",
+    *QUEUES,
+}
 SWAPPED = tuple(part + mark for part in PARTS for mark in (OLD, TRASH))
 SAVED_EVERY_S = 2.0
 
@@ -97,9 +106,12 @@ class StoreCopy:
         if not clones:
             check_room(paths, files, dest, manifest, self._link_below)
         self.copier = Copier(
-            dest, links=links, clones=clones, limit_bytes_per_second=options.limit_bytes_per_second,
+            dest,
+            links=links,
+            clones=clones,
+            limit_bytes_per_second=options.limit_bytes_per_second,
             progress=self._tell if options.progress else None,
-        )  # fmt: skip
+        )
 
     def run(self) -> Copied:
         """Copy everything; the copy is as after a crash then, or as clean as the store."""

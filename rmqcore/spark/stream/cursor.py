@@ -169,8 +169,14 @@ class StoreCursor:
         found = first_sound(place.next_file)
         if found is not None:
             self.damage = DamageRange(
-                self.position, found, "record", place.file.name, "record", "a record or BLANK", "neither"
-            )  # fmt: skip
+                self.position,
+                found,
+                "record",
+                place.file.name,
+                "record",
+                "a record or BLANK",
+                "neither",
+            )
 
     def _miss(self, place: Place) -> None:
         self.files.refresh()
