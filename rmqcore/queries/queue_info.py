@@ -51,7 +51,9 @@ class QueueInfo(QueuePlace):
     ) -> Self:
         """Make one; `rest` are the other four values, or what gives them."""
         made = super().__new__(cls, topic, queue_id)
-        made.min_offset, made.max_offset, made._rest = min_offset, max_offset, rest
+        made.min_offset = min_offset
+        made.max_offset = max_offset
+        made._rest = rest
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -117,7 +117,9 @@ class Flips:
             "force_verify_prop_crc": prop_crc,
         }
         self._crc_size = 20 if prop_crc else 0
-        self.closed, self.running, self._work = base / "closed", base / "running", base / "work"
+        self.closed = base / "closed"
+        self.running = base / "running"
+        self._work = base / "work"
         with rmqcore.open(self.closed, services=False, **self._config) as store:
             for number in range(MESSAGES):
                 message = Message(

@@ -89,7 +89,8 @@ def _speed(bytes_per_second: float) -> str:
 
 
 def _outlook(report: RetentionReport) -> ReportTable:
-    columns, title = ["what happens", "present settings"], "At this rate"
+    columns = ["what happens", "present settings"]
+    title = "At this rate"
     if report.what_if is not None:
         columns.append("what if")
         title += f"; what if {_changes(report)}"

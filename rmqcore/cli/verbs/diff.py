@@ -145,7 +145,9 @@ def _range_table(differences: list[LogDifference]) -> ReportTable:
     )
     for one in differences:
         size = one.end_phy_offset - one.start_phy_offset
-        what, start, end = WORDS[one.kind], str(one.start_phy_offset), str(one.end_phy_offset)
+        what = WORDS[one.kind]
+        start = str(one.start_phy_offset)
+        end = str(one.end_phy_offset)
         first, *second = _records(one)
         table.add_row(what, start, end, f"{size:,}", first)
         if second:

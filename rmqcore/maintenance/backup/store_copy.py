@@ -92,7 +92,10 @@ class StoreCopy:
     def __init__(
         self, paths: StorePaths, dest: Folder, manifest: Manifest, options: Options
     ) -> None:
-        self._paths, self._dest, self._manifest, self._options = paths, dest, manifest, options
+        self._paths = paths
+        self._dest = dest
+        self._manifest = manifest
+        self._options = options
         self.seen = Seen()
         self._saved_at = 0.0
         self._done_bytes = 0
@@ -124,7 +127,8 @@ class StoreCopy:
         self.seen.own_index = manifest.state == WHOLE
         # From here on the copy is as after a crash, and says so.
         AbortFile(dest.path / "abort").create()
-        manifest.state, manifest.source = UNFINISHED, str(paths.root)
+        manifest.state = UNFINISHED
+        manifest.source = str(paths.root)
         manifest.root_inode = paths.root.stat().st_ino
         manifest.save(dest)
         self._copy_parts(TreeCopy(self.copier, manifest, self.seen, self._save))
@@ -233,7 +237,9 @@ class _Kept:
     """
 
     def __init__(self, dest: Folder, manifest: Manifest, seen: Seen, *, keep_deleted: bool) -> None:
-        self._manifest, self._seen, self._keep_deleted = manifest, seen, keep_deleted
+        self._manifest = manifest
+        self._seen = seen
+        self._keep_deleted = keep_deleted
         self._first: dict[str, int] = {}
         for place in seen.places if keep_deleted else ():
             folder, _, name = place.rpartition("/")

@@ -89,7 +89,8 @@ class QueueNames:
         for topic in list_folder(self._paths.consumequeue, "consumequeue", findings):
             if not topic.is_directory:
                 continue
-            folder, above = f"{self._paths.consumequeue}/{topic.name}", f"consumequeue/{topic.name}"
+            folder = f"{self._paths.consumequeue}/{topic.name}"
+            above = f"consumequeue/{topic.name}"
             if not is_utf8(topic.name):
                 findings.add(
                     "file_name",

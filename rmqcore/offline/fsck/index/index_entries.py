@@ -76,8 +76,10 @@ def entries_of_file(reader: IndexFileReader, first: int) -> Iterator[Entries]:
         )
         if (phy_offset[1:] < phy_offset[:-1]).any():
             order = np.argsort(phy_offset, kind="stable")
-            found.phy_offset, found.index = phy_offset[order], found.index[order]
-            found.key_hash, found.time_diff = found.key_hash[order], found.time_diff[order]
+            found.phy_offset = phy_offset[order]
+            found.index = found.index[order]
+            found.key_hash = found.key_hash[order]
+            found.time_diff = found.time_diff[order]
         yield found
 
 
