@@ -57,7 +57,7 @@ verify: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $
 night: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $$(REAL_CLIENTS) ## all tests, 1,500 new examples a property, every position of every stride: hours
 	$(call verify,night)
 
-LINTERS := ruff format mypy stubs cython c warnings layers spelling
+LINTERS := ruff format mypy stubs cython c warnings layers spelling size
 
 lint: $(LINTERS:%=lint-%) ## every linter; changes nothing (`make -k lint` goes on after a failure)
 
@@ -83,6 +83,8 @@ lint-layers:
 	$(BIN)/lint-imports --no-logo
 lint-spelling:
 	$(BIN)/codespell
+lint-size:
+	$(BIN)/python scripts/size.py # an advice, which fails for nothing
 
 format: $(DONE)/dev ## what ruff and clang-format can put right by themselves
 	$(BIN)/ruff check --fix-only .

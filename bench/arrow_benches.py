@@ -21,9 +21,22 @@ ARROW_OVER_MEMCPY = 0.25
 # The columns that the requirement was set for: the numbers of the header, topic, tags and the body. The run with all columns has
 # no requirement: a consumer can derive the other eight from these (texts of hosts and ids, the properties in three forms).
 STORED_COLUMNS = (
-    "phy_offset", "msg_size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp_ms",
-    "store_timestamp_ms", "reconsume_times", "prepared_transaction_offset", "topic", "tags", "body",
-)  # fmt: skip
+    "phy_offset",
+    "msg_size",
+    "magic",
+    "body_crc",
+    "queue_id",
+    "flag",
+    "queue_offset",
+    "sys_flag",
+    "born_timestamp_ms",
+    "store_timestamp_ms",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "topic",
+    "tags",
+    "body",
+)
 COLUMN_SETS: dict[str, tuple[tuple[str, ...] | None, float | None]] = {
     "stored columns": (STORED_COLUMNS, ARROW_OVER_MEMCPY),
     "all columns": (None, None),

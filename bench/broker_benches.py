@@ -180,8 +180,14 @@ def compared(load: Load, found: dict[str, Taken]) -> list[Row]:
     ratios = mine.rate / real.rate, mine.a_cpu_second / real.a_cpu_second
     return [
         Row(GROUP, f"{load.name}: messages a second", rates, ratios[0], load.required),
-        Row(GROUP, f"{load.name}: messages a CPU second", a_cpu_second, ratios[1], load.required_a_cpu_second),
-    ]  # fmt: skip
+        Row(
+            GROUP,
+            f"{load.name}: messages a CPU second",
+            a_cpu_second,
+            ratios[1],
+            load.required_a_cpu_second,
+        ),
+    ]
 
 
 def limits(mine: dict[str, Taken]) -> list[Row]:
@@ -212,7 +218,10 @@ def client_rows(folder: pathlib.Path, servers: list[Server]) -> list[Row]:
         for threads in CLIENT_THREADS:
             taken: dict[str, list[Taken]] = {server.name: [] for server in servers}
             for seconds in (WARM_S, *[SECONDS] * ROUNDS):
-                in_turns(servers, lambda one: taken[one.name].append(client_step(client, one, threads, seconds)))  # noqa: B023  # fmt: skip
+                in_turns(
+                    servers,
+                    lambda one: taken[one.name].append(client_step(client, one, threads, seconds)),  # noqa: B023
+                )
             mine, real = (middle(taken[server.name][1:]) for server in servers)
             measured = (
                 f"{kilo(mine.rate)}, {latency(mine)}; Java {kilo(real.rate)}, {latency(real)}"
@@ -255,7 +264,9 @@ def peers(folder: pathlib.Path, mine: dict[str, Taken]) -> list[Row]:
             other, own = found[load.name], mine[load.name]
             measured = f"{kilo(own.rate)}; {name} {kilo(other.rate)} ({kilo(other.a_cpu_second)} a CPU second), {latency(other)}"
             required = 1.0 if load.name in must_win else None
-            rows.append(Row(GROUP, f"{load.name}: above {name}", measured, own.rate / other.rate, required))  # fmt: skip
+            rows.append(
+                Row(GROUP, f"{load.name}: above {name}", measured, own.rate / other.rate, required)
+            )
     return rows
 
 

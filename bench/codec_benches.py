@@ -74,11 +74,25 @@ READ_ALL = "for view in decode_all(records):\n    view.topic; view.body; view.pr
 EVERY_FIELD = "view = decode(record); " + "; ".join(
     f"view.{name}"
     for name in (
-        "phy_offset", "msg_size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp_ms",
-        "born_host", "store_timestamp_ms", "store_host", "reconsume_times", "prepared_transaction_offset", "topic", "body",
+        "phy_offset",
+        "msg_size",
+        "magic",
+        "body_crc",
+        "queue_id",
+        "flag",
+        "queue_offset",
+        "sys_flag",
+        "born_timestamp_ms",
+        "born_host",
+        "store_timestamp_ms",
+        "store_host",
+        "reconsume_times",
+        "prepared_transaction_offset",
+        "topic",
+        "body",
         "properties",
     )
-)  # fmt: skip
+)
 ENTRY = 248_000, 248, 2_598_919
 CQ = ", ".join(map(str, ENTRY))
 

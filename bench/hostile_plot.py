@@ -132,18 +132,28 @@ def table(took: dict[str, dict[str, list[float]]]) -> str:
     sizes = ", ".join(map(str, SIZES_MIB))
     fewer = ", ".join(map(str, SIZES_MIB[-3:]))
     heads = [
-        "A log of", f"cat of {sizes} MiB on disk", "MiB/s", f"info of {SIZES_MIB[-1]} MiB", f"fsck of {fewer} MiB",
+        "A log of",
+        f"cat of {sizes} MiB on disk",
+        "MiB/s",
+        f"info of {SIZES_MIB[-1]} MiB",
+        f"fsck of {fewer} MiB",
         f"rebuild of {fewer} MiB",
-    ]  # fmt: skip
+    ]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for shape, times in took.items():
         speed = SIZES_MIB[-1] / times["cat"][-1]
         shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.1f}"
         key = "" if shape in SOUND else f" (`{shape}`)"
         cells = [
-            f"{NAMES[shape]}{key}", milliseconds(times["cat"]), shown, milliseconds(times["info"][-1:]),
-            *(milliseconds(times[verb][-3:]) if verb in times else "" for verb in ("fsck", "rebuild")),
-        ]  # fmt: skip
+            f"{NAMES[shape]}{key}",
+            milliseconds(times["cat"]),
+            shown,
+            milliseconds(times["info"][-1:]),
+            *(
+                milliseconds(times[verb][-3:]) if verb in times else ""
+                for verb in ("fsck", "rebuild")
+            ),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

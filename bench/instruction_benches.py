@@ -46,10 +46,15 @@ def instructions() -> list[Row]:
             required = MORE[part] if comparable[part] else None
             rows.append(
                 Row(
-                    "instructions", f"{name}: {part}", told, ratio, required, at_most=True,
+                    "instructions",
+                    f"{name}: {part}",
+                    told,
+                    ratio,
+                    required,
+                    at_most=True,
                     failed=bound is None,
                 )
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -66,9 +71,18 @@ def count() -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder, "callgrind")
         command = [
-            "valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", "--compress-strings=no",
-            f"--callgrind-out-file={out}", sys.executable, "-m", "bench.instruction_paths", library(), f"{folder}/store",
-        ]  # fmt: skip
+            "valgrind",
+            "--quiet",
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--compress-strings=no",
+            f"--callgrind-out-file={out}",
+            sys.executable,
+            "-m",
+            "bench.instruction_paths",
+            library(),
+            f"{folder}/store",
+        ]
         # Sets of strings are walked in an order that is drawn anew in each process.
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         done = subprocess.run(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import rmqcore
-from bench import sends
+from bench import sends, served
 from rmqcore import Message, MessageStore, codec
 from rmqcore._native.queues.get import GetResult
 from rmqcore.disk.paths import StorePaths
@@ -63,6 +63,8 @@ class Paths:
         self.reads()
         with rmqcore.open(self._root / "sends", services=False) as store:
             self.sends(store)
+        with rmqcore.open(self._root / "requests", services=False) as store:
+            self.requests(store)
         self.codec()
 
     def make(self) -> None:
@@ -99,6 +101,27 @@ class Paths:
             store.put_many(self._messages)
         for name, reads in sends.reads().items():
             self.counted(name, COUNT, partial(sends.feed_all, sends.kernel(store), reads))
+
+    def requests(self, store: MessageStore) -> None:
+        """Count requests from the bytes of a connection to those of the answers: what a broker adds in Python is in these."""
+        store.put_many([Message(TOPIC, BODY, 0) for _ in range(COUNT)])
+        for _ in range(10):  # makes room for all that follows
+            store.put_many(self._messages)
+        while store.dispatch_behind_bytes:
+            store.dispatch_once()
+        connection = served.Connection(store)
+        found = -(-COUNT // served.PULLED) * served.PULLED
+        frames = sends.reads()
+        try:
+            for name, reads, count in (
+                ("quick send", frames["send"], COUNT),
+                ("quick sends, 32 in a read", frames["sends in a window of 32"], COUNT),
+                ("quick pull of 32", served.pulls(1, found), found),
+                ("quick pull of 32 neighbours", served.pulls(0, found), found),
+            ):
+                self.counted(name, count, partial(connection.feed, reads))
+        finally:
+            connection.close()
 
     def gets(self, store: MessageStore) -> None:
         def results() -> Iterator[GetResult]:

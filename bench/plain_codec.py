@@ -50,10 +50,22 @@ def encode(
     else:
         magic, length, size = _MAGIC_V2, _U16.pack(len(topic)), size + 1
     head = _HEAD.pack(
-        size, magic, crc32(body) & 0x7FFFFFFF, message.queue_id, message.flag, queue_offset, phy_offset,
-        message.sys_flag, store_timestamp_ms, message.born_host, store_timestamp_ms, message.store_host,
-        message.reconsume_times, message.prepared_transaction_offset, len(body),
-    )  # fmt: skip
+        size,
+        magic,
+        crc32(body) & 0x7FFFFFFF,
+        message.queue_id,
+        message.flag,
+        queue_offset,
+        phy_offset,
+        message.sys_flag,
+        store_timestamp_ms,
+        message.born_host,
+        store_timestamp_ms,
+        message.store_host,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+        len(body),
+    )
     return b"".join((head, body, length, topic, _U16.pack(len(properties)), properties))
 
 

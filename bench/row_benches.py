@@ -94,6 +94,12 @@ def rows() -> list[Row]:
             python, ours = (seconds / RECORDS * 1e9 for seconds in best)
             measured = f"{ours:.0f} ns a message, Python {python:.0f} ns"
             found.append(
-                Row("rows / Python", f"{kind}, body {body}", measured, python / ours, LINES_OVER_PYTHON)
-            )  # fmt: skip
+                Row(
+                    "rows / Python",
+                    f"{kind}, body {body}",
+                    measured,
+                    python / ours,
+                    LINES_OVER_PYTHON,
+                )
+            )
     return found

@@ -66,32 +66,56 @@ def jobs(data: Data) -> list[Row]:
         Row(GROUP, "rows as tuples", text["tuples"]),
         Row(GROUP, "all columns / tuples", text["all"], rate["all"] / rate["tuples"], OVER_TUPLES),
         Row(GROUP, "4 columns / all", text["four"], rate["four"] / rate["all"], FOUR_OVER_ALL),
-        Row(GROUP, "audit / all columns", text["audit"], rate["audit"] / rate["all"], AUDIT_OVER_ALL),
+        Row(
+            GROUP, "audit / all columns", text["audit"], rate["audit"] / rate["all"], AUDIT_OVER_ALL
+        ),
         Row(GROUP, "Parquet by Spark, by topic and day", text["spark_parquet"]),
         Row(GROUP, "Parquet by Spark, in one directory", text["flat_parquet"]),
         Row(
-            GROUP, "Parquet by workers / Spark, by topic and day", text["export"],
-            rate["export"] / rate["spark_parquet"], EXPORT_OVER_SPARK,
+            GROUP,
+            "Parquet by workers / Spark, by topic and day",
+            text["export"],
+            rate["export"] / rate["spark_parquet"],
+            EXPORT_OVER_SPARK,
         ),
         Row(
-            GROUP, "Parquet by workers / Spark in one directory", text["export"],
+            GROUP,
+            "Parquet by workers / Spark in one directory",
+            text["export"],
             rate["export"] / rate["flat_parquet"],
         ),
         Row(
-            GROUP, "stores by the sink / Parquet by Spark in one directory", text["sink"],
+            GROUP,
+            "stores by the sink / Parquet by Spark in one directory",
+            text["sink"],
             rate["sink"] / rate["flat_parquet"],
         ),
         Row(
-            GROUP, "stores by the sink, a core of its Python", text["sink"],
-            found["records"] / (done["sink"]["python"] - done["whole_files"]["python"]) / 1e6, SINK_A_CORE, "M rows/s",
+            GROUP,
+            "stores by the sink, a core of its Python",
+            text["sink"],
+            found["records"] / (done["sink"]["python"] - done["whole_files"]["python"]) / 1e6,
+            SINK_A_CORE,
+            "M rows/s",
         ),
         Row(
-            GROUP, "stores by the sink, without what a sink takes that drops its rows", text["dropped"],
-            found["records"] / (done["sink"]["python"] - done["dropped"]["python"]) / 1e6, unit="M rows/s",
+            GROUP,
+            "stores by the sink, without what a sink takes that drops its rows",
+            text["dropped"],
+            found["records"] / (done["sink"]["python"] - done["dropped"]["python"]) / 1e6,
+            unit="M rows/s",
         ),
         Row(GROUP, "whole files as splits", text["whole_files"]),
-        Row(GROUP, "peak of a Python worker", f"{rss:.0f} MiB", rss, WORKER_RSS_MIB, "MiB", at_most=True),
-    ]  # fmt: skip
+        Row(
+            GROUP,
+            "peak of a Python worker",
+            f"{rss:.0f} MiB",
+            rss,
+            WORKER_RSS_MIB,
+            "MiB",
+            at_most=True,
+        ),
+    ]
 
 
 def goals(data: Data) -> list[Row]:
@@ -110,34 +134,54 @@ def goals(data: Data) -> list[Row]:
     batch_trigger = took["batch"] * took["trigger_share"]
     return [
         Row(
-            GROUP, "group by over named columns / DuckDB over batches()", text("named", "duckdb"),
-            took["named"] / took["duckdb"], NAMED_OVER_DUCKDB, at_most=True,
+            GROUP,
+            "group by over named columns / DuckDB over batches()",
+            text("named", "duckdb"),
+            took["named"] / took["duckdb"],
+            NAMED_OVER_DUCKDB,
+            at_most=True,
         ),
         Row(
-            GROUP, "group by over named columns / over rows that no task reads", text("named", "made"),
+            GROUP,
+            "group by over named columns / over rows that no task reads",
+            text("named", "made"),
             took["named"] / took["made"],
         ),
         Row(
-            GROUP, "group by that optimize() reads / named columns", text("optimized", "named"),
-            took["optimized"] / took["named"], OPTIMIZED_OVER_NAMED, at_most=True,
+            GROUP,
+            "group by that optimize() reads / named columns",
+            text("optimized", "named"),
+            took["optimized"] / took["named"],
+            OPTIMIZED_OVER_NAMED,
+            at_most=True,
         ),
         Row(
-            GROUP, "one file, in all columns: cut / one task", text("one_file", "one_task"),
+            GROUP,
+            "one file, in all columns: cut / one task",
+            text("one_file", "one_task"),
             took["one_task"] / took["one_file"],
         ),
         Row(
-            GROUP, "stream in triggers of 64 MiB / batch", f"{took['trigger']:.2f} s a trigger, {batch_trigger:.2f} s of a batch",
-            batch_trigger / took["trigger"], STREAM_OVER_BATCH,
+            GROUP,
+            "stream in triggers of 64 MiB / batch",
+            f"{took['trigger']:.2f} s a trigger, {batch_trigger:.2f} s of a batch",
+            batch_trigger / took["trigger"],
+            STREAM_OVER_BATCH,
         ),
         Row(
-            GROUP, "trigger that reads nothing / trigger of 64 MiB", f"{took['empty_trigger']:.2f} s, {took['trigger']:.2f} s",
+            GROUP,
+            "trigger that reads nothing / trigger of 64 MiB",
+            f"{took['empty_trigger']:.2f} s, {took['trigger']:.2f} s",
             took["empty_trigger"] / took["trigger"],
         ),
         Row(
-            GROUP, "Parquet by workers / DuckDB's COPY, by topic and day", text("export", "duckdb_copy"),
-            took["duckdb_copy"] / took["export"], EXPORT_OVER_DUCKDB,
+            GROUP,
+            "Parquet by workers / DuckDB's COPY, by topic and day",
+            text("export", "duckdb_copy"),
+            took["duckdb_copy"] / took["export"],
+            EXPORT_OVER_DUCKDB,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def empty_tasks() -> list[Row]:

@@ -109,7 +109,7 @@ def jobs(store: str, out: str) -> dict[str, Any]:
         "spark_parquet": (lambda: written(spark_writes), 1),
         "tuples": (lambda: noop(frame("rmqstore_tuples", endingPhyOffset=file_size)), 1),
         "whole_files": (lambda: noop(whole_files()), 1),
-    }  # fmt: skip
+    }
     noop(frame())  # the first query pays for the JVM's compiler and the workers' imports
     found = {
         name: measure(processes, job, rounds, remove_target)

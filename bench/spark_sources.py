@@ -94,7 +94,11 @@ def made_source(tasks: int, rows: int, *, batch_rows: int) -> type[Any]:
             freeze_worker_heap()
             numbers = np.arange(batch_rows, dtype=np.int32)
             topics = pa.array([f"topic-{number:04}" for number in range(250)])
-            arrays = [topics.take(pa.array(numbers % 250)), pa.array(numbers % 4), pa.array(280 + numbers % 280)]  # fmt: skip
+            arrays = [
+                topics.take(pa.array(numbers % 250)),
+                pa.array(numbers % 4),
+                pa.array(280 + numbers % 280),
+            ]
             batch = pa.RecordBatch.from_arrays(arrays, ["topic", "queue_id", "msg_size"])
             left = rows // tasks
             while left > 0:

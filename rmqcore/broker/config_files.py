@@ -166,10 +166,13 @@ class ConfigFiles:
 
     def _begin(self, name: str, file: _File) -> Future[None]:
         """Give the value that waits to the thread."""
-        value, thens = file.waiting, file.thens
+        value = file.waiting
         assert value is not None
         data = _encode(value)
-        file.waiting, file.thens, file.value, file.told = None, [], value, thens
+        file.waiting = None
+        file.value = value
+        file.told = file.thens
+        file.thens = []
         file.writing = writing = self._thread.submit(self._write, name, data)
         writing.add_done_callback(
             lambda done: self._loop.call_soon_threadsafe(partial(self._written, name, file, done))
@@ -195,7 +198,10 @@ class ConfigFiles:
         if error is not None:
             _LOG.error("%s could not be written: %s", self._path(name), error)
             file.waiting = file.waiting or file.value
-        thens, file.told, file.value, file.writing = file.told, [], None, None
+        thens = file.told
+        file.told = []
+        file.value = None
+        file.writing = None
         call_each(thens)
         return error is None
 

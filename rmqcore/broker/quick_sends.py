@@ -174,7 +174,7 @@ def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:
         and (not topic.order or bool(settings.broker_permission & WRITE))
         and sys_flag_in(topic, 0) == 0
         and unserved_attribute(topic) is None
-    )  # fmt: skip
+    )
 
 
 def queue_nums(topic: TopicConfig) -> int:

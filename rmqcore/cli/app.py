@@ -23,9 +23,25 @@ from rmqcore.errors.exit_codes import INTERRUPTED, OK, USAGE
 from rmqcore.errors.near_names import did_you_mean
 
 VERBS = (
-    "info", "stats", "cat", "get", "query", "lookup", "fsck", "export", "tail", "top", "recover", "rebuild",
-    "retention", "doctor", "backup", "diff", "salvage", "serve",
-)  # fmt: skip
+    "info",
+    "stats",
+    "cat",
+    "get",
+    "query",
+    "lookup",
+    "fsck",
+    "export",
+    "tail",
+    "top",
+    "recover",
+    "rebuild",
+    "retention",
+    "doctor",
+    "backup",
+    "diff",
+    "salvage",
+    "serve",
+)
 """In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""
 SPARK = "spark"
 

@@ -361,9 +361,14 @@ class WholeFile:
     ) -> LogWindow:
         """A window over the file, which begins at a CommitLog offset."""
         return LogWindow(
-            self.read_into, file_from_offset, self.file_size, room=room,
-            extents=DataExtents(self._fd, self.file_size), descriptor=self._file, check_place=check_place,
-        )  # fmt: skip
+            self.read_into,
+            file_from_offset,
+            self.file_size,
+            room=room,
+            extents=DataExtents(self._fd, self.file_size),
+            descriptor=self._file,
+            check_place=check_place,
+        )
 
     def read_into(self, view: memoryview, pos: int) -> int:
         """Fill `view` from byte `pos` of the file on; answers its length."""

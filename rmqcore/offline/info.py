@@ -166,7 +166,9 @@ def log_times(files: list[LogFile]) -> tuple[int | None, int | None, int]:
 
     The newest file may be allocated and empty, so older ones are asked until one holds a message.
     """
-    first, last, end = None, None, files[-1].file_from_offset if files else 0
+    first = None
+    last = None
+    end = files[-1].file_from_offset if files else 0
     newest, shape = len(files), LogShape.of(files)
     while newest and last is None:
         newest -= 1

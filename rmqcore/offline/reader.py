@@ -212,14 +212,20 @@ class StoreReader(StoreFrames):
             check_least("most_body", most_body, 0)
         _check_progress(progress)
         sink = ViewScan(
-            filter=wanted.native(), delay_levels=self._levels, stop_offset=end_phy_offset,
+            filter=wanted.native(),
+            delay_levels=self._levels,
+            stop_offset=end_phy_offset,
             **({} if most_body is None else {"most_copied": MOST_WHOLE}),
-        )  # fmt: skip
+        )
         long_records = None if most_body is None else LongRecords(most_body)
         walk = self._walk(
-            sink, wanted, verify_crc=verify_crc, blanks=blanks, long_records=long_records,
+            sink,
+            wanted,
+            verify_crc=verify_crc,
+            blanks=blanks,
+            long_records=long_records,
             progress=progress,
-        )  # fmt: skip
+        )
         return _flat(walk, start_phy_offset or 0)
 
     def batches(
@@ -268,14 +274,21 @@ class StoreReader(StoreFrames):
 
         def read() -> Iterator[Batch]:
             sink = ColumnScan(
-                chosen, filter=native, delay_levels=self._levels, stop_offset=end_phy_offset, batch_rows=batch_rows,
+                chosen,
+                filter=native,
+                delay_levels=self._levels,
+                stop_offset=end_phy_offset,
+                batch_rows=batch_rows,
                 batch_bytes=batch_bytes,
-            )  # fmt: skip
+            )
             bodies = {"body", "raw"}.intersection(chosen.names)
             walk = self._walk(
-                sink, wanted, verify_crc=verify_crc, progress=progress,
+                sink,
+                wanted,
+                verify_crc=verify_crc,
+                progress=progress,
                 long_records=None if bodies else LongRecords(),
-            )  # fmt: skip
+            )
             return cast("Iterator[Batch]", walk.run())
 
         read_check = ColumnScan(chosen, batch_rows=batch_rows, batch_bytes=batch_bytes)
@@ -296,17 +309,22 @@ class StoreReader(StoreFrames):
         The memory that this takes follows `most_body`, the bytes of such a record's body that are brought in, and no record.
         """
         common: dict[str, Any] = {
-            "filter": wanted.native(), "delay_levels": self._levels, "stop_offset": wanted.end_phy_offset,
-        }  # fmt: skip
+            "filter": wanted.native(),
+            "delay_levels": self._levels,
+            "stop_offset": wanted.end_phy_offset,
+        }
         sink = LongRowScan(
             ColumnScan(columns, **common),
             ViewScan(**common, batch_views=1, most_copied=MOST_IN_COLUMNS),
             MOST_IN_COLUMNS,
         )
         walk = self._walk(
-            sink, wanted, verify_crc=verify_crc, progress=progress,
+            sink,
+            wanted,
+            verify_crc=verify_crc,
+            progress=progress,
             long_records=LongRecords(most_body, most_whole=MOST_IN_COLUMNS),
-        )  # fmt: skip
+        )
         for rows in walk.run():
             if isinstance(rows, list):
                 yield rows.pop()  # held by nobody while the next one is read

@@ -51,7 +51,9 @@ class QueueInfo(QueuePlace):
     ) -> Self:
         """Make one; `rest` are the other four values, or what gives them."""
         made = super().__new__(cls, topic, queue_id)
-        made.min_offset, made.max_offset, made._rest = min_offset, max_offset, rest
+        made.min_offset = min_offset
+        made.max_offset = max_offset
+        made._rest = rest
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,5 +101,12 @@ class QueueInfo(QueuePlace):
 
 
 _NAMES = (
-    "topic", "queue_id", "min_offset", "max_offset", "min_phy_offset", "max_phy_offset", "file_count", "disk_bytes",
-)  # fmt: skip
+    "topic",
+    "queue_id",
+    "min_offset",
+    "max_offset",
+    "min_phy_offset",
+    "max_phy_offset",
+    "file_count",
+    "disk_bytes",
+)

@@ -36,19 +36,42 @@ SMALL: dict[str, Any] = {
 MESSAGES = 10
 BODY_POS = body_pos(0)
 RECORD = {
-    0: "TOTALSIZE", 4: "MAGICCODE", 8: "BODYCRC", 12: "QUEUEID", 16: "FLAG", 20: "QUEUEOFFSET", 28: "PHYSICALOFFSET",
-    36: "SYSFLAG", 40: "BORNTIMESTAMP", 48: "BORNHOST", 56: "STORETIMESTAMP", 64: "STOREHOST", 72: "RECONSUMETIMES",
-    76: "PREPAREDTRANSACTIONOFFSET", 84: "BODYLENGTH", BODY_POS: "BODY",
-}  # fmt: skip
+    0: "TOTALSIZE",
+    4: "MAGICCODE",
+    8: "BODYCRC",
+    12: "QUEUEID",
+    16: "FLAG",
+    20: "QUEUEOFFSET",
+    28: "PHYSICALOFFSET",
+    36: "SYSFLAG",
+    40: "BORNTIMESTAMP",
+    48: "BORNHOST",
+    56: "STORETIMESTAMP",
+    64: "STOREHOST",
+    72: "RECONSUMETIMES",
+    76: "PREPAREDTRANSACTIONOFFSET",
+    84: "BODYLENGTH",
+    BODY_POS: "BODY",
+}
 BLANK = {0: "SIZE", 4: "MAGIC", 8: "unused"}
 ENTRY = {0: "CommitLog offset", 8: "SIZE", 12: "tags code"}
 CHECKPOINT = {
-    0: "physicMsgTimestamp", 8: "logicsMsgTimestamp", 16: "indexMsgTimestamp", 24: "masterFlushedOffset",
-    32: "confirmPhyOffset", 40: "logicsPhysicalOffset", 48: "unused",
-}  # fmt: skip
+    0: "physicMsgTimestamp",
+    8: "logicsMsgTimestamp",
+    16: "indexMsgTimestamp",
+    24: "masterFlushedOffset",
+    32: "confirmPhyOffset",
+    40: "logicsPhysicalOffset",
+    48: "unused",
+}
 HEADER = {
-    0: "beginTimestamp", 8: "endTimestamp", 16: "beginPhyOffset", 24: "endPhyOffset", 32: "hashSlotCount", 36: "indexCount",
-}  # fmt: skip
+    0: "beginTimestamp",
+    8: "endTimestamp",
+    16: "beginPhyOffset",
+    24: "endPhyOffset",
+    32: "hashSlotCount",
+    36: "indexCount",
+}
 INDEX_ENTRY = {0: "keyHash", 4: "phyOffset", 12: "timeDiff", 16: "slotValue"}
 FIELDS = (
     "phy_offset msg_size body queue_id flag queue_offset sys_flag born_timestamp_ms born_host store_timestamp_ms store_host"
@@ -94,7 +117,9 @@ class Flips:
             "force_verify_prop_crc": prop_crc,
         }
         self._crc_size = 20 if prop_crc else 0
-        self.closed, self.running, self._work = base / "closed", base / "running", base / "work"
+        self.closed = base / "closed"
+        self.running = base / "running"
+        self._work = base / "work"
         with rmqcore.open(self.closed, services=False, **self._config) as store:
             for number in range(MESSAGES):
                 message = Message(

@@ -17,9 +17,25 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent / "shim"
 CALLS = (
-    "msync", "fsync", "pwrite", "write", "fallocate", "ftruncate", "mmap", "madvise", "open", "rename", "unlink", "mkdir",
-    "rmdir", "lock", "pread", "read", "stat", "opendir",
-)  # fmt: skip
+    "msync",
+    "fsync",
+    "pwrite",
+    "write",
+    "fallocate",
+    "ftruncate",
+    "mmap",
+    "madvise",
+    "open",
+    "rename",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "lock",
+    "pread",
+    "read",
+    "stat",
+    "opendir",
+)
 """Kinds of calls that can be made to fail; "any" counts all of them."""
 EVER = 1 << 40
 
@@ -106,8 +122,11 @@ class Shim:
         self._library = ctypes.CDLL(None)
         self._library.shim_watch.argtypes = [ctypes.c_char_p]
         self._library.shim_fail.argtypes = [
-            ctypes.c_char_p, ctypes.c_long, ctypes.c_long, ctypes.c_int
-        ]  # fmt: skip
+            ctypes.c_char_p,
+            ctypes.c_long,
+            ctypes.c_long,
+            ctypes.c_int,
+        ]
         self._library.shim_calls.restype = ctypes.c_long
         self._library.shim_fired.restype = ctypes.c_long
         self._library.shim_fired_name.restype = ctypes.c_char_p

@@ -172,10 +172,20 @@ def blanks(size: int) -> bytes:
 SHAPES: dict[str, Callable[[int], bytes]] = {
     shape.__name__: shape
     for shape in (
-        to_the_end, past_the_window, anywhere, bad_bytes, one_giant, lengths_that_disagree, lies_behind_bad_bytes,
-        lies_about_topics, failing_bodies, of_another_place, magic_everywhere, blanks,
+        to_the_end,
+        past_the_window,
+        anywhere,
+        bad_bytes,
+        one_giant,
+        lengths_that_disagree,
+        lies_behind_bad_bytes,
+        lies_about_topics,
+        failing_bodies,
+        of_another_place,
+        magic_everywhere,
+        blanks,
     )
-}  # fmt: skip
+}
 """Those whose files have no holes."""
 
 

@@ -217,10 +217,20 @@ def pulls() -> list[bytes]:
         [(11, "*"), (361, "A || é"), (11, '"'), (30, "*")]
     ):
         fields = {
-            "consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "-1", "maxMsgNums": "32", "sysFlag": "6",
-            "commitOffset": "0", "suspendTimeoutMillis": "15000", "subVersion": "1700000000000",
-            "subscription": subscription, "expressionType": "TAG", "maxMsgBytes": "1", "requestSource": "0",
-        }  # fmt: skip
+            "consumerGroup": "g",
+            "topic": "T",
+            "queueId": "0",
+            "queueOffset": "-1",
+            "maxMsgNums": "32",
+            "sysFlag": "6",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "15000",
+            "subVersion": "1700000000000",
+            "subscription": subscription,
+            "expressionType": "TAG",
+            "maxMsgBytes": "1",
+            "requestSource": "0",
+        }
         for frame in frames(code, 4 * number, fields, b""):
             found += [frame * 2 + frame[:-3], frame]
     return found

@@ -57,7 +57,9 @@ def message_of(row: dict[str, Any]) -> Message:
     return Message(**{name: value for name, value in row.items() if value is not None})
 
 
-@given(st.lists(ROWS, min_size=1, max_size=10), st.booleans(), st.integers(0, 2**40), st.integers(1, 4))  # fmt: skip
+@given(
+    st.lists(ROWS, min_size=1, max_size=10), st.booleans(), st.integers(0, 2**40), st.integers(1, 4)
+)
 def test_rows_and_messages_give_the_same_bytes(
     rows: list[dict[str, Any]], crc: bool, queue_offset: int, chunk: int
 ) -> None:
@@ -116,7 +118,9 @@ def test_a_table_whose_columns_do_not_fit_names_the_column() -> None:
 
 
 def test_more_rows_than_a_chunk_has() -> None:
-    rows = [{"topic": f"t{n % 11}", "body": b"x" * (n % 90), "queue_id": n % 3} for n in range(4000)]  # fmt: skip
+    rows = [
+        {"topic": f"t{n % 11}", "body": b"x" * (n % 90), "queue_id": n % 3} for n in range(4000)
+    ]
     expected = codec.encode_many([message_of(row) for row in rows], **WHERE)
     assert codec.encode_many(table_of(rows), **WHERE) == expected
     assert codec.encode_many(table_of(rows).to_reader(700), **WHERE) == expected

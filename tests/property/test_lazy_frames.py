@@ -31,20 +31,41 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
 
 texts = st.sampled_from(
-    ["TopicA", "日本", "topic", "a b", 'it\'s "q"\\', "Top�ic", "T\0T", "%like_", "Tag0", "TagA", "TagB", "Tag�", "", "a", "b",
-     "all", "k3"]
-)  # fmt: skip
+    [
+        "TopicA",
+        "日本",
+        "topic",
+        "a b",
+        'it\'s "q"\\',
+        "Top�ic",
+        "T\0T",
+        "%like_",
+        "Tag0",
+        "TagA",
+        "TagB",
+        "Tag�",
+        "",
+        "a",
+        "b",
+        "all",
+        "k3",
+    ]
+)
 ints32 = st.sampled_from([*QUEUE_IDS, 2, 5, 300])
 offsets = st.integers(-2, 12_000)
 times_ms = st.sampled_from([ms for ms in TIMES_MS if FIRST_MS <= ms <= LAST_MS]) | st.integers(
     START_MS - 10, START_MS + 30_000
 )
 instants = st.builds(
-    lambda ms, us: max(EPOCH + timedelta(milliseconds=ms), datetime.min.replace(tzinfo=UTC) + timedelta(days=1))
-    + timedelta(microseconds=us),
+    lambda ms, us: (
+        max(
+            EPOCH + timedelta(milliseconds=ms), datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+        )
+        + timedelta(microseconds=us)
+    ),
     times_ms.filter(lambda ms: ms < LAST_MS),
     st.sampled_from([0, 0, 1, -1, 500, 999]),
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +100,20 @@ def polars_tests(names: list[str], values: st.SearchStrategy[Any]) -> st.SearchS
     return st.one_of(
         st.builds(compared, columns, st.sampled_from(COMPARISONS), values),
         st.builds(compared, values.map(pl.lit), st.sampled_from(COMPARISONS), columns),
-        st.builds(lambda c, v: c.is_in(v), columns, st.lists(values | st.none(), min_size=1, max_size=4)),
+        st.builds(
+            lambda c, v: c.is_in(v), columns, st.lists(values | st.none(), min_size=1, max_size=4)
+        ),
         st.builds(
             lambda c, low, high, closed: c.is_between(pl.lit(low), pl.lit(high), closed=closed),
-            columns, values, values, st.sampled_from(["both", "left", "right", "none"]),
+            columns,
+            values,
+            values,
+            st.sampled_from(["both", "left", "right", "none"]),
         ),
         st.builds(lambda c, v: c.eq_missing(pl.lit(v)), columns, values | st.none()),
         st.builds(lambda c, v: c.ne_missing(pl.lit(v)), columns, values | st.none()),
         columns.map(lambda c: c.is_null()),
-    )  # fmt: skip
+    )
 
 
 atoms = st.one_of(
@@ -119,10 +145,12 @@ steps = st.lists(
         predicates.map(lambda p: lambda frame: frame.filter(p)),
         st.integers(0, 70).map(lambda n: lambda frame: frame.head(n)),
         st.integers(0, 70).map(lambda n: lambda frame: frame.tail(n)),
-        st.builds(lambda at, n: lambda frame: frame.slice(at, n), st.integers(-60, 60), st.integers(0, 40)),
+        st.builds(
+            lambda at, n: lambda frame: frame.slice(at, n), st.integers(-60, 60), st.integers(0, 40)
+        ),
     ),
     max_size=4,
-)  # fmt: skip
+)
 chosen = st.none() | st.lists(st.sampled_from(COLUMNS), unique=True, min_size=1, max_size=4)
 
 
@@ -164,10 +192,14 @@ def arrow_tests(
     scalars = values.map(lambda value: pa.scalar(value, kind))
     return st.one_of(
         st.builds(compared, columns, st.sampled_from(COMPARISONS), scalars),
-        st.builds(lambda c, v: c.isin(pa.array(v, kind)), columns, st.lists(values | st.none(), max_size=4)),
+        st.builds(
+            lambda c, v: c.isin(pa.array(v, kind)),
+            columns,
+            st.lists(values | st.none(), max_size=4),
+        ),
         columns.map(lambda c: c.is_null()),
         columns.map(lambda c: c.is_valid()),
-    )  # fmt: skip
+    )
 
 
 arrow_atoms = st.one_of(
@@ -185,10 +217,12 @@ arrow_filters = st.recursive(
         st.builds(lambda a, b: a | b, inner, inner),
         inner.map(lambda a: ~a),
         # As DuckDB writes a list of values: null where the column is.
-        st.builds(lambda a, b: pc.if_else(a.is_valid(), b, pa.scalar(None, pa.bool_())), inner, inner),
+        st.builds(
+            lambda a, b: pc.if_else(a.is_valid(), b, pa.scalar(None, pa.bool_())), inner, inner
+        ),
     ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @given(arrow_filters, st.lists(st.sampled_from(COLUMNS), unique=True, min_size=1, max_size=4))
@@ -220,12 +254,14 @@ def sql_tests(names: list[str], values: st.SearchStrategy[str]) -> st.SearchStra
     return st.one_of(
         st.builds("{} {} {}".format, columns, operators, values),
         st.builds(
-            lambda c, vs: f"{c} in ({', '.join(vs)})", columns, st.lists(values, min_size=1, max_size=4)
+            lambda c, vs: f"{c} in ({', '.join(vs)})",
+            columns,
+            st.lists(values, min_size=1, max_size=4),
         ),
         st.builds("{} between {} and {}".format, columns, values, values),
         columns.map("{} is null".format),
         columns.map("{} is not null".format),
-    )  # fmt: skip
+    )
 
 
 sql_atoms = st.one_of(

@@ -38,7 +38,16 @@ BINARIES = [
     pa.binary_view(),
     pa.dictionary(pa.uint8(), pa.binary()),
 ]
-INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]  # fmt: skip
+INTEGERS = [
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint16(),
+    pa.uint32(),
+    pa.uint64(),
+]
 ITEMS = STRINGS[:3]  # pyarrow makes no list of dictionaries from Python values
 KEYS = [*map(pa.list_, ITEMS), *map(pa.large_list, ITEMS)]
 MAPS = [pa.map_(name, value) for name in ITEMS for value in ITEMS]

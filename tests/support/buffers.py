@@ -39,13 +39,15 @@ WRITABLE: dict[str, Callable[[bytes], Any]] = {
     "memoryview of bytearray": lambda data: memoryview(bytearray(data)),
     "memoryview with an offset": lambda data: memoryview(bytearray(b"xyz" + data))[3:],
     "memoryview of signed bytes": lambda data: memoryview(bytearray(data)).cast("b"),
-    "two-dimensional memoryview": lambda data: memoryview(bytearray(data)).cast("B", (1, len(data))),
+    "two-dimensional memoryview": lambda data: memoryview(bytearray(data)).cast(
+        "B", (1, len(data))
+    ),
     "mmap": mapped,
     "array": lambda data: array.array("B", data),
     "writable numpy": lambda data: np.frombuffer(bytearray(data), dtype=np.uint8),
     "unaligned numpy": lambda data: np.frombuffer(bytearray(b"x" + data), dtype=np.uint8, offset=1),
     "ctypes": lambda data: (ctypes.c_char * len(data)).from_buffer_copy(data),
-}  # fmt: skip
+}
 
 STRIDED: dict[str, Any] = {
     "memoryview": memoryview(bytearray(400))[::2],

@@ -65,7 +65,9 @@ class _RetryTopics:
 def _heartbeat(call: Call) -> RemotingCommand | None:
     """Note all groups at once: pulls that come behind find them."""
     beat = parse_heartbeat(call.code.name, call.request.body)
-    broker, topics, now_ms = call.broker, _RetryTopics(call), call.broker.now_ms()
+    broker = call.broker
+    topics = _RetryTopics(call)
+    now_ms = call.broker.now_ms()
     is_sub_change = False
     for consumer in beat.consumers:
         group = broker.groups.find(consumer.group_name)

@@ -249,7 +249,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             if now - self._last_bytes > HALF_FRAME_S:
                 self.abort()
         elif self._decoder.pending and now - self._frame_began > HALF_FRAME_S:
-            _LOG.warning("%s: half a frame for %d s; the connection is closed", self.peer, HALF_FRAME_S)  # fmt: skip
+            _LOG.warning(
+                "%s: half a frame for %d s; the connection is closed", self.peer, HALF_FRAME_S
+            )
             self.close()
         elif now - self._last_bytes > IDLE_S:
             _LOG.info("%s: silent for %d s; the connection is closed", self.peer, IDLE_S)
@@ -370,7 +372,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close the connection, which has brought half a frame, unless the room for it came back."""
         connections = self._connections
         if connections.are_full(now) and connections.buffered > 2 * connections.max_buffered:
-            _LOG.warning("%s: half a frame, and no room for the rest; the connection is closed", self.peer)  # fmt: skip
+            _LOG.warning(
+                "%s: half a frame, and no room for the rest; the connection is closed", self.peer
+            )
             # Its room is there at once: else all that are read before the loop tells of its end would be closed too.
             self._decoder = FrameDecoder()
             self.note_buffered()

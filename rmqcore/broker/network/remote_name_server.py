@@ -94,7 +94,10 @@ class RemoteNameServer:
 
     def _ask(self) -> None:
         topics = () if self._all or not self._registered else tuple(self._topics.values())
-        thens, self._thens, self._topics, self._all = self._thens, [], {}, False
+        thens = self._thens
+        self._thens = []
+        self._topics = {}
+        self._all = False
         self._asking = True
         request = self._registrar.registration(topics)
         self.link.ask(request, partial(self._answered, thens))

@@ -176,8 +176,11 @@ def _make_room_for_files(ports: Ports) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < wanted:
         _LOG.warning(
-            "%d connections may need %d open files, and the system allows %d", ports.max_connections, wanted, most
-        )  # fmt: skip
+            "%d connections may need %d open files, and the system allows %d",
+            ports.max_connections,
+            wanted,
+            most,
+        )
 
 
 async def _start(
@@ -293,13 +296,17 @@ def _bind(host: str, port: int) -> socket.socket:
         )[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}") from None  # fmt: skip
+        raise OSError(
+            error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}"
+        ) from None
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}") from None  # fmt: skip
+        raise OSError(
+            error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}"
+        ) from None
     return bound
 
 

@@ -218,7 +218,8 @@ class BrokerStats:
             self._day = _local_day(now_ms)
             self.put_days.next_day()
             self.get_days.next_day()
-        hour, day = now_ms - self._hour_ms >= HOUR_STEP_MS, now_ms - self._day_ms >= DAY_STEP_MS
+        hour = now_ms - self._hour_ms >= HOUR_STEP_MS
+        day = now_ms - self._day_ms >= DAY_STEP_MS
         for items in self._items.values():
             for item in items.values():
                 item.sample(item.minute, MINUTE_STEP_MS, now_ms)

@@ -77,8 +77,13 @@ class Answer:
             else:
                 terminal = self._out is None and stdout_is_terminal()
                 writer = text_writer(
-                    self._kind, sink, self._bodies, terminal=terminal, csv_safe=self._csv_safe, shape=self._shape,
-                )  # fmt: skip
+                    self._kind,
+                    sink,
+                    self._bodies,
+                    terminal=terminal,
+                    csv_safe=self._csv_safe,
+                    shape=self._shape,
+                )
             for view in views:
                 writer.write(view)
             writer.close()

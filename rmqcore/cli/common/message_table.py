@@ -39,8 +39,17 @@ SHORT_NAMES = {"queue": "queue_id", "offset": "queue_offset", "size": "msg_size"
 """Names of columns that are longer elsewhere."""
 TIMES = {"store_time": "store_timestamp_ms", "born_time": "born_timestamp_ms"}
 TEXTS = {
-    *TIMES, "topic", "tags", "keys", "body", "properties", "born_host", "store_host", "msg_id", "uniq_key",
-}  # fmt: skip
+    *TIMES,
+    "topic",
+    "tags",
+    "keys",
+    "body",
+    "properties",
+    "born_host",
+    "store_host",
+    "msg_id",
+    "uniq_key",
+}
 """They stand left; all but times may be broken anywhere."""
 BELOW = {"tags", "keys", "body", "properties"}
 """Columns that stand on a line of their own where one line has no room for all."""

@@ -124,8 +124,10 @@ def duration(ms: float | None) -> str:
     if size < 60_000:
         return f"{sign}{size / 1000:.1f} s"
     for unit, small, wide, narrow in (
-        ("min", "s", 60_000, 1000), ("h", "min", 3_600_000, 60_000), ("d", "h", DAY_MS, 3_600_000),
-    ):  # fmt: skip
+        ("min", "s", 60_000, 1000),
+        ("h", "min", 3_600_000, 60_000),
+        ("d", "h", DAY_MS, 3_600_000),
+    ):
         if size < wide * (60 if unit == "min" else 48 if unit == "h" else float("inf")):
             rest = int(size % wide // narrow)
             return f"{sign}{int(size // wide)} {unit}" + (f" {rest} {small}" if rest else "")

@@ -89,7 +89,8 @@ def _speed(bytes_per_second: float) -> str:
 
 
 def _outlook(report: RetentionReport) -> ReportTable:
-    columns, title = ["what happens", "present settings"], "At this rate"
+    columns = ["what happens", "present settings"]
+    title = "At this rate"
     if report.what_if is not None:
         columns.append("what if")
         title += f"; what if {_changes(report)}"
@@ -182,9 +183,13 @@ def _unread(report: RetentionReport, rows: tuple[UnreadForecast, ...]) -> Report
         heads.append("what if")
         other = {_key(row): row for row in report.what_if.groups}
     table = ReportTable(
-        "What consumer groups have not read, if they read nothing more", "group", "topic", "queue", *heads,
+        "What consumer groups have not read, if they read nothing more",
+        "group",
+        "topic",
+        "queue",
+        *heads,
         left=("group", "topic"),
-    )  # fmt: skip
+    )
     for row in rows:
         cells = [
             f"{row.lost:,}",

@@ -55,8 +55,11 @@ def _summary(report: StatsReport) -> Table:
         speed = human_bytes(round(total.bytes_per_second))
         sizes = total.msg_size_min, total.msg_size_p50, total.msg_size_p99, total.msg_size_max
         latency = (
-            total.latency_min_ms, total.latency_p50_ms, total.latency_p99_ms, total.latency_max_ms,
-        )  # fmt: skip
+            total.latency_min_ms,
+            total.latency_p50_ms,
+            total.latency_p99_ms,
+            total.latency_max_ms,
+        )
         rows |= {
             "messages": f"{total.messages:,} of {human_bytes(total.bytes)}, {mean} each",
             "sizes": _spread(human_bytes, *sizes),

@@ -64,5 +64,10 @@ def find(
             frame = frame.limit(limit)
         rows = plain_rows(frame, body)
     rows.sort(key=lambda row: (str(row.get("broker")), row.get("phy_offset") or 0))
-    show_rows("messages", rows, [name for name in SHOWN if not rows or name in rows[0]], as_json=run.prints_json)  # fmt: skip
+    show_rows(
+        "messages",
+        rows,
+        [name for name in SHOWN if not rows or name in rows[0]],
+        as_json=run.prints_json,
+    )
     return OK

@@ -123,8 +123,12 @@ class RunOptions:
     def session(self, what: str) -> AbstractContextManager[SparkSession]:
         """Give the session of this job, whose progress bar says `what`; see `spark_session`."""
         return spark_session(
-            self.master, arguments.pairs(self.conf, "--conf"), self.log, what=what, no_progress=self.no_progress
-        )  # fmt: skip
+            self.master,
+            arguments.pairs(self.conf, "--conf"),
+            self.log,
+            what=what,
+            no_progress=self.no_progress,
+        )
 
     @property
     def prints_json(self) -> bool:

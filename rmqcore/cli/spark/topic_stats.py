@@ -8,8 +8,15 @@ from rmqcore.cli.spark.run_options import RunOptions, Stores, spark_verb
 from rmqcore.errors.exit_codes import OK
 
 SHOWN = (
-    "topic", "hour", "messages", "bytes", "messages_per_second", "distinct_tags", "latency_p50_ms", "latency_p99_ms",
-)  # fmt: skip
+    "topic",
+    "hour",
+    "messages",
+    "bytes",
+    "messages_per_second",
+    "distinct_tags",
+    "latency_p50_ms",
+    "latency_p99_ms",
+)
 
 
 @spark_verb

@@ -135,11 +135,19 @@ def _queue_words(report: DiffReport) -> str:
 
 def _range_table(differences: list[LogDifference]) -> ReportTable:
     table = ReportTable(
-        "CommitLog", "what", "from", "to", "bytes", "begins with", left=("what", "begins with"),
-    )  # fmt: skip
+        "CommitLog",
+        "what",
+        "from",
+        "to",
+        "bytes",
+        "begins with",
+        left=("what", "begins with"),
+    )
     for one in differences:
         size = one.end_phy_offset - one.start_phy_offset
-        what, start, end = WORDS[one.kind], str(one.start_phy_offset), str(one.end_phy_offset)
+        what = WORDS[one.kind]
+        start = str(one.start_phy_offset)
+        end = str(one.end_phy_offset)
         first, *second = _records(one)
         table.add_row(what, start, end, f"{size:,}", first)
         if second:

@@ -151,9 +151,15 @@ def _checkpoint(found: StoreInfo) -> str:
 
 def _queues(queues: list[QueueInfo]) -> ReportTable:
     table = ReportTable(
-        "Queues", "topic", "queue", "offsets", "CommitLog offsets", "files", "on disk",
+        "Queues",
+        "topic",
+        "queue",
+        "offsets",
+        "CommitLog offsets",
+        "files",
+        "on disk",
         left=("topic",),
-    )  # fmt: skip
+    )
     for queue in queues:
         table.add_row(
             printable(queue.topic),
@@ -168,8 +174,14 @@ def _queues(queues: list[QueueInfo]) -> ReportTable:
 
 def _index_files(files: list[IndexFileInfo]) -> ReportTable:
     table = ReportTable(
-        "Index files", "name", "oldest message", "newest message", "entries", "CommitLog offsets", "size",
-    )  # fmt: skip
+        "Index files",
+        "name",
+        "oldest message",
+        "newest message",
+        "entries",
+        "CommitLog offsets",
+        "size",
+    )
     for file in files[:MAX_ROWS]:
         table.add_row(
             printable(file.name if file.link_of is None else f"{file.name} = {file.link_of}"),

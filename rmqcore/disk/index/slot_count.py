@@ -72,9 +72,10 @@ def _candidates(path: Path, room: int, header: IndexHeader) -> list[int]:
             number = max(number, (first - origin) // INDEX_ENTRY_SIZE)
             while number * INDEX_ENTRY_SIZE < end - origin:
                 entries = _read_entries(
-                    path, origin + number * INDEX_ENTRY_SIZE,
+                    path,
+                    origin + number * INDEX_ENTRY_SIZE,
                     min(CHUNK_ENTRIES, -(-(end - origin) // INDEX_ENTRY_SIZE) - number),
-                )  # fmt: skip
+                )
                 if not len(entries):
                     break
                 numbers = least + step * (number + _fitting(entries, header, last))

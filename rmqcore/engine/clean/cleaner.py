@@ -94,7 +94,9 @@ class Cleaner:
         OSError
             The directories are not in their places any more.
         """
-        self._deleted, self._kept, self._forced = {}, None, False
+        self._deleted = {}
+        self._kept = None
+        self._forced = False
         if self._finish_leaving() and trigger.pulled:
             self._clean_log(now_ms, trigger, done_up_to, pause)
         in_log = len(self._deleted)

@@ -223,10 +223,11 @@ class ConsumeQueues:
                     continue
                 if end is None and place not in fill and queue.max_phy_offset <= known_from:
                     continue
-                one = self._places.settle(
+                cut_here, filled_here = self._places.settle(
                     queue, end, known_from, log_min, log_end, fill_from=fill.get(place), fits=fits
                 )
-                cut, filled = cut + one[0], filled + one[1]
+                cut += cut_here
+                filled += filled_here
             self._stale.clear()
             self._recovered = []
         return cut, filled
@@ -333,8 +334,9 @@ class ConsumeQueues:
         -----
         Source: RocketMQ 5.5.0 ConsumeQueue#putMessagePositionInfo.
         """
-        what = scan, batch, from_phy_offset, covered_from
-        return self._writing().run(self._put, self._table.put_batch, *what)
+        return self._writing().run(
+            self._put, self._table.put_batch, scan, batch, from_phy_offset, covered_from
+        )
 
     def _put(self, put: Callable[..., int | None], *what: Any) -> int | None:
         if self._stale:
@@ -364,8 +366,17 @@ class ConsumeQueues:
         covered_from: int = -1,
     ) -> int | None:
         """Give one message an entry in some queue, by the same rules (a light queue's entry, for example)."""
-        entry = topic, queue_id, phy_offset, msg_size, tags_code, queue_offset, covered_from
-        return self._writing().run(self._put, self._table.put_entry, *entry)
+        return self._writing().run(
+            self._put,
+            self._table.put_entry,
+            topic,
+            queue_id,
+            phy_offset,
+            msg_size,
+            tags_code,
+            queue_offset,
+            covered_from,
+        )
 
     def flush(self, least_pages: int = 0) -> bool:
         """Sync the waiting entries of each queue that has at least `least_pages` pages of them (0: of every queue).

@@ -69,7 +69,8 @@ class QueuePlaces:
     def read(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
         """Give the entries at `count` places; zeros where there is no file, and where none can be."""
         file_size = self._table.file_size
-        pos, end = queue_offset * CQ_STORE_UNIT_SIZE, (queue_offset + count) * CQ_STORE_UNIT_SIZE
+        pos = queue_offset * CQ_STORE_UNIT_SIZE
+        end = (queue_offset + count) * CQ_STORE_UNIT_SIZE
         parts = []
         while pos < end:
             start = pos - pos % file_size

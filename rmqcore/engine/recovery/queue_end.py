@@ -65,7 +65,9 @@ class QueueEnds:
                         return end
                     phy_offset, phy_end = queue.phy_offset(known - 1), queue.max_phy_offset
                 elif before is not None:
-                    known, phy_offset, phy_end = before.last + 1, before.last_phy, before.last_end
+                    known = before.last + 1
+                    phy_offset = before.last_phy
+                    phy_end = before.last_end
                 else:
                     return end
                 if not 0 <= phy_offset < phy_end <= seen.last_end:

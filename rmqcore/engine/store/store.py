@@ -102,8 +102,11 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         self._stats = StoreStats(parts, self._state, self._dispatch, self._scrub)
         # For the calls that are made a million times a second: each is one attribute away.
         self._put_with(self._puts.put, self._puts.append)
-        self._log, self._queues, self._index = parts.log, parts.queues, parts.index
-        self._files, self._levels = parts.log.files, parts.log.delay_levels
+        self._log = parts.log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._files = parts.log.files
+        self._levels = parts.log.delay_levels
         self._appender = parts.log.appender
         self._get_limits = GetLimits(config)
         self._state.guard(self._appender)

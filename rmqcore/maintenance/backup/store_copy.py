@@ -36,8 +36,17 @@ from rmqcore.offline.log.log_files import LogFile, list_log_files
 
 OWN = (NAME, f".{NAME}.tmp", STAGING)
 LEFT_OUT = {
-    *OWN, "lock", "abort", "checkpoint", ".checkpoint.tmp", "cut", "rebuilt", "commitlog", "index", *QUEUES,
-}  # fmt: skip
+    *OWN,
+    "lock",
+    "abort",
+    "checkpoint",
+    ".checkpoint.tmp",
+    "cut",
+    "rebuilt",
+    "commitlog",
+    "index",
+    *QUEUES,
+}
 SWAPPED = tuple(part + mark for part in PARTS for mark in (OLD, TRASH))
 SAVED_EVERY_S = 2.0
 
@@ -83,7 +92,10 @@ class StoreCopy:
     def __init__(
         self, paths: StorePaths, dest: Folder, manifest: Manifest, options: Options
     ) -> None:
-        self._paths, self._dest, self._manifest, self._options = paths, dest, manifest, options
+        self._paths = paths
+        self._dest = dest
+        self._manifest = manifest
+        self._options = options
         self.seen = Seen()
         self._saved_at = 0.0
         self._done_bytes = 0
@@ -97,9 +109,12 @@ class StoreCopy:
         if not clones:
             check_room(paths, files, dest, manifest, self._link_below)
         self.copier = Copier(
-            dest, links=links, clones=clones, limit_bytes_per_second=options.limit_bytes_per_second,
+            dest,
+            links=links,
+            clones=clones,
+            limit_bytes_per_second=options.limit_bytes_per_second,
             progress=self._tell if options.progress else None,
-        )  # fmt: skip
+        )
 
     def run(self) -> Copied:
         """Copy everything; the copy is as after a crash then, or as clean as the store."""
@@ -112,7 +127,8 @@ class StoreCopy:
         self.seen.own_index = manifest.state == WHOLE
         # From here on the copy is as after a crash, and says so.
         AbortFile(dest.path / "abort").create()
-        manifest.state, manifest.source = UNFINISHED, str(paths.root)
+        manifest.state = UNFINISHED
+        manifest.source = str(paths.root)
         manifest.root_inode = paths.root.stat().st_ino
         manifest.save(dest)
         self._copy_parts(TreeCopy(self.copier, manifest, self.seen, self._save))
@@ -221,7 +237,9 @@ class _Kept:
     """
 
     def __init__(self, dest: Folder, manifest: Manifest, seen: Seen, *, keep_deleted: bool) -> None:
-        self._manifest, self._seen, self._keep_deleted = manifest, seen, keep_deleted
+        self._manifest = manifest
+        self._seen = seen
+        self._keep_deleted = keep_deleted
         self._first: dict[str, int] = {}
         for place in seen.places if keep_deleted else ():
             folder, _, name = place.rpartition("/")

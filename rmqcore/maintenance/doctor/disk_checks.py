@@ -101,6 +101,8 @@ def _filling(patient: Patient, report: RetentionReport) -> Iterator[Diagnosis]:
 
 def _evidence(row: UnreadForecast, what: str) -> Evidence:
     return Evidence(
-        f"config/consumerOffset.json {row.topic}@{row.group} {row.queue_id}", what,
-        f"the group is at {row.queue_offset}, the queue begins at {row.min_offset}", row.first_unread_phy_offset,
-    )  # fmt: skip
+        f"config/consumerOffset.json {row.topic}@{row.group} {row.queue_id}",
+        what,
+        f"the group is at {row.queue_offset}, the queue begins at {row.min_offset}",
+        row.first_unread_phy_offset,
+    )

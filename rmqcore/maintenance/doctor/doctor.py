@@ -46,10 +46,24 @@ if TYPE_CHECKING:
 
 Check = Callable[[Patient], Iterator[Diagnosis]]
 CHECKS: tuple[Check, ...] = (
-    check_exit, check_names, check_holes, check_parts, check_places, check_newest_file, check_times, check_the_checkpoint,
-    check_queue_ends, check_groups, check_index, check_config_files, check_sizes, check_disk, check_time_to_come, check_owners,
+    check_exit,
+    check_names,
+    check_holes,
+    check_parts,
+    check_places,
+    check_newest_file,
+    check_times,
+    check_the_checkpoint,
+    check_queue_ends,
+    check_groups,
+    check_index,
+    check_config_files,
+    check_sizes,
+    check_disk,
+    check_time_to_come,
+    check_owners,
     check_number_of_files,
-)  # fmt: skip
+)
 
 
 def doctor(
@@ -136,9 +150,13 @@ def _compared(
     follow_links: bool,
 ) -> Iterator[Diagnosis]:
     report = fsck(
-        root, config=config, commitlog=commitlog, follow_links=follow_links, max_findings=MOST_EVIDENCE,
+        root,
+        config=config,
+        commitlog=commitlog,
+        follow_links=follow_links,
+        max_findings=MOST_EVIDENCE,
         progress=patient.progress,
-    )  # fmt: skip
+    )
     for severity, name in ((ERROR, "fsck_errors"), (WARNING, "fsck_warnings")):
         findings = [finding for finding in report.findings if finding.severity == severity]
         if findings:

@@ -15,12 +15,14 @@ def check_index(patient: Patient) -> Iterator[Diagnosis]:
     end = patient.log_end()
     wrong = [
         Evidence(
-            f"index/{file.name}", f"its messages lie from {file.begin_phy_offset} to {file.end_phy_offset}", f"up to {end}",
+            f"index/{file.name}",
+            f"its messages lie from {file.begin_phy_offset} to {file.end_phy_offset}",
+            f"up to {end}",
             file.begin_phy_offset,
         )
         for file in files
         if file.entry_count and not 0 <= file.begin_phy_offset <= file.end_phy_offset <= end
-    ]  # fmt: skip
+    ]
     if wrong and patient.files:
         yield patient.diagnosis("index_files", wrong)
     gone = [

@@ -34,8 +34,12 @@ def check_newest_file(patient: Patient) -> Iterator[Diagnosis]:
     newest = patient.log.files[-1].file
     damage = DamageList()
     walk = LogWalk(
-        [newest], ColumnScan(("phy_offset",)), damage, shape=patient.log.shape, long_records=LongRecords(),
-    )  # fmt: skip
+        [newest],
+        ColumnScan(("phy_offset",)),
+        damage,
+        shape=patient.log.shape,
+        long_records=LongRecords(),
+    )
     for _ in walk.run():
         pass
     found = {

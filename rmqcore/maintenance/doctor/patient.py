@@ -97,9 +97,15 @@ class Patient:
         if command.startswith(WITH_CONFIG):
             command += self._settings
         return Diagnosis(
-            name, severity or kind.severity, kind.cause, tuple(seen[:MOST_EVIDENCE]), len(seen), kind.next_step, command,
+            name,
+            severity or kind.severity,
+            kind.cause,
+            tuple(seen[:MOST_EVIDENCE]),
+            len(seen),
+            kind.next_step,
+            command,
             kind.pains,
-        )  # fmt: skip
+        )
 
     def unreadable(self, path: str | os.PathLike[str], error: OSError) -> Diagnosis:
         """Make the diagnosis of a file or directory that cannot be read."""

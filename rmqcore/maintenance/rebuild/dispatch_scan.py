@@ -39,6 +39,9 @@ def dispatch_scan(
 def dispatch_config(config: MessageStoreConfig) -> MessageStoreConfig:
     """Switch on everything in a configuration that makes entries, so that all the records ask for is built."""
     return replace(
-        config, message_index_enable=True, index_file_write_enable=True, enable_lmq=True,
+        config,
+        message_index_enable=True,
+        index_file_write_enable=True,
+        enable_lmq=True,
         enable_multi_dispatch=True,
-    )  # fmt: skip
+    )

@@ -108,7 +108,9 @@ class QueueBuilder:
     def next_pass(self) -> None:
         """Begin anew with the queues that were too many; the log comes once more."""
         self.close()
-        self._queues, self._files, self._filled = self.queues, self.file_count, self.filled
+        self._queues = self.queues
+        self._files = self.file_count
+        self._filled = self.filled
         self._runs = QueueRuns(self._batch_topics)
         self._table = self._new_table()
         self._bytes = 0

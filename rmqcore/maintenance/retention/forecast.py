@@ -55,9 +55,14 @@ def forecast(present: Present, config: MessageStoreConfig) -> Forecast:
     rules = CleanRules(config)
     disks = growing_disks(present.paths, config, present.rate.beside)
     simulation = Simulation(
-        _simulated(present.log, disks), present.log.end_phy_offset, disks, rules, config.clean_resource_interval,
-        present.rate.bytes_per_second, present.now_ms,
-    )  # fmt: skip
+        _simulated(present.log, disks),
+        present.log.end_phy_offset,
+        disks,
+        rules,
+        config.clean_resource_interval,
+        present.rate.bytes_per_second,
+        present.now_ms,
+    )
     settled_ms = _settled_ms(present, rules)
     simulation.run(present.horizon_ms)
     if simulation.whole:

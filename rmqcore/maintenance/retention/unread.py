@@ -83,9 +83,18 @@ def _forecast(
         entries = range(first, at.max_offset)
         loses = bisect_right(entries, kept_from - 1, key=position.phy_offset)
     return UnreadForecast(
-        position.group, position.topic, position.queue_id, at.queue_offset, at.min_offset, at.max_offset, at.lost, at.unread,
-        phy_offset, loses, None if file is None else file.goes_at_ms,
-    )  # fmt: skip
+        position.group,
+        position.topic,
+        position.queue_id,
+        at.queue_offset,
+        at.min_offset,
+        at.max_offset,
+        at.lost,
+        at.unread,
+        phy_offset,
+        loses,
+        None if file is None else file.goes_at_ms,
+    )
 
 
 def _file_of(files: tuple[FileForecast, ...], phy_offset: int) -> FileForecast | None:

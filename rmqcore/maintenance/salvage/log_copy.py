@@ -172,9 +172,13 @@ class LogCopy:
         )
         for at in np.flatnonzero(misplaced & ~out).tolist():
             self._lose(
-                int(phy_offsets[at]), int(sizes[at]), "record", "place",
-                f"inside a file of {self._file_size} bytes", "across its end, or in another file's bytes",
-            )  # fmt: skip
+                int(phy_offsets[at]),
+                int(sizes[at]),
+                "record",
+                "place",
+                f"inside a file of {self._file_size} bytes",
+                "across its end, or in another file's bytes",
+            )
         out |= misplaced
         self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
         return out

@@ -16,8 +16,14 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 
 KEPT = (
-    "batchconsumequeue", "compaction", "config", "epochFileCheckpoint", "rocksdbstore", "timerlog", "timerwheel",
-)  # fmt: skip
+    "batchconsumequeue",
+    "compaction",
+    "config",
+    "epochFileCheckpoint",
+    "rocksdbstore",
+    "timerlog",
+    "timerwheel",
+)
 """Names in the root: what refers to the log does so by physical offsets, which stay."""
 MADE = ("checkpoint", "commitlog", "consumequeue", "index")
 OF_A_RUN = ("abort", "abort.bak", "lock")

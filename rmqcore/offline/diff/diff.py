@@ -118,8 +118,14 @@ def _named(one: Difference, sides: tuple[Side, Side], *, with_records: bool) -> 
     start = one.start_phy_offset
     first_a, first_b = (_record(side, start) if with_records else None for side in sides)
     return LogDifference(
-        start, one.end_phy_offset, KINDS.get(one.kind, one.kind), one.left_path, one.right_path, first_a, first_b,
-    )  # fmt: skip
+        start,
+        one.end_phy_offset,
+        KINDS.get(one.kind, one.kind),
+        one.left_path,
+        one.right_path,
+        first_a,
+        first_b,
+    )
 
 
 def _record(side: Side, phy_offset: int) -> FirstRecord | None:

@@ -89,9 +89,17 @@ def _compare(
         found.compared_entries += end - begin
         differing, first = _differing(left, right, begin, end)
     return QueueDifference(
-        named.topic, named.queue_id, min_a, max_a, min_b, max_b, differing, first,
-        max(0, max_a - max(min_a, max_b)), max(0, max_b - max(min_b, max_a)),
-    )  # fmt: skip
+        named.topic,
+        named.queue_id,
+        min_a,
+        max_a,
+        min_b,
+        max_b,
+        differing,
+        first,
+        max(0, max_a - max(min_a, max_b)),
+        max(0, max_b - max(min_b, max_a)),
+    )
 
 
 def _bounds(queue: QueueFiles | None, log: Bounds) -> Bounds:

@@ -96,9 +96,14 @@ def content_end(tail: tuple[LogFile, LogShape]) -> int:
     damage: list[DamageRange] = DamageList()
     blank_end = 0
     walk = LogWalk(
-        [file], HeaderScan(65_536), damage, shape=shape, blanks=True, skips=True,
+        [file],
+        HeaderScan(65_536),
+        damage,
+        shape=shape,
+        blanks=True,
+        skips=True,
         long_records=LongRecords(check_crc=False),
-    )  # fmt: skip
+    )
     for rows in walk.run():
         if isinstance(rows, Blank):
             blank_end = file.end_offset

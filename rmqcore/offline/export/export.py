@@ -177,9 +177,14 @@ def export(
         else:
             max_body = MAX_BODY if max_body is None else max_body
             parts = TextParts(
-                target.work, file_format, body or "text", max_body=max_body,
-                on_shortened=shortened.add, stored=reader.stored_body, csv_safe=csv_safe,
-            )  # fmt: skip
+                target.work,
+                file_format,
+                body or "text",
+                max_body=max_body,
+                on_shortened=shortened.add,
+                stored=reader.stored_body,
+                csv_safe=csv_safe,
+            )
             most = most_body(body or "text", max_body=max_body)
             asked |= {**wanted.keywords(), "most_body": most}
             rows, stored_bytes, places = _text(parts, reader, asked)

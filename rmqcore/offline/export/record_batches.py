@@ -58,9 +58,13 @@ class RecordBatches:
         self._max_body = max_body if "body" in columns else 0
         self._on_shortened = on_shortened if "body" in columns else None
         self._read = partial(
-            reader.batches_and_views, self._columns, wanted, most_body=self._max_body, verify_crc=verify_crc,
+            reader.batches_and_views,
+            self._columns,
+            wanted,
+            most_body=self._max_body,
+            verify_crc=verify_crc,
             progress=progress,
-        )  # fmt: skip
+        )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

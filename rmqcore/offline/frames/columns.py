@@ -73,10 +73,12 @@ class FrameColumns:
         import pyarrow as pa
 
         scanned = pa.schema(self._empty)
-        return pa.schema([
-            pa.field(name, pa.timestamp("ms", "UTC")) if name in TIMES else scanned.field(name)
-            for name in self.names
-        ])  # fmt: skip
+        return pa.schema(
+            [
+                pa.field(name, pa.timestamp("ms", "UTC")) if name in TIMES else scanned.field(name)
+                for name in self.names
+            ]
+        )
 
     def arrow_batch(self, batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
         """The columns as a record batch, over the memory of the batch."""

@@ -91,10 +91,14 @@ class EntryCheck:
         if entries.view(np.uint8).any():
             entry = entries[entries["msg_size"].argmax()]
             self._findings.add(
-                "cq_entry", WARNING, state.path,
+                "cq_entry",
+                WARNING,
+                state.path,
                 f"the queue ends at queue offset {start}, but bytes lie behind; a broker start writes over them",
-                field="msg_size", expected=0, found=int(entry["msg_size"]),
-            )  # fmt: skip
+                field="msg_size",
+                expected=0,
+                found=int(entry["msg_size"]),
+            )
 
     def _check_entries(
         self, state: QueueState, first: int, entries: Entries, *, fillers: bool = False
@@ -131,9 +135,15 @@ class EntryCheck:
     def _note_many(self, state: QueueState, offsets: Int64, what: str, sizes: Int64) -> None:
         if len(offsets):
             self._findings.add(
-                "cq_entry", ERROR, state.path, f"queue offset {offsets[0]} {what}, and so are {len(offsets) - 1} more",
-                field="msg_size", expected="the size of a record", found=int(sizes[0]), count=len(offsets),
-            )  # fmt: skip
+                "cq_entry",
+                ERROR,
+                state.path,
+                f"queue offset {offsets[0]} {what}, and so are {len(offsets) - 1} more",
+                field="msg_size",
+                expected="the size of a record",
+                found=int(sizes[0]),
+                count=len(offsets),
+            )
 
     def _note_beyond(
         self, state: QueueState, offsets: Int64, phy_offsets: Int64, sizes: Int64
@@ -143,12 +153,16 @@ class EntryCheck:
         self.greatest_end = max(self.greatest_end, int((phy_offsets + sizes).max()))
         self._lost.add(state, len(offsets), int(sizes.sum()))
         self._findings.add(
-            "cq_beyond", ERROR, state.path,
+            "cq_beyond",
+            ERROR,
+            state.path,
             f"{len(offsets)} entries from queue offset {offsets[0]} on point at or past the log's end",
-            phy_offset=int(phy_offsets[0]), field="phy_offset",
-            expected=None if self.log_end is None else f"less than {self.log_end}", found=int(phy_offsets[0]),
+            phy_offset=int(phy_offsets[0]),
+            field="phy_offset",
+            expected=None if self.log_end is None else f"less than {self.log_end}",
+            found=int(phy_offsets[0]),
             count=len(offsets),
-        )  # fmt: skip
+        )
 
     # ---- one entry ----------------------------------------------------------------------------------
 
@@ -169,10 +183,15 @@ class EntryCheck:
             return  # the damage itself is a finding
         self._bad += 1
         self._findings.add(
-            "cq_entry", ERROR, state.path,
+            "cq_entry",
+            ERROR,
+            state.path,
             f"queue offset {queue_offset} points at {phy_offset}{self.target(phy_offset)}",
-            phy_offset=phy_offset, field=field, expected=expected, found=found,
-        )  # fmt: skip
+            phy_offset=phy_offset,
+            field=field,
+            expected=expected,
+            found=found,
+        )
 
     def fits(self, state: QueueState, queue_offset: int, entry: np.void) -> bool:
         """Whether an entry points at a record that belongs there."""

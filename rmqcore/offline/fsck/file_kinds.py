@@ -61,8 +61,13 @@ def list_folder(
         if _is_ordinary(status.st_mode):
             is_directory = stat.S_ISDIR(status.st_mode)
             yield Listed(
-                entry.name, status.st_size, is_directory, status.st_dev, status.st_ino, status.st_nlink,
-            )  # fmt: skip
+                entry.name,
+                status.st_size,
+                is_directory,
+                status.st_dev,
+                status.st_ino,
+                status.st_nlink,
+            )
         else:
             note_kind(entry.path, f"{path}/{entry.name}", status.st_mode, findings)
 
@@ -132,17 +137,28 @@ def _key(device: int, inode: int) -> int:
 def note_other_name(path: str, first: str, findings: Findings) -> None:
     """Note that a file is only another name of one that is read."""
     findings.add(
-        "file_kind", ERROR, path, f"another name (a hard link) of {first}, which is read once", field="file",
-        expected="one of its own", found=f"another name of {first}",
-    )  # fmt: skip
+        "file_kind",
+        ERROR,
+        path,
+        f"another name (a hard link) of {first}, which is read once",
+        field="file",
+        expected="one of its own",
+        found=f"another name of {first}",
+    )
 
 
 def note_unreadable(path: str, error: OSError, findings: Findings, what: str = "") -> None:
     """Note that a file or directory, or `what` of it, cannot be read."""
     text = error.strerror or str(error)
     findings.add(
-        "unreadable", ERROR, path, f"{what}{text}", field="bytes", expected="readable", found=text,
-    )  # fmt: skip
+        "unreadable",
+        ERROR,
+        path,
+        f"{what}{text}",
+        field="bytes",
+        expected="readable",
+        found=text,
+    )
 
 
 def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
@@ -151,9 +167,15 @@ def note_odd_parts(paths: StorePaths, findings: Findings) -> set[Path]:
     A directory that cannot be listed is among them. The CommitLog is not among them: nothing can be checked without it.
     """
     parts = (
-        paths.consumequeue, paths.index, paths.consumequeue_ext, paths.batchconsumequeue, paths.checkpoint, paths.abort,
-        paths.lock, paths.cut,
-    )  # fmt: skip
+        paths.consumequeue,
+        paths.index,
+        paths.consumequeue_ext,
+        paths.batchconsumequeue,
+        paths.checkpoint,
+        paths.abort,
+        paths.lock,
+        paths.cut,
+    )
     may_be_followed = (paths.consumequeue, paths.index)
     odd = set()
     for part in parts:
@@ -199,5 +221,11 @@ def note_kind(
         except OSError:  # gone, or another file by now
             what = f"{kind}, which was not followed{how}"
     findings.add(
-        "file_kind", ERROR, path, what, field="file", expected="a file or directory", found=kind,
-    )  # fmt: skip
+        "file_kind",
+        ERROR,
+        path,
+        what,
+        field="file",
+        expected="a file or directory",
+        found=kind,
+    )

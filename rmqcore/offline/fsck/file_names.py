@@ -26,8 +26,13 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
             ]
         else:
             findings.add(
-                "missing_file", ERROR, directory.name, "there is no such directory", field="file", found="missing",
-            )  # fmt: skip
+                "missing_file",
+                ERROR,
+                directory.name,
+                "there is no such directory",
+                field="file",
+                found="missing",
+            )
     listed.sort(key=lambda item: item[1].name)
     for folder, entry in listed:
         if entry.is_directory:
@@ -49,9 +54,15 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
         else:
             message = f"the file lacks {size - entry.size} bytes: a broker refuses to start"
         findings.add(
-            "file_size", INFO if entry.size == 0 and last else ERROR, path, message,
-            phy_offset=parse_file_name(entry.name), field="file size", expected=size, found=entry.size,
-        )  # fmt: skip
+            "file_size",
+            INFO if entry.size == 0 and last else ERROR,
+            path,
+            message,
+            phy_offset=parse_file_name(entry.name),
+            field="file size",
+            expected=size,
+            found=entry.size,
+        )
 
 
 def check_index_files(paths: StorePaths, findings: Findings) -> None:
@@ -63,9 +74,14 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
     for entry in listed:
         if not is_index_file_name(entry.name):
             findings.add(
-                "file_name", WARNING, f"index/{entry.name}", "the name is no number of 63 bits: a broker does not load this file",
-                field="file name", expected="digits", found=entry.name,
-            )  # fmt: skip
+                "file_name",
+                WARNING,
+                f"index/{entry.name}",
+                "the name is no number of 63 bits: a broker does not load this file",
+                field="file name",
+                expected="digits",
+                found=entry.name,
+            )
     sizes = Counter(entry.size for entry in named)
     size = max(sizes, key=lambda size: (sizes[size], size), default=0)
     newest = max(named, key=lambda entry: int(entry.name), default=None)
@@ -74,14 +90,24 @@ def check_index_files(paths: StorePaths, findings: Findings) -> None:
         if entry.size == 0:
             message = "a broker start fills it up" if entry is newest else "what it held is lost"
             findings.add(
-                "index_header", INFO if entry is newest else ERROR, path, f"the file is empty: {message}",
-                field="file size", expected=size or "that of an index file", found=0,
-            )  # fmt: skip
+                "index_header",
+                INFO if entry is newest else ERROR,
+                path,
+                f"the file is empty: {message}",
+                field="file size",
+                expected=size or "that of an index file",
+                found=0,
+            )
         elif entry.size != size:
             findings.add(
-                "index_header", WARNING, path, f"the file has {entry.size} bytes, the others {size}",
-                field="file size", expected=size, found=entry.size,
-            )  # fmt: skip
+                "index_header",
+                WARNING,
+                path,
+                f"the file has {entry.size} bytes, the others {size}",
+                field="file size",
+                expected=size,
+                found=entry.size,
+            )
 
 
 def check_name(entry: Listed, path: str, size: int, kind: str, findings: Findings) -> None:
@@ -89,14 +115,24 @@ def check_name(entry: Listed, path: str, size: int, kind: str, findings: Finding
     offset = parse_file_name(entry.name)
     if offset is None:
         findings.add(
-            kind, ERROR, path, "the name is no offset: a broker refuses to start", field="file name",
-            expected="20 digits", found=entry.name,
-        )  # fmt: skip
+            kind,
+            ERROR,
+            path,
+            "the name is no offset: a broker refuses to start",
+            field="file name",
+            expected="20 digits",
+            found=entry.name,
+        )
     elif size and offset % size:
         findings.add(
-            kind, ERROR, path, f"the offset in the name is no multiple of the file size {size}", field="file name",
-            expected=f"a multiple of {size}", found=entry.name,
-        )  # fmt: skip
+            kind,
+            ERROR,
+            path,
+            f"the offset in the name is no multiple of the file size {size}",
+            field="file name",
+            expected=f"a multiple of {size}",
+            found=entry.name,
+        )
 
 
 # ---- checkpoint and abort ---------------------------------------------------------------------------
@@ -108,15 +144,25 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
         checkpoint = read_checkpoint(paths.checkpoint)
     except CorruptionError as error:
         findings.add(
-            "checkpoint", ERROR, "checkpoint", f"the file has {error.found}: too short for its six numbers",
-            field="file size", expected=CHECKPOINT_FILE_SIZE, found=error.phy_offset,
-        )  # fmt: skip
+            "checkpoint",
+            ERROR,
+            "checkpoint",
+            f"the file has {error.found}: too short for its six numbers",
+            field="file size",
+            expected=CHECKPOINT_FILE_SIZE,
+            found=error.phy_offset,
+        )
         return None
     except IsADirectoryError:
         findings.add(
-            "checkpoint", ERROR, "checkpoint", "a directory is in its place", field="file", expected="a file",
+            "checkpoint",
+            ERROR,
+            "checkpoint",
+            "a directory is in its place",
+            field="file",
+            expected="a file",
             found="a directory",
-        )  # fmt: skip
+        )
         return None
     except StoreFormatError:
         return None  # no file: a finding of what lies in a store
@@ -127,17 +173,25 @@ def load_checkpoint(paths: StorePaths, findings: Findings) -> StoreCheckpoint | 
         return None
     if checkpoint is None:
         findings.add(
-            "checkpoint", WARNING if is_open(paths) else INFO, "checkpoint",
-            "there is none: after an unclean exit a broker start takes everything for old", field="file",
+            "checkpoint",
+            WARNING if is_open(paths) else INFO,
+            "checkpoint",
+            "there is none: after an unclean exit a broker start takes everything for old",
+            field="file",
             found="missing",
-        )  # fmt: skip
+        )
         return None
     size = paths.checkpoint.lstat().st_size
     if size != CHECKPOINT_FILE_SIZE:
         findings.add(
-            "checkpoint", WARNING, "checkpoint", f"the file has {size} bytes", field="file size",
-            expected=CHECKPOINT_FILE_SIZE, found=size,
-        )  # fmt: skip
+            "checkpoint",
+            WARNING,
+            "checkpoint",
+            f"the file has {size} bytes",
+            field="file size",
+            expected=CHECKPOINT_FILE_SIZE,
+            found=size,
+        )
     return checkpoint
 
 
@@ -164,9 +218,14 @@ def check_checkpoint(
         found = getattr(checkpoint, field)
         if not 0 <= found <= limit:
             findings.add(
-                "checkpoint", ERROR, "checkpoint", f"{field} is {found}, the log ends at {limit}", field=field,
-                expected=f"0 to {limit}", found=found,
-            )  # fmt: skip
+                "checkpoint",
+                ERROR,
+                "checkpoint",
+                f"{field} is {found}, the log ends at {limit}",
+                field=field,
+                expected=f"0 to {limit}",
+                found=found,
+            )
 
 
 def in_rocksdb(paths: StorePaths) -> bool:

@@ -195,9 +195,14 @@ class _Check:
         queue_audit = index_audit = None
         if queues and in_rocksdb(paths):
             findings.add(
-                "cq_missing", INFO, "consumequeue_rocksdb", "the queues are in RocksDB and were not checked",
-                field="entry", expected="consumequeue/", found="consumequeue_rocksdb/",
-            )  # fmt: skip
+                "cq_missing",
+                INFO,
+                "consumequeue_rocksdb",
+                "the queues are in RocksDB and were not checked",
+                field="entry",
+                expected="consumequeue/",
+                found="consumequeue_rocksdb/",
+            )
         elif queues:
             names = QueueNames(paths, findings)
             names.check()

@@ -19,8 +19,15 @@ TOPIC_ROOM = 8 << 20
 """Bytes of memory for the topics of a batch, and of those before it."""
 
 COLUMNS = (
-    "phy_offset", "msg_size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "tags_code", "topic_id",
-)  # fmt: skip
+    "phy_offset",
+    "msg_size",
+    "queue_id",
+    "queue_offset",
+    "sys_flag",
+    "store_timestamp_ms",
+    "tags_code",
+    "topic_id",
+)
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -62,10 +69,19 @@ class LogBatch:
         rows = slice(start, stop)
         first, last = int(self.key_offsets[start]), int(self.key_offsets[stop])
         return LogBatch(
-            self.phy_offset[rows], self.msg_size[rows], self.queue_id[rows], self.queue_offset[rows],
-            self.sys_flag[rows], self.store_timestamp_ms[rows], self.tags_code[rows], self.topic_id[rows],
-            self.key_hashes[first:last], self.key_offsets[start : stop + 1] - first, self.topics, self.numbering,
-        )  # fmt: skip
+            self.phy_offset[rows],
+            self.msg_size[rows],
+            self.queue_id[rows],
+            self.queue_offset[rows],
+            self.sys_flag[rows],
+            self.store_timestamp_ms[rows],
+            self.tags_code[rows],
+            self.topic_id[rows],
+            self.key_hashes[first:last],
+            self.key_offsets[start : stop + 1] - first,
+            self.topics,
+            self.numbering,
+        )
 
     @property
     def end_phy_offset(self) -> int:
@@ -83,7 +99,16 @@ def as_log_batch(batch: Batch, scan: ColumnScan) -> LogBatch:
     if "key_hashes" in batch.column_names:
         hashes, offsets = column("key_hashes", np.int32), column("key_hashes", np.int32, "offsets")
     return LogBatch(
-        column("phy_offset", np.int64), column("msg_size", np.int32), column("queue_id", np.int32),
-        column("queue_offset", np.int64), column("sys_flag", np.int32), column("store_timestamp_ms", np.int64),
-        column("tags_code", np.int64), column("topic_id", np.int32), hashes, offsets, scan.topics(), scan.numbering,
-    )  # fmt: skip
+        column("phy_offset", np.int64),
+        column("msg_size", np.int32),
+        column("queue_id", np.int32),
+        column("queue_offset", np.int64),
+        column("sys_flag", np.int32),
+        column("store_timestamp_ms", np.int64),
+        column("tags_code", np.int64),
+        column("topic_id", np.int32),
+        hashes,
+        offsets,
+        scan.topics(),
+        scan.numbering,
+    )

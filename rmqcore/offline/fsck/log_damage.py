@@ -159,9 +159,15 @@ class DamageAudit:
             self._findings.count(kind, severity)
             return
         self._findings.add(
-            kind, severity, damaged.path, _sentence(damaged, size), phy_offset=damaged.start_phy_offset,
-            field=damaged.field, expected=damaged.expected, found=damaged.found,
-        )  # fmt: skip
+            kind,
+            severity,
+            damaged.path,
+            _sentence(damaged, size),
+            phy_offset=damaged.start_phy_offset,
+            field=damaged.field,
+            expected=damaged.expected,
+            found=damaged.found,
+        )
 
 
 def _sentence(damaged: DamageRange, size: int) -> str:

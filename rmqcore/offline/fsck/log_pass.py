@@ -165,9 +165,13 @@ class LogAudit:
         """The records of all passes once more, with which nothing else is done."""
         scan = self._new_scan(COLUMNS, self.log_end)
         walk = LogWalk(
-            self.files, scan, DamageList(most=0), stop=self.log_end, long_records=LongRecords(),
+            self.files,
+            scan,
+            DamageList(most=0),
+            stop=self.log_end,
+            long_records=LongRecords(),
             unreadable_files=True,
-        )  # fmt: skip
+        )
         for found in walk.run():
             if not isinstance(found, Blank) and found.num_rows:
                 yield as_log_batch(found, scan)
@@ -188,10 +192,15 @@ class LogAudit:
             view = self.record(int(batch.phy_offset[rows[0]])) if len(rows) else None
             if view is not None and not _is_utf8(topic_bytes(view)):
                 self._findings.add(
-                    "topic_utf8", ERROR, self.file_name(view.phy_offset),
+                    "topic_utf8",
+                    ERROR,
+                    self.file_name(view.phy_offset),
                     f"the topic is not UTF-8: {topic_bytes(view)!r}; Java reads it as {view.topic!r}",
-                    phy_offset=view.phy_offset, field="TOPIC", expected="UTF-8", found=topic_bytes(view).hex(),
-                )  # fmt: skip
+                    phy_offset=view.phy_offset,
+                    field="TOPIC",
+                    expected="UTF-8",
+                    found=topic_bytes(view).hex(),
+                )
         self._known_topics = len(batch.topics)
 
     # ---- places -------------------------------------------------------------------------------------

@@ -80,9 +80,16 @@ class WrongEntries:
             severity = WARNING
             message += "; the broker's messageDelayLevel may not be the default"
         self._findings.add(
-            kind, severity, state.path, message, phy_offset=wanted["phy_offset"], field=name, expected=wanted[name],
-            found=found, count=count,
-        )  # fmt: skip
+            kind,
+            severity,
+            state.path,
+            message,
+            phy_offset=wanted["phy_offset"],
+            field=name,
+            expected=wanted[name],
+            found=found,
+            count=count,
+        )
 
     def _may_be_other_levels(
         self, state: QueueState, tags_codes: Int64, store_timestamp_ms: Int64

@@ -40,10 +40,15 @@ class PropCrcAudit:
         self.checked += checked
         for at, expected, found in first:
             self._findings.add(
-                "prop_crc", ERROR, self._file_name(phy_offset + at),
-                f"__CRC32# is {found}, the record's bytes have {expected}", phy_offset=phy_offset + at,
-                field="__CRC32#", expected=expected, found=found,
-            )  # fmt: skip
+                "prop_crc",
+                ERROR,
+                self._file_name(phy_offset + at),
+                f"__CRC32# is {found}, the record's bytes have {expected}",
+                phy_offset=phy_offset + at,
+                field="__CRC32#",
+                expected=expected,
+                found=found,
+            )
         if failures > len(first):
             self._findings.add(
                 "prop_crc", ERROR, "", "more records fail", count=failures - len(first)

@@ -62,9 +62,14 @@ class QueueNames:
             self._check_again(size)
         if size % CQ_STORE_UNIT_SIZE:
             self._findings.add(
-                "cq_file_size", ERROR, "consumequeue", f"the files' size {size} is no whole number of entries",
-                field="file size", expected=f"a multiple of {CQ_STORE_UNIT_SIZE}", found=size,
-            )  # fmt: skip
+                "cq_file_size",
+                ERROR,
+                "consumequeue",
+                f"the files' size {size} is no whole number of entries",
+                field="file size",
+                expected=f"a multiple of {CQ_STORE_UNIT_SIZE}",
+                found=size,
+            )
 
     def _count(self, file: Listed) -> None:
         self.other_names.count(file)
@@ -84,12 +89,18 @@ class QueueNames:
         for topic in list_folder(self._paths.consumequeue, "consumequeue", findings):
             if not topic.is_directory:
                 continue
-            folder, above = f"{self._paths.consumequeue}/{topic.name}", f"consumequeue/{topic.name}"
+            folder = f"{self._paths.consumequeue}/{topic.name}"
+            above = f"consumequeue/{topic.name}"
             if not is_utf8(topic.name):
                 findings.add(
-                    "file_name", WARNING, above, "the name is not UTF-8: no topic has it, nobody sees this directory",
-                    field="file name", expected="a topic", found=topic.name,
-                )  # fmt: skip
+                    "file_name",
+                    WARNING,
+                    above,
+                    "the name is not UTF-8: no topic has it, nobody sees this directory",
+                    field="file name",
+                    expected="a topic",
+                    found=topic.name,
+                )
                 continue
             for queue in list_folder(folder, above, findings, self.unlisted):
                 if not queue.is_directory:
@@ -99,9 +110,14 @@ class QueueNames:
                     yield f"{folder}/{queue.name}", path
                     continue
                 findings.add(
-                    "file_name", WARNING, path, "the name is no queue id: a broker does not see this directory",
-                    field="file name", expected="a queue id", found=queue.name,
-                )  # fmt: skip
+                    "file_name",
+                    WARNING,
+                    path,
+                    "the name is no queue id: a broker does not see this directory",
+                    field="file name",
+                    expected="a queue id",
+                    found=queue.name,
+                )
 
     def _files_of(self, folder: str, path: str, findings: Findings) -> Iterator[Listed]:
         listed = list_folder(folder, path, findings, self.unlisted)
@@ -123,8 +139,13 @@ class QueueNames:
             return
         empty_last = file.size == 0 and is_last
         self._findings.add(
-            "cq_file_size", INFO if empty_last else ERROR, f"{path}/{file.name}",
-            "the file is empty: a broker start deletes it" if empty_last else
-            f"the file has {file.size} bytes, the others {size}: a broker refuses to start",
-            field="file size", expected=size, found=file.size,
-        )  # fmt: skip
+            "cq_file_size",
+            INFO if empty_last else ERROR,
+            f"{path}/{file.name}",
+            "the file is empty: a broker start deletes it"
+            if empty_last
+            else f"the file has {file.size} bytes, the others {size}: a broker refuses to start",
+            field="file size",
+            expected=size,
+            found=file.size,
+        )

@@ -118,10 +118,14 @@ class QueueAudit:
             if one.size >= files.file_size:  # else the file is short, which is a finding of its own
                 missing = file_name(end * CQ_STORE_UNIT_SIZE)
                 self._findings.add(
-                    "cq_hole", ERROR, f"{state.path}/{missing}",
+                    "cq_hole",
+                    ERROR,
+                    f"{state.path}/{missing}",
                     f"queue offsets {end} to {other.first_offset - 1} have no file: their messages cannot be fetched",
-                    field="file", expected=missing, found="missing",
-                )  # fmt: skip
+                    field="file",
+                    expected=missing,
+                    found="missing",
+                )
         state.holes = holes
 
     # ---- one batch ----------------------------------------------------------------------------------

@@ -42,11 +42,16 @@ class LateRecords:
             return
         filler = int(entry["msg_size"]) == CQ_FILLER_SIZE
         self._findings.add(
-            "cq_missing", ERROR, state.path,
+            "cq_missing",
+            ERROR,
+            state.path,
             f"the records of queue offsets {first} to {last} have {'fillers' if filler else 'nothing'} for entries",
-            phy_offset=int(batch.phy_offset[rows[0]]), field="entry", expected=first,
-            found="filler" if filler else "none", count=len(rows),
-        )  # fmt: skip
+            phy_offset=int(batch.phy_offset[rows[0]]),
+            field="entry",
+            expected=first,
+            found="filler" if filler else "none",
+            count=len(rows),
+        )
 
     def later_has_entry(self, state: QueueState, *, begins_anew: bool = False) -> None:
         """Judge the noted records when a later record of the queue has an entry, so that they were not just waiting.
@@ -109,9 +114,16 @@ class LateRecords:
         if state.in_hole(first, first + late):
             return
         self._findings.add(
-            "cq_missing", severity, state.path, f"{late} records from queue offset {first} on have no entry: {why}",
-            phy_offset=phy_offset, field="entry", expected=first, found="none", count=late,
-        )  # fmt: skip
+            "cq_missing",
+            severity,
+            state.path,
+            f"{late} records from queue offset {first} on have no entry: {why}",
+            phy_offset=phy_offset,
+            field="entry",
+            expected=first,
+            found="none",
+            count=late,
+        )
 
 
 class OtherQueues:
@@ -145,10 +157,15 @@ class OtherQueues:
             if not unclean:
                 self._lost.add_other(records, size)
             self._findings.add(
-                "cq_missing", WARNING if unclean or deleted else ERROR, "consumequeue",
+                "cq_missing",
+                WARNING if unclean or deleted else ERROR,
+                "consumequeue",
                 f"{records} records of further queues, which have no files, have no entry: {why}",
-                phy_offset=phy_offset, field="entry", found="none", count=records,
-            )  # fmt: skip
+                phy_offset=phy_offset,
+                field="entry",
+                found="none",
+                count=records,
+            )
 
 
 def _size(batch: LogBatch, rows: Int64) -> int:

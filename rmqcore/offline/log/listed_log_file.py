@@ -93,6 +93,10 @@ def listed_log_file(paths: RemotePaths, file: LogFile) -> ListedLogFile:
     """The remote file behind a CommitLog file of a skeleton."""
     source = paths.skeleton.source_of(str(file.path))
     return ListedLogFile(
-        PurePosixPath(source.path), file.file_from_offset, file.size, filesystem=source.filesystem,
-        source=source, open_files=paths.skeleton.open_files,
-    )  # fmt: skip
+        PurePosixPath(source.path),
+        file.file_from_offset,
+        file.size,
+        filesystem=source.filesystem,
+        source=source,
+        open_files=paths.skeleton.open_files,
+    )

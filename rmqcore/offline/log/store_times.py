@@ -87,10 +87,16 @@ def stored(
     most : int
     """
     walk: LogWalk[Batch] = LogWalk(
-        [file], HeaderScan(most), DamageList(most=0),  # nobody asks for the damage
-        start=start, aligned_start=start is not None, shape=shape, skips=True, unreadable_files=True,
+        [file],
+        HeaderScan(most),
+        DamageList(most=0),  # nobody asks for the damage
+        start=start,
+        aligned_start=start is not None,
+        shape=shape,
+        skips=True,
+        unreadable_files=True,
         long_records=LongRecords(check_crc=False),
-    )  # fmt: skip
+    )
     for batch in walk.run():
         if isinstance(batch, Blank) or not batch.num_rows:
             continue

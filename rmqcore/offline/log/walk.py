@@ -164,8 +164,14 @@ class LogWalk(Generic[Rows]):
                 start = max(0, self.end_phy_offset - file.file_from_offset)
                 reason = error.strerror or str(error)
                 self._add(
-                    file, start, file.size, "unreadable", "file", "readable", f"not readable ({reason})",
-                )  # fmt: skip
+                    file,
+                    start,
+                    file.size,
+                    "unreadable",
+                    "file",
+                    "readable",
+                    f"not readable ({reason})",
+                )
             self._done_bytes += file.size
             previous = file
         if self._sink.pending_rows:
@@ -226,8 +232,14 @@ class LogWalk(Generic[Rows]):
     def _note_link(self, file: LogFile) -> None:
         """Another name of a file that is read under its own: nothing in it says that it lies here."""
         self._add(
-            file, 0, file.size, "missing_file", "file", "one of its own", f"another name of {file.link_of}",
-        )  # fmt: skip
+            file,
+            0,
+            file.size,
+            "missing_file",
+            "file",
+            "one of its own",
+            f"another name of {file.link_of}",
+        )
         self.end_phy_offset = file.file_from_offset
 
     # ---- damage and progress ------------------------------------------------------------------------

@@ -49,9 +49,14 @@ class SearchWindow(LogWindow):
             self._ahead = ReadAhead(source, room, size)
             room += CARRY
         super().__init__(
-            source.read_into, source.file.file_from_offset, size, room=room,
-            peek_into=source.peek_into, extents=source.extents, descriptor=source.descriptor,
-        )  # fmt: skip
+            source.read_into,
+            source.file.file_from_offset,
+            size,
+            room=room,
+            peek_into=source.peek_into,
+            extents=source.extents,
+            descriptor=source.descriptor,
+        )
 
     def close(self) -> None:
         """End the thread that reads ahead."""

@@ -51,8 +51,16 @@ class QueueFiles:
     """
 
     __slots__ = (
-        "_leave_out_links", "_left_out", "directory", "disk_bytes", "file_size", "files", "known_end", "queue_id", "topic",
-    )  # fmt: skip
+        "_leave_out_links",
+        "_left_out",
+        "directory",
+        "disk_bytes",
+        "file_size",
+        "files",
+        "known_end",
+        "queue_id",
+        "topic",
+    )
 
     def __init__(
         self,

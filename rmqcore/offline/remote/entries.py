@@ -11,7 +11,15 @@ from typing import Any
 
 NS = 1_000_000_000
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*")
-_WRITTEN = ("mtime", "LastModified", "last_modified", "updated", "modified", "modificationTime", "created")  # fmt: skip
+_WRITTEN = (
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "modified",
+    "modificationTime",
+    "created",
+)
 """Names under which filesystems of fsspec say when a file was written, the most telling first."""
 _ETAGS = ("ETag", "etag", "generation")
 MILLISECONDS = "modificationTime"

@@ -10,15 +10,22 @@ from rmqcore.offline.remote.filesystem_options import ALIASES, Options, OptionVa
 
 OTHER_NAMES: dict[str, dict[str, str]] = {
     "s3": {
-        "key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous",
-        "endpoint_url": "endpoint_override", "region_name": "region", "aws_access_key_id": "access_key",
-        "aws_secret_access_key": "secret_key", "aws_session_token": "session_token", "aws_region": "region",
+        "key": "access_key",
+        "secret": "secret_key",
+        "token": "session_token",
+        "anon": "anonymous",
+        "endpoint_url": "endpoint_override",
+        "region_name": "region",
+        "aws_access_key_id": "access_key",
+        "aws_secret_access_key": "secret_key",
+        "aws_session_token": "session_token",
+        "aws_region": "region",
         "aws_endpoint_url": "endpoint_override",
     },
     "gs": {"project": "project_id", "endpoint_url": "endpoint_override"},
     "hdfs": {},
     "abfs": {},
-}  # fmt: skip
+}
 """What s3fs, gcsfs, boto and object stores of other libraries call the parameters of pyarrow's filesystems."""
 
 

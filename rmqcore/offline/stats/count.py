@@ -95,9 +95,15 @@ def stats(
             topic_room=NAME_ROOM,
         )
         walk: LogWalk[Batch] = LogWalk(
-            files, scan, damage, start=start_phy_offset, stop=end_phy_offset,
-            long_records=LongRecords(), progress=progress, unreadable_files=True,
-        )  # fmt: skip
+            files,
+            scan,
+            damage,
+            start=start_phy_offset,
+            stop=end_phy_offset,
+            long_records=LongRecords(),
+            progress=progress,
+            unreadable_files=True,
+        )
         groups = Groups(by_hour="hour" in asked, by_queue="queue" in asked)
         timeline, few = Timeline(), FewMessages()
         for batch in walk.run():

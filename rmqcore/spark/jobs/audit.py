@@ -186,6 +186,12 @@ def _whole_file(parts: Sequence[Reported]) -> Split:
 def damage_row(broker: str, found: DamageRange) -> tuple[str, int, int, str, str, str, str, str]:
     """Give damage as a row of `DAMAGE_SCHEMA`."""
     return (
-        broker, found.start_phy_offset, found.end_phy_offset, found.kind, found.path, found.field,
-        str(found.expected), str(found.found),
-    )  # fmt: skip
+        broker,
+        found.start_phy_offset,
+        found.end_phy_offset,
+        found.kind,
+        found.path,
+        found.field,
+        str(found.expected),
+        str(found.found),
+    )

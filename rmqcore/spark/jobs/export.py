@@ -260,7 +260,10 @@ def write_splits(
     ]
     # A task takes a folder with its split's name for the work of a faster attempt of the same job.
     folder.make_room(one.name for one in tasks)
-    done = {one.name: rows for one, rows in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)}  # fmt: skip
+    done = {
+        one.name: rows
+        for one, rows in zip(tasks, run_tasks(spark, export_split, tasks), strict=True)
+    }
     divided = [(kept | done)[name] for name in names]
     check_chain(splits, [rows.report for rows in divided])
     files = _write_files(spark, folder, names, divided, set(done), task)
@@ -318,9 +321,20 @@ def _split_name(split: Split) -> str:
     except OSError:  # the file is on another filesystem, or deleted
         changed = 0
     said = [
-        split.broker, file.location, file.size, changed, split.start, split.end, split.aligned, split.max_record_size,
-        split.shape.file_size, _may_grow(split), split.cuts, split.last_end, split.walk_to_start,
-    ]  # fmt: skip
+        split.broker,
+        file.location,
+        file.size,
+        changed,
+        split.start,
+        split.end,
+        split.aligned,
+        split.max_record_size,
+        split.shape.file_size,
+        _may_grow(split),
+        split.cuts,
+        split.last_end,
+        split.walk_to_start,
+    ]
     return "split-" + hashlib.sha256(repr(said).encode()).hexdigest()[:24]
 
 
@@ -350,7 +364,10 @@ def _write_files(
             kept[one.name] = found
     tasks = [one for one in work if one.name not in kept]
     folder.make_room(one.name for one in tasks)
-    done = {one.name: files for one, files in zip(tasks, run_tasks(spark, write_files, tasks), strict=True)}  # fmt: skip
+    done = {
+        one.name: files
+        for one, files in zip(tasks, run_tasks(spark, write_files, tasks), strict=True)
+    }
     return [(one.name, file) for one in work for file in (kept | done)[one.name].files]
 
 

@@ -119,9 +119,14 @@ class SplitRows:
     def report(self) -> SplitReport:
         """What the task said of its split."""
         return SplitReport(
-            self.start_phy_offset, self.end_phy_offset, self.rows, self.stored_bytes, tuple(self.ranges), self.read_to,
+            self.start_phy_offset,
+            self.end_phy_offset,
+            self.rows,
+            self.stored_bytes,
+            tuple(self.ranges),
+            self.read_to,
             self.is_skipped,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,15 @@ def totals_of_rows(batch: pa.RecordBatch) -> TopicTotals:
     sums, latencies, tags = (table.filter(pc.equal(part, number)) for number, _ in enumerate(PARTS))
     keys = ["topic", "hour"]
     sums_columns = [
-        "messages", "bytes", "body_bytes", "latency_sum", "latency_min", "latency_max", "first", "last",
-    ]  # fmt: skip
+        "messages",
+        "bytes",
+        "body_bytes",
+        "latency_sum",
+        "latency_min",
+        "latency_max",
+        "first",
+        "last",
+    ]
     return TopicTotals(
         sums.select([*keys, *sums_columns]),
         latencies.select([*keys, "bucket", "count"]),
@@ -223,12 +230,24 @@ def _schema() -> pa.Schema:
     tag = pa.struct([("tag", text), ("messages", whole)])
     return pa.schema(
         [
-            ("topic", text), ("hour", time), ("messages", whole), ("bytes", whole), ("body_bytes", whole),
-            ("messages_per_second", real), ("bytes_per_second", real), ("distinct_tags", whole), ("top_tags", pa.list_(tag)),
-            ("latency_min_ms", whole), ("latency_mean_ms", real), ("latency_p50_ms", real), ("latency_p99_ms", real),
-            ("latency_max_ms", whole), ("first_store_timestamp", time), ("last_store_timestamp", time),
+            ("topic", text),
+            ("hour", time),
+            ("messages", whole),
+            ("bytes", whole),
+            ("body_bytes", whole),
+            ("messages_per_second", real),
+            ("bytes_per_second", real),
+            ("distinct_tags", whole),
+            ("top_tags", pa.list_(tag)),
+            ("latency_min_ms", whole),
+            ("latency_mean_ms", real),
+            ("latency_p50_ms", real),
+            ("latency_p99_ms", real),
+            ("latency_max_ms", whole),
+            ("first_store_timestamp", time),
+            ("last_store_timestamp", time),
         ]
-    )  # fmt: skip
+    )
 
 
 def _partial_schema() -> pa.Schema:

@@ -27,9 +27,15 @@ COLUMNS = ("topic_id", "msg_size", "born_timestamp_ms", "store_timestamp_ms", "t
 
 _KEYS = ["topic", "hour"]
 _SUMS = {
-    "messages": "sum", "bytes": "sum", "body_bytes": "sum", "latency_sum": "sum",
-    "latency_min": "min", "latency_max": "max", "first": "min", "last": "max",
-}  # fmt: skip
+    "messages": "sum",
+    "bytes": "sum",
+    "body_bytes": "sum",
+    "latency_sum": "sum",
+    "latency_min": "min",
+    "latency_max": "max",
+    "first": "min",
+    "last": "max",
+}
 PARTS = ("sums", "latencies", "tags")
 _COMPACT_ROWS = 500_000
 
@@ -68,10 +74,19 @@ class TopicTotals:
             }
         )
         sums = _grouped(
-            rows, _KEYS,
-            [([], "count_all"), ("bytes", "sum"), ("body_bytes", "sum"), ("latency_ms", "sum"), ("latency", "min"),
-             ("latency", "max"), ("store", "min"), ("store", "max")],
-        )  # fmt: skip
+            rows,
+            _KEYS,
+            [
+                ([], "count_all"),
+                ("bytes", "sum"),
+                ("body_bytes", "sum"),
+                ("latency_ms", "sum"),
+                ("latency", "min"),
+                ("latency", "max"),
+                ("store", "min"),
+                ("store", "max"),
+            ],
+        )
         latencies = _grouped(rows, [*_KEYS, "bucket"], [([], "count_all")])
         tags = _grouped(rows, [*_KEYS, "tag"], [([], "count_all")])
         return cls(

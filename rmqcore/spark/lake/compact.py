@@ -155,7 +155,9 @@ def small_groups(files: Iterable[TableFile], target_bytes: int) -> list[Group]:
     groups: list[Group] = []
     by_partition = groupby(sorted(files, key=_order), key=lambda file: (file.topic, file.day))
     for _, of_partition in by_partition:
-        for is_small, run in groupby(of_partition, key=lambda file: file.byte_count < target_bytes // 2):  # fmt: skip
+        for is_small, run in groupby(
+            of_partition, key=lambda file: file.byte_count < target_bytes // 2
+        ):
             if is_small:
                 groups += _cut(list(run), MOST_TARGETS * target_bytes)
     return groups
@@ -201,7 +203,10 @@ def _rewrite(
     }
     fresh = [one for one in tasks if one.name not in kept]
     folder.make_room(one.name for one in fresh)
-    done = {one.name: found for one, found in zip(fresh, run_tasks(spark, write_files, fresh), strict=True)}  # fmt: skip
+    done = {
+        one.name: found
+        for one, found in zip(fresh, run_tasks(spark, write_files, fresh), strict=True)
+    }
     pairs = []
     for share, one in zip(shares, tasks, strict=True):
         by_partition: dict[Partition, list[tuple[str, PartFile]]] = defaultdict(list)

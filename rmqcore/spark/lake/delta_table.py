@@ -93,8 +93,12 @@ class DeltaLog:
         actions = [_add_action(file) for file in change.files]
         if not DeltaTable.is_deltatable(str(out.path)):
             create_table_with_add_actions(
-                str(out.path), schema, actions, partition_by=[PARTITION], commit_properties=properties
-            )  # fmt: skip
+                str(out.path),
+                schema,
+                actions,
+                partition_by=[PARTITION],
+                commit_properties=properties,
+            )
         else:
             table = DeltaTable(str(out.path))
             if table.transaction_version(APP_ID) != number:

@@ -15,9 +15,20 @@ from rmqcore.spark.rows.columns import Column
 TableFormat = Literal["parquet", "delta", "iceberg"]
 VERSION = 1
 _OF_ROWS = (
-    "topics", "topics_pattern", "queue_ids", "tags", "keys", "starting_offsets", "starting_timestamp", "starting_phy_offset",
-    "mode", "verify_crc", "include_transaction_half", "decompress_body", "filters",
-)  # fmt: skip
+    "topics",
+    "topics_pattern",
+    "queue_ids",
+    "tags",
+    "keys",
+    "starting_offsets",
+    "starting_timestamp",
+    "starting_phy_offset",
+    "mode",
+    "verify_crc",
+    "include_transaction_half",
+    "decompress_body",
+    "filters",
+)
 """The options that decide which rows a store has, and what is in them: they are those of the first run in every run."""
 
 

@@ -100,7 +100,11 @@ def plan_increments(
             _check_new(store, files, marks, stores)
         else:
             check_watermark(store.broker, files, mark)
-        start = _first(files, options.span(store.broker).start_phy_offset) if mark is None else mark.phy_offset  # fmt: skip
+        start = (
+            _first(files, options.span(store.broker).start_phy_offset)
+            if mark is None
+            else mark.phy_offset
+        )
         if start is not None:
             cursors.append((store, start, StoreCursor(store, start, rules)))
     allowance = Allowance(options.max_records_per_trigger, options.max_bytes_per_trigger)

@@ -84,7 +84,9 @@ class TableFolder(ExportFolder):
         return self._finish_table(self._log)
 
     def _refuse_content(self, *, was_finished: bool) -> None:
-        self.document = read_manifest(self.inside)[0] if self._log is None else self._log.read(self.inside)  # fmt: skip
+        self.document = (
+            read_manifest(self.inside)[0] if self._log is None else self._log.read(self.inside)
+        )
         if self.document is not None:
             return
         if self._log is None:

@@ -43,7 +43,13 @@ SINK_OPTIONS = (
         "SelectMessageQueueByHash does; ``roundRobin`` is the next queue of the topic. Without it ``column`` where there is a "
         "column ``queue_id``, else ``roundRobin``.",
     ),
-    Option("queues", "queues", values.int_in(1, 1 << 16), "4", "Queues of a topic, for ``hash`` and ``roundRobin``."),
+    Option(
+        "queues",
+        "queues",
+        values.int_in(1, 1 << 16),
+        "4",
+        "Queues of a topic, for ``hash`` and ``roundRobin``.",
+    ),
     Option(
         "hashColumn",
         "hash_column",
@@ -58,18 +64,42 @@ SINK_OPTIONS = (
         "",
         "Batch: a name of this write. When a write of this name is committed already, nothing is written.",
     ),
-    Option("mappedFileSizeCommitLog", "mapped_file_size_commit_log", _BYTES, "1g", "Bytes of a CommitLog file."),
-    Option("mappedFileSizeConsumeQueue", "mapped_file_size_consume_queue", _BYTES, "6000000", "Bytes of a ConsumeQueue file."),
-    Option("maxHashSlotNum", "max_hash_slot_num", _COUNT, "5000000", "Hash slots of an index file."),
+    Option(
+        "mappedFileSizeCommitLog",
+        "mapped_file_size_commit_log",
+        _BYTES,
+        "1g",
+        "Bytes of a CommitLog file.",
+    ),
+    Option(
+        "mappedFileSizeConsumeQueue",
+        "mapped_file_size_consume_queue",
+        _BYTES,
+        "6000000",
+        "Bytes of a ConsumeQueue file.",
+    ),
+    Option(
+        "maxHashSlotNum", "max_hash_slot_num", _COUNT, "5000000", "Hash slots of an index file."
+    ),
     Option("maxIndexNum", "max_index_num", _COUNT, "20000000", "Entries of an index file."),
-    Option("messageIndexEnable", "message_index_enable", values.parse_bool, "true", "Make an index of the keys."),
+    Option(
+        "messageIndexEnable",
+        "message_index_enable",
+        values.parse_bool,
+        "true",
+        "Make an index of the keys.",
+    ),
     Option("maxMessageSize", "max_message_size", _BYTES, "4m", "The longest body."),
-)  # fmt: skip
+)
 _BY_NAME = {option.name.lower(): option for option in SINK_OPTIONS}
 _SETTINGS = (
-    "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_hash_slot_num", "max_index_num", "message_index_enable",
+    "mapped_file_size_commit_log",
+    "mapped_file_size_consume_queue",
+    "max_hash_slot_num",
+    "max_index_num",
+    "message_index_enable",
     "max_message_size",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

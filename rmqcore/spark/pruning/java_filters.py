@@ -10,9 +10,16 @@ from rmqcore.spark.options.given_filters import GivenFilter
 from rmqcore.spark.pruning.relations import sequence
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COMPARISONS = frozenset({
-    "EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual",
-})  # fmt: skip
+_COMPARISONS = frozenset(
+    {
+        "EqualTo",
+        "EqualNullSafe",
+        "GreaterThan",
+        "GreaterThanOrEqual",
+        "LessThan",
+        "LessThanOrEqual",
+    }
+)
 
 
 def filters_of(jvm: Any, conditions: Iterable[Any]) -> list[GivenFilter]:

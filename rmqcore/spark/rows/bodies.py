@@ -50,7 +50,10 @@ class PlainBodies:
             total += len(body or b"")
             if total >= self._part_bytes:
                 yield self._part(rows.slice(begin, row + 1 - begin), plain, reasons)
-                begin, total, plain, reasons = row + 1, 0, {}, {}
+                begin = row + 1
+                total = 0
+                plain = {}
+                reasons = {}
         yield self._part(rows.slice(begin), plain, reasons)
 
     def _plain(self, rows: Any, row: int, sys_flag: int) -> tuple[bytes | None, str]:

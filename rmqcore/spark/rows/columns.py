@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ColumnType = Literal["string", "int", "bigint", "timestamp", "binary", "boolean", "map<string,string>"]  # fmt: skip
+ColumnType = Literal[
+    "string", "int", "bigint", "timestamp", "binary", "boolean", "map<string,string>"
+]
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,21 @@ MESSAGES = (
     _plain("raw", "binary", "The whole record.", on_request=True),
     Column("crc_ok", "boolean", "Whether the body has its CRC.", ("phy_offset",), on_request=True),
     Column(
-        "resynced", "boolean", "The first message behind a damaged range.", ("phy_offset",), on_request=True
+        "resynced",
+        "boolean",
+        "The first message behind a damaged range.",
+        ("phy_offset",),
+        on_request=True,
     ),
     Column(
-        "corrupt_reason", "string", "What is wrong with the message, null when nothing.", ("phy_offset",), on_request=True
+        "corrupt_reason",
+        "string",
+        "What is wrong with the message, null when nothing.",
+        ("phy_offset",),
+        on_request=True,
     ),
     Column("_file", "string", "The CommitLog file.", on_request=True),
-)  # fmt: skip
+)
 
 CORRUPT = (
     _BROKER,

@@ -32,5 +32,9 @@ def conditions_of(options: SourceOptions, broker: str) -> Conditions:
 def span_of(conditions: Conditions, max_clock_step_ms: int | None) -> Span:
     """Give the ranges by which planning leaves out files."""
     return Span(
-        conditions.start_phy_offset, conditions.end_phy_offset, conditions.since_ms, conditions.until_ms, max_clock_step_ms
-    )  # fmt: skip
+        conditions.start_phy_offset,
+        conditions.end_phy_offset,
+        conditions.since_ms,
+        conditions.until_ms,
+        max_clock_step_ms,
+    )

@@ -14,10 +14,28 @@ from rmqcore.spark.rows.arrow_rows import MAX_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_NEVER_NULL = frozenset({
-    "topic", "queue_id", "queue_offset", "phy_offset", "msg_size", "sys_flag", "flag", "body_crc", "reconsume_times",
-    "prepared_transaction_offset", "store_host", "born_host", "broker", "msg_id", "tags_code", "magic", "raw", "_file",
-})  # fmt: skip
+_NEVER_NULL = frozenset(
+    {
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "phy_offset",
+        "msg_size",
+        "sys_flag",
+        "flag",
+        "body_crc",
+        "reconsume_times",
+        "prepared_transaction_offset",
+        "store_host",
+        "born_host",
+        "broker",
+        "msg_id",
+        "tags_code",
+        "magic",
+        "raw",
+        "_file",
+    }
+)
 
 
 @dataclass

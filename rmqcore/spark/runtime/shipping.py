@@ -16,7 +16,10 @@ from typing import Any
 
 NEEDED = ("rmqcore", "numpy", "pyarrow")
 """What a worker imports: rmqcore itself, and what it and PySpark cannot do without."""
-_PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source")  # fmt: skip
+_PLANNERS = (
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.write_into_data_source",
+)
 
 
 def read_sent(sent: bytes, part: bytes) -> Iterator[Any]:

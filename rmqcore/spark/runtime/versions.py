@@ -9,7 +9,12 @@ from rmqcore.errors import SparkMissingError
 _INSTALL = "pip install 'rmqcore[{}]'"
 
 # The first PySpark version of a line -> the oldest pyarrow and the oldest pandas that it takes.
-_FLOORS = (((4, 2), "18.0", "2.2"), ((4, 1), "15.0", "2.2"), ((4, 0), "11.0", "2.0"), ((3, 5), "4.0", "1.0.5"))  # fmt: skip
+_FLOORS = (
+    ((4, 2), "18.0", "2.2"),
+    ((4, 1), "15.0", "2.2"),
+    ((4, 0), "11.0", "2.0"),
+    ((3, 5), "4.0", "1.0.5"),
+)
 
 DATA_SOURCE = (4, 0)
 """The first PySpark with the Python Data Source API."""

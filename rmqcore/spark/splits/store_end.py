@@ -82,9 +82,14 @@ def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> tuple[FileEnd, i
     """
     damage: list[DamageRange] = []
     walk: LogWalk[Batch] = LogWalk(
-        [file], HeaderScan(65536), damage,
-        start=_near_record(file, shape, sizing), aligned_start=True, shape=shape, long_records=LongRecords(check_crc=False),
-    )  # fmt: skip
+        [file],
+        HeaderScan(65536),
+        damage,
+        start=_near_record(file, shape, sizing),
+        aligned_start=True,
+        shape=shape,
+        long_records=LongRecords(check_crc=False),
+    )
     behind_last: int | None = None
     for batch in walk.run():
         if not isinstance(batch, Blank) and batch.num_rows:

@@ -117,7 +117,9 @@ def alternatives(pattern: str, depth: int = 0) -> list[str]:
             for text in alternatives(pattern[left + 1 : right], depth + 1)
         ]
         if len(found) * len(inner) > MOST_ALTERNATIVES:
-            raise ValueError(f"the braces of {pattern} stand for more than {MOST_ALTERNATIVES} patterns")  # fmt: skip
+            raise ValueError(
+                f"the braces of {pattern} stand for more than {MOST_ALTERNATIVES} patterns"
+            )
         found = [left + pattern[pos:start] + text for left in found for text in inner]
         pos = end + 1
     return [left + pattern[pos:] for left in found]

@@ -110,5 +110,8 @@ def parse_pins(text: str) -> tuple[tuple[str, StorePin], ...]:
 
 
 def _pin(fields: dict[str, Any]) -> StorePin:
-    ends = (FileEnd(**{**end, "rest": tuple(map(damage_of_fields, end["rest"]))}) for end in fields["ends"])  # fmt: skip
+    ends = (
+        FileEnd(**{**end, "rest": tuple(map(damage_of_fields, end["rest"]))})
+        for end in fields["ends"]
+    )
     return StorePin(**{**fields, "shape": LogShape(**fields["shape"]), "ends": tuple(ends)})

@@ -86,8 +86,13 @@ def _store_at(
     former = found.matched or _name_of(named_by) or where.shown(root)
     storage = where.filesystem.options if isinstance(where, RemoteDirectories) else ()
     store = StoreLocation(
-        "", where.shown(root), storage, log, is_named=bool(name), former_name=utf8_text(name or former)
-    )  # fmt: skip
+        "",
+        where.shown(root),
+        storage,
+        log,
+        is_named=bool(name),
+        former_name=utf8_text(name or former),
+    )
     return Candidate(store, utf8_text(name), names_by_path(where.shown(named_by)))
 
 

@@ -169,8 +169,14 @@ class StoreCursor:
         found = first_sound(place.next_file)
         if found is not None:
             self.damage = DamageRange(
-                self.position, found, "record", place.file.name, "record", "a record or BLANK", "neither"
-            )  # fmt: skip
+                self.position,
+                found,
+                "record",
+                place.file.name,
+                "record",
+                "a record or BLANK",
+                "neither",
+            )
 
     def _miss(self, place: Place) -> None:
         self.files.refresh()
@@ -206,8 +212,10 @@ class StoreCursor:
         if not place.sealed:
             self._walks.append(walk)
         yield from walk.run()
-        self._at_blank, self.unfinished = walk.at_blank, walk.unfinished
-        self.damage, self.searched = walk.damage, walk.searched and not place.sealed
+        self._at_blank = walk.at_blank
+        self.unfinished = walk.unfinished
+        self.damage = walk.damage
+        self.searched = walk.searched and not place.sealed
 
     def _walk(self, place: Place, batch_rows: int) -> SoundWalk | PassingWalk:
         passes = place.sealed or self._rules.at_damage == "skip"

@@ -180,7 +180,9 @@ def _records(
                 np.asarray(batch.buffer(name)).view(kind)
                 for name, kind in zip(names, (np.int64, np.int32, np.int64), strict=True)
             )
-            ends = [(int(starts[at]) + int(sizes[at]), int(times[at])) for at in (0, len(batch) - 1)]  # fmt: skip
+            ends = [
+                (int(starts[at]) + int(sizes[at]), int(times[at])) for at in (0, len(batch) - 1)
+            ]
             yield ends[0], ends[1]
 
 

@@ -50,14 +50,16 @@ class SegmentsRead(TableRead):
     def _row(part: SegmentsPart, file: LogFile, *, timed: bool) -> dict[str, Any]:
         timed = timed and file.file_from_offset < part.empty_from
         first_ms = first_store_timestamp(file) if timed else None
+        if first_ms is not None and abs(first_ms) > MAX_MS:
+            first_ms = None
         return {
             "broker": part.broker,
             "file": file.path.name,
             "file_from_offset": file.file_from_offset,
             "file_size": file.size,
-            "first_store_timestamp": None if first_ms is None or abs(first_ms) > MAX_MS else first_ms * 1000,
+            "first_store_timestamp": None if first_ms is None else first_ms * 1000,
             "is_tail": file.file_from_offset == part.shape.tail_from,
             "is_sealed": file.file_from_offset < part.shape.tail_from,
             "missing_bytes": max(0, part.shape.file_size - file.size),
             "path": file.location,
-        }  # fmt: skip
+        }

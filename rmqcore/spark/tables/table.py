@@ -120,8 +120,10 @@ def batches_of_rows(
     for begin in range(0, len(gathered), most_rows):
         some = gathered[begin : begin + most_rows]
         yield batch_of(
-            columns, {column.name: [row[column.name] for row in some] for column in columns}, len(some)
-        )  # fmt: skip
+            columns,
+            {column.name: [row[column.name] for row in some] for column in columns},
+            len(some),
+        )
 
 
 def packed(

@@ -119,7 +119,12 @@ def test_files_that_were_deleted_before_they_were_exported(
         report = grow(store, out, failOnDataLoss=False)
     assert f"CommitLog offset {end} was wanted" in caplog.text
     ((broker, lost),) = report.damage
-    assert (broker, lost.kind, lost.start_phy_offset, lost.end_phy_offset) == ("b", "missing_file", end, 8192)  # fmt: skip
+    assert (broker, lost.kind, lost.start_phy_offset, lost.end_phy_offset) == (
+        "b",
+        "missing_file",
+        end,
+        8192,
+    )
     assert lost.path == f"commitlog/{end - end % 4096:020}", "the file that is not there"
     assert report.exit_code == 2
     assert rows_of(out) == [row for row in expected if row[1] < end or row[1] >= 8192]
@@ -198,8 +203,11 @@ def test_options_that_differ_from_run_to_run(tmp_path: Path) -> None:
         grow(store, out, topics="Orders", body="none")
     assert grow(store, out, topics="Orders", maxPartitionBytes="1m", minPartitions=4).rows == 0
     for name, value in {
-        "endingPhyOffset": 100, "endingTimestamp": 100, "endingOffsets": {"T": {"b": {"0": 1}}}, "startingOffsets": "latest",
-    }.items():  # fmt: skip
+        "endingPhyOffset": 100,
+        "endingTimestamp": 100,
+        "endingOffsets": {"T": {"b": {"0": 1}}},
+        "startingOffsets": "latest",
+    }.items():
         with pytest.raises(ValueError, match=name):
             grow(store, out, topics="Orders", **{name: value})
     with pytest.raises(ValueError, match="startingOffsets: latest is another place"):

@@ -29,9 +29,17 @@ def damage_of(store: Path) -> tuple[list[MessageView], list[tuple[Any, ...]]]:
     reader = rmqcore.read(store)
     messages = list(reader.messages())
     rows = [
-        (bad.start_phy_offset, bad.end_phy_offset, bad.kind, bad.path, bad.field, str(bad.expected), str(bad.found))
+        (
+            bad.start_phy_offset,
+            bad.end_phy_offset,
+            bad.kind,
+            bad.path,
+            bad.field,
+            str(bad.expected),
+            str(bad.found),
+        )
         for bad in reader.damage
-    ]  # fmt: skip
+    ]
     return messages, rows
 
 

@@ -172,7 +172,10 @@ def test_the_data_source_between_two_offsets(store: Path, seed: int) -> None:
     splits = source.splits()
     found = rows_of(store, source.options, splits)
     assert found == [at for at in places if low <= at < high]
-    assert all(settle(split).end in (None, *(s.start for s in splits), *(s.end for s in splits)) for split in splits)  # fmt: skip
+    assert all(
+        settle(split).end in (None, *(s.start for s in splits), *(s.end for s in splits))
+        for split in splits
+    )
 
 
 @pytest.mark.parametrize("limit", [1, 7, 90, 800])

@@ -93,8 +93,15 @@ def test_wrong_options(given: dict[str, str], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "byte_count"),
-    [("65536", 65536), ("64k", 65536), ("64KiB", 65536), ("64 kb", 65536), ("128m", 1 << 27), ("1G", 1 << 30)],
-)  # fmt: skip
+    [
+        ("65536", 65536),
+        ("64k", 65536),
+        ("64KiB", 65536),
+        ("64 kb", 65536),
+        ("128m", 1 << 27),
+        ("1G", 1 << 30),
+    ],
+)
 def test_sizes(text: str, byte_count: int) -> None:
     assert SourceOptions.parse({"maxPartitionBytes": text}).max_partition_bytes == byte_count
 
@@ -142,7 +149,13 @@ def test_secrets_are_not_in_the_repr() -> None:
 
 def test_python_values_become_texts() -> None:
     given = {"a": True, "b": 7, "c": ["x", "y"], "d": {"q": 1}, "e": None, "f": "text"}
-    assert texts_of(given) == {"a": "true", "b": "7", "c": '["x", "y"]', "d": '{"q": 1}', "f": "text"}  # fmt: skip
+    assert texts_of(given) == {
+        "a": "true",
+        "b": "7",
+        "c": '["x", "y"]',
+        "d": '{"q": 1}',
+        "f": "text",
+    }
     with pytest.raises(TypeError, match=r"option topics: expected a text, number.* got bytes"):
         texts_of({"topics": b"a"})
 

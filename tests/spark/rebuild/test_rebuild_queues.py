@@ -119,9 +119,12 @@ def test_any_offsets_and_any_damage(tmp_path: Path, seed: int) -> None:
             }
         flag = chance.choice([0] * 8 + [0x4, 0x8, 0xC, 0x80])
         store.put(
-            *place, queue_offset=queue_offset, properties=properties, sys_flag=flag,
+            *place,
+            queue_offset=queue_offset,
+            properties=properties,
+            sys_flag=flag,
             body=b"x" * chance.randrange(80),
-        )  # fmt: skip
+        )
     store.write_log()
     for _ in range(chance.randrange(3)):
         lost = chance.choice(store.records)

@@ -60,8 +60,12 @@ def told(python: Path, ways: list[str], store: Path, tmp_path: Path) -> dict[str
     env.pop("PYTHONPATH", None)  # the workers would inherit it
     done = subprocess.run(
         [sys.executable, "-c", code, str(store), str(tmp_path / "out"), *ways],
-        capture_output=True, text=True, check=False, env=env, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+        cwd=tmp_path,
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("told ")]
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, list[str]] = {}

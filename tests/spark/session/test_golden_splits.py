@@ -30,9 +30,23 @@ if TYPE_CHECKING:
 
 COUNTS = [1, 2, 7, 50]
 COLUMNS = (
-    "broker", "topic", "queue_id", "queue_offset", "phy_offset", "msg_size", "store_timestamp", "tags", "keys", "uniq_key",
-    "body", "properties", "sys_flag", "born_host", "crc_ok", "_file",
-)  # fmt: skip
+    "broker",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "phy_offset",
+    "msg_size",
+    "store_timestamp",
+    "tags",
+    "keys",
+    "uniq_key",
+    "body",
+    "properties",
+    "sys_flag",
+    "born_host",
+    "crc_ok",
+    "_file",
+)
 BIG, SMALL = "128k", "16k"
 """Of the CommitLog files: those of the stores that were closed cleanly, and those of the others."""
 
@@ -129,13 +143,18 @@ def test_queues_and_segments(spark: SparkSession, logs: dict[str, dict[str, Path
         for table in ("queues", "segments")
     }
     for name, path in stores.items():
-        found = {table: [row for row in rows if row["broker"] == name] for table, rows in tables.items()}  # fmt: skip
+        found = {
+            table: [row for row in rows if row["broker"] == name] for table, rows in tables.items()
+        }
         with rmqcore.read(path) as reader:
             for row, queue in zip(found["queues"], reader.queues(), strict=True):
                 for field in ("topic", "queue_id", "min_offset", "max_offset"):
                     assert row[field] == getattr(queue, field)
             for row, file in zip(found["segments"], reader.log_files(), strict=True):
-                assert (row["file_from_offset"], row["file_size"]) == (file.file_from_offset, file.size)  # fmt: skip
+                assert (row["file_from_offset"], row["file_size"]) == (
+                    file.file_from_offset,
+                    file.size,
+                )
 
 
 # ---- jobs ---------------------------------------------------------------------------------------------

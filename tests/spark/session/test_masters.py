@@ -67,8 +67,17 @@ def test_a_master_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["", "local[2]", "yarn", "k8s://https://a:1", "local-cluster[1,1,1024]", "spark://a", "spark://a:b,c:1"]
-)  # fmt: skip
+    "master",
+    [
+        "",
+        "local[2]",
+        "yarn",
+        "k8s://https://a:1",
+        "local-cluster[1,1,1024]",
+        "spark://a",
+        "spark://a:b,c:1",
+    ],
+)
 def test_nothing_is_asked_of_others(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masters, "_ask", lambda *_: pytest.fail("asked"))
     check_master(master)

@@ -58,8 +58,13 @@ def test_messages_in_many_splits(
     spark: SparkSession, server: S3Server, root: Path, uri: str
 ) -> None:
     frame = loaded(
-        spark, uri, server.storage, columns="phy_offset,body", maxPartitionBytes="512k", maxRecordSize="16k"
-    )  # fmt: skip
+        spark,
+        uri,
+        server.storage,
+        columns="phy_offset,body",
+        maxPartitionBytes="512k",
+        maxRecordSize="16k",
+    )
     rows = [(row.phy_offset, bytes(row.body)) for row in frame.collect()]
     reader = rmqcore.read(root)
     expected = [(view.phy_offset, bytes(view.body)) for view in reader.messages()]

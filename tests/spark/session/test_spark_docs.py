@@ -72,9 +72,17 @@ def test_exactly_the_tables_and_columns_that_exist() -> None:
 
 def test_every_job_is_listed_and_there() -> None:
     others = {
-        "DamageCounter", "StoreLag", "optimize", "read", "read_with_map", "register", "session", "short_error", "sql",
+        "DamageCounter",
+        "StoreLag",
+        "optimize",
+        "read",
+        "read_with_map",
+        "register",
+        "session",
+        "short_error",
+        "sql",
         "stream_lag",
-    }  # fmt: skip
+    }
     jobs = {name for name in rmqcore.spark.__all__ if name not in others}
     text = section("Jobs")
     assert set(first_cells(text)) <= jobs

@@ -52,19 +52,28 @@ def frame(**columns: Any) -> pa.Table:
 
 def test_every_field_is_written(tmp_path: Path) -> None:
     rows = frame(
-        queue_id=pa.array([3], pa.int32()), tags=["TagA"], keys=["K1  K2 "], uniq_key=["U"], flag=pa.array([7], pa.int32()),
-        born_timestamp=pa.array([1_700_000_000_123_456], TIME), born_host=["10.0.0.1:5"], store_host=["10.0.0.2:6"],
+        queue_id=pa.array([3], pa.int32()),
+        tags=["TagA"],
+        keys=["K1  K2 "],
+        uniq_key=["U"],
+        flag=pa.array([7], pa.int32()),
+        born_timestamp=pa.array([1_700_000_000_123_456], TIME),
+        born_host=["10.0.0.1:5"],
+        store_host=["10.0.0.2:6"],
         reconsume_times=pa.array([2], pa.int32()),
-        sys_flag=pa.array([1], pa.int32()), prepared_transaction_offset=[9],
-    )  # fmt: skip
+        sys_flag=pa.array([1], pa.int32()),
+        prepared_transaction_offset=[9],
+    )
     write(tmp_path / "out", rows)
     (message,) = messages(tmp_path / "out")
     assert (message.topic, message.queue_id, message.tags) == ("Orders", 3, "TagA")
     assert message.keys == ("K1", "K2")
     assert message.properties == {"UNIQ_KEY": "U", "KEYS": "K1 K2", "TAGS": "TagA"}
     assert (message.born_timestamp_ms, message.born_host, message.store_host) == (
-        1_700_000_000_123, "10.0.0.1:5", "10.0.0.2:6",
-    )  # fmt: skip
+        1_700_000_000_123,
+        "10.0.0.1:5",
+        "10.0.0.2:6",
+    )
     assert (message.flag, message.reconsume_times, message.sys_flag) == (7, 2, 1)
     assert message.prepared_transaction_offset == 9
 

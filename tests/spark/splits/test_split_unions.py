@@ -173,7 +173,9 @@ class Lie:
         files = store.log_files()
         shape = LogShape.of(files)
         cuts = FILE_SIZE // STEP
-        first = Split("b", files[0], shape, 0, self.boundary, True, max_record_size, cuts, check_end=True)  # fmt: skip
+        first = Split(
+            "b", files[0], shape, 0, self.boundary, True, max_record_size, cuts, check_end=True
+        )
         return [first, replace(first, start=self.boundary, end=None, aligned=False)]
 
 

@@ -108,8 +108,12 @@ def test_the_package_that_pyspark_lists_loads_nothing() -> None:
     )
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": path},
+    )
     assert done.stdout.split("\n")[:2] == ["set()", "False"], done.stderr
 
 

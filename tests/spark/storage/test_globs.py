@@ -105,10 +105,12 @@ def hadoop(pattern: str) -> str:
 
 PATTERNS = st.recursive(
     st.text("ab?*", max_size=3),
-    lambda inner: st.lists(inner, min_size=1, max_size=3).map(lambda some: "{" + ",".join(some) + "}")
-    | st.tuples(inner, inner).map("".join),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3).map(lambda some: "{" + ",".join(some) + "}")
+        | st.tuples(inner, inner).map("".join)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @given(PATTERNS, st.text("ab", min_size=1, max_size=4))

@@ -61,8 +61,10 @@ def test_globs_and_names_on_an_fsspec_filesystem(memory: fsspec.AbstractFileSyst
     ):
         found = find_stores(f"{base}/{{{{a,[b]}}/store,c,d}},{base}/{{x,y}}", FSSPEC)
     assert {store.broker: store.root for store in found} == {
-        "a": f"{base}/a/store", "b": f"{base}/b/store", "{x,y}": f"{base}/{{x,y}}",
-    }  # fmt: skip
+        "a": f"{base}/a/store",
+        "b": f"{base}/b/store",
+        "{x,y}": f"{base}/{{x,y}}",
+    }
 
 
 def test_fsspec_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +130,11 @@ def test_uris_that_cannot_be(uri: str, message: str) -> None:
 def test_options_get_their_types() -> None:
     options = {"anonymous": "TRUE", "connect_timeout": "2.5", "load_frequency": "60", "region": "1"}
     assert parse_options("s3a", tuple(options.items())) == {
-        "anonymous": True, "connect_timeout": 2.5, "load_frequency": 60, "region": "1",
-    }  # fmt: skip
+        "anonymous": True,
+        "connect_timeout": 2.5,
+        "load_frequency": 60,
+        "region": "1",
+    }
     assert parse_options("hdfs", (("extra_conf", '{"a": "b"}'),)) == {"extra_conf": {"a": "b"}}
     for bad in ("[1]", "{"):
         with pytest.raises(ValueError, match=r"storage\.extra_conf cannot be read"):

@@ -44,8 +44,16 @@ def test_paths_for_a_process_that_runs_elsewhere(
     given = "a,b*,n=a,x=y,/c/d,s3://bucket/e,n=s3://bucket/e,file:/f,n=/g"
     here = str(tmp_path)
     assert absolute_paths(given) == [
-        f"{here}/a", f"{here}/b*", f"n={here}/a", f"{here}/x=y", "/c/d", "s3://bucket/e", "n=s3://bucket/e", "file:/f", "n=/g",
-    ]  # fmt: skip
+        f"{here}/a",
+        f"{here}/b*",
+        f"n={here}/a",
+        f"{here}/x=y",
+        "/c/d",
+        "s3://bucket/e",
+        "n=s3://bucket/e",
+        "file:/f",
+        "n=/g",
+    ]
     assert absolute_paths([Path("a"), ""]) == [f"{here}/a", ""]
 
 

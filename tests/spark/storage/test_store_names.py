@@ -31,10 +31,21 @@ def test_a_store_has_one_name_however_it_is_reached(
     monkeypatch.chdir(tmp_path / "x")
     root = f"{tmp_path}/x/a/store"
     for path in (
-        root, f"{root}/", f"{root}/commitlog", f"file://{root}", f"file:{root}/", "a/store", "./a/store", [root],
-        json.dumps([root]), f"{tmp_path}/x/*/store", f"{tmp_path}/*/a/store", f"{tmp_path}/x/{{a,b*}}/store",
-        f"{tmp_path}/x/../x/a/store", f"{tmp_path}/?/[a-b]/stor?",
-    ):  # fmt: skip
+        root,
+        f"{root}/",
+        f"{root}/commitlog",
+        f"file://{root}",
+        f"file:{root}/",
+        "a/store",
+        "./a/store",
+        [root],
+        json.dumps([root]),
+        f"{tmp_path}/x/*/store",
+        f"{tmp_path}/*/a/store",
+        f"{tmp_path}/x/{{a,b*}}/store",
+        f"{tmp_path}/x/../x/a/store",
+        f"{tmp_path}/?/[a-b]/stor?",
+    ):
         assert named(path) == {"a": root}, path
 
 
@@ -42,7 +53,10 @@ def test_names_that_would_be_alike_take_in_more_of_their_paths(tmp_path: Path) -
     """Two list entries that end in /store were refused."""
     one, two, other = (tmp_path / path for path in ("h1/mq/store", "h2/mq/store", "h3/log"))
     made(one, two, other)
-    assert named([f"{tmp_path}/h1/mq/store", tmp_path / "h3" / "log"]) == {"mq": str(one), "log": str(other)}  # fmt: skip
+    assert named([f"{tmp_path}/h1/mq/store", tmp_path / "h3" / "log"]) == {
+        "mq": str(one),
+        "log": str(other),
+    }
     expected = {"h1/mq": str(one), "h2/mq": str(two)}
     assert named([str(one), str(two)]) == named(f"{tmp_path}/*/mq/store") == expected
     assert named(f"{two},{one},log={other}") == {**expected, "log": str(other)}

@@ -111,7 +111,9 @@ def test_available_now_fails(log: LiveLog, starts: Starts) -> None:
     assert offsets(stream.rows) == starts[:8]
 
 
-def test_what_is_sound_in_other_stores_comes_first(tmp_path: Path, log: LiveLog, starts: Starts) -> None:  # fmt: skip
+def test_what_is_sound_in_other_stores_comes_first(
+    tmp_path: Path, log: LiveLog, starts: Starts
+) -> None:
     other = LiveLog(tmp_path / "broker-b")
     for _ in range(25):
         other.append()
@@ -218,7 +220,9 @@ def test_a_log_that_goes_on_in_a_file_whose_beginning_is_gone(log: LiveLog) -> N
     log.write(last, bytes(second[1] - last))
     for end in (None, 8):
         if end is not None:  # and the BLANK of the first file
-            blank = max(at for at in batch(log) if at < log.file_size) + len(log.record(body=b"d" * 500))  # fmt: skip
+            blank = max(at for at in batch(log) if at < log.file_size) + len(
+                log.record(body=b"d" * 500)
+            )
             log.write(blank, b"\xff" * end)
         stream = followed(log)
         with pytest.raises(DamagedStreamError) as caught:
@@ -248,7 +252,11 @@ def test_a_stream_that_waits_says_so_once(
     )
     assert f"the log goes on behind it, at CommitLog offset {starts[11]}." in said
     (row,) = read_table(log.root, table="corrupt")
-    assert (row["kind"], row["start_phy_offset"], row["end_phy_offset"]) == ("record", starts[10], starts[11])  # fmt: skip
+    assert (row["kind"], row["start_phy_offset"], row["end_phy_offset"]) == (
+        "record",
+        starts[10],
+        starts[11],
+    )
     assert "onDamage=skip" in said
 
 

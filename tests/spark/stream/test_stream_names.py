@@ -58,8 +58,11 @@ def test_a_checkpoint_of_the_older_names_goes_on(log: LiveLog) -> None:
         new, found = batch(stream(str(path), failOnDataLoss=False), old)
         assert [broker for broker, _ in found] == ["mq"]
         assert new == {
-            "v": 1, "stores": {"mq": log.end}, "queues": {"TopicA": {"mq": {"0": 1}}}, "paths": {"mq": str(log.root)},
-        }  # fmt: skip
+            "v": 1,
+            "stores": {"mq": log.end},
+            "queues": {"TopicA": {"mq": {"0": 1}}},
+            "paths": {"mq": str(log.root)},
+        }
         # The batch that Spark runs again was planned by the earlier version: both ends have its names.
         assert rows(stream(str(path)), old, {"v": 1, "stores": {former: log.end}}) == found
 
@@ -124,7 +127,11 @@ def test_present_names(tmp_path: Path) -> None:
         (tmp_path / path / "commitlog").mkdir(parents=True)
     stores = find_stores([f"{tmp_path}/a/store", f"given={tmp_path}/x=y"])
     root = f"{tmp_path}/a/store"
-    assert present_names(["a", "given", "gone"], {}, stores) == {"a": "a", "given": "given", "gone": "gone"}  # fmt: skip
+    assert present_names(["a", "given", "gone"], {}, stores) == {
+        "a": "a",
+        "given": "given",
+        "gone": "gone",
+    }
     assert present_names(["store"], {}, stores) == {"store": "a"}
     assert present_names(["b"], {"b": root}, stores) == {"b": "a"}
     assert present_names(["store"], {"store": "/gone"}, stores) == {"store": "store"}

@@ -189,7 +189,8 @@ def test_filters_and_starts_of_the_options(log: LiveLog) -> None:
         log.append("Payments" if n % 2 else "Orders", tags="TagB")
     stream = reader(log.root, topics="Payments")
     start = stream.initialOffset()
-    assert rows_of(stream, start, stream.latestOffset(start, ReadAllAvailable())) == [31, 33, 35, 37, 39]  # fmt: skip
+    rows = rows_of(stream, start, stream.latestOffset(start, ReadAllAvailable()))
+    assert rows == [31, 33, 35, 37, 39]
     # Where it began is in the offset; what lies before startingPhyOffset is a row of a stream that went on from there.
     late = reader(log.root, startingPhyOffset=log.end)
     assert rows_of(late, start, late.latestOffset(start, ReadAllAvailable())) == list(range(40))
@@ -226,8 +227,11 @@ def test_a_queue_that_begins_behind_its_starting_offset(golden: Path) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"startingPhyOffset": {"broker-b": 5}}, {"startingOffsets": {"Orders": {"broker-b": {"0": 5}}}}],
-)  # fmt: skip
+    [
+        {"startingPhyOffset": {"broker-b": 5}},
+        {"startingOffsets": {"Orders": {"broker-b": {"0": 5}}}},
+    ],
+)
 def test_a_start_of_a_store_that_is_not_there(log: LiveLog, given: dict[str, Any]) -> None:
     """With a schema of the user's own nobody looked at the names: a misspelt name began the stream at its first record."""
     with pytest.raises(ValueError, match="names the store broker-b, the path gives broker-a"):

@@ -168,9 +168,13 @@ def test_a_task_that_runs_again_after_the_store_has_grown(
     end = log.end
     done = subprocess.run(
         [sys.executable, "-c", RETRIED, "local[2,4]", str(log.root), str(end)],
-        capture_output=True, text=True, timeout=240, check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_LOCAL_DIRS": str(tmp_path / "local")},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "SPARK_LOCAL_DIRS": str(tmp_path / "local")},
+    )
     answers = [line[3:] for line in done.stdout.splitlines() if line.startswith("## ")]
     assert len(answers) == 1, done.stderr[-3000:]
     assert json.loads(answers[0]) == sorted(places)

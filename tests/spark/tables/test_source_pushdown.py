@@ -121,7 +121,9 @@ def scanned(golden: Path, filters: list[ds.Filter]) -> tuple[list[Row], list[ds.
 
 
 @pytest.mark.parametrize("one", TAKEN, ids=str)
-def test_a_filter_that_is_taken_is_applied_exactly(golden: Path, rows: list[Row], one: ds.Filter) -> None:  # fmt: skip
+def test_a_filter_that_is_taken_is_applied_exactly(
+    golden: Path, rows: list[Row], one: ds.Filter
+) -> None:
     found, left = scanned(golden, [one])
     assert left == []
     assert [row["phy_offset"] for row in found] == [r["phy_offset"] for r in rows if holds(one, r)]
@@ -131,7 +133,9 @@ def test_a_filter_that_is_taken_is_applied_exactly(golden: Path, rows: list[Row]
 def test_a_filter_that_is_left_loses_no_row(golden: Path, rows: list[Row], one: ds.Filter) -> None:
     found, left = scanned(golden, [one])
     assert left == [one]
-    assert [r["phy_offset"] for r in found if holds(one, r)] == [r["phy_offset"] for r in rows if holds(one, r)]  # fmt: skip
+    assert [r["phy_offset"] for r in found if holds(one, r)] == [
+        r["phy_offset"] for r in rows if holds(one, r)
+    ]
 
 
 def test_filters_that_are_left_narrow_the_scan_where_they_can(golden: Path) -> None:
@@ -205,9 +209,13 @@ def test_a_filter_without_a_time_leaves_no_time_out(tmp_path: Path) -> None:
 
 
 def test_options_hold_beside_filters(golden: Path) -> None:
-    table = table_of(store_of(golden, "basic"), columns="phy_offset", topics="TopicBasicA", keys="hot9")  # fmt: skip
+    table = table_of(
+        store_of(golden, "basic"), columns="phy_offset", topics="TopicBasicA", keys="hot9"
+    )
     table.push_filters([eq("queue_id", 0), eq("keys", "key-0-0 hot9")])
-    expected = message_rows(store_of(golden, "basic"), topics=["TopicBasicA"], queue_ids=[0], keys=["hot9"])  # fmt: skip
+    expected = message_rows(
+        store_of(golden, "basic"), topics=["TopicBasicA"], queue_ids=[0], keys=["hot9"]
+    )
     assert rows_of(table) == only(expected, "phy_offset")
 
 

@@ -130,19 +130,35 @@ CONDITIONS: list[tuple[str, dict[str, str], Callable[[Row], bool]]] = [
     ("basic", {"queueIds": "1,3"}, lambda row: row["queue_id"] in (1, 3)),
     ("basic", {"tags": "TagA,TagE"}, lambda row: row["tags"] in ("TagA", "TagE")),
     ("basic", {"keys": "hot9"}, lambda row: "hot9" in (row["keys"] or "").split()),
-    ("basic", {"startingTimestamp": "1700086400500"}, lambda row: row["store_timestamp"] >= time_of(1700086400500)),
-    ("basic", {"endingTimestamp": "1700086400500"}, lambda row: row["store_timestamp"] < time_of(1700086400500)),
+    (
+        "basic",
+        {"startingTimestamp": "1700086400500"},
+        lambda row: row["store_timestamp"] >= time_of(1700086400500),
+    ),
+    (
+        "basic",
+        {"endingTimestamp": "1700086400500"},
+        lambda row: row["store_timestamp"] < time_of(1700086400500),
+    ),
     ("basic", {"startingPhyOffset": "200001"}, lambda row: row["phy_offset"] >= 200001),
     ("basic", {"endingPhyOffset": '{"basic": 200001}'}, lambda row: row["phy_offset"] < 200001),
     (
         "basic",
-        {"startingOffsets": '{"TopicBasicA": {"basic": {"0": 7, "1": -1}, "x": {"2": 9}}, "TopicBasicB": {"basic": {"1": -2}}}'},
-        lambda row: row["topic"] != "TopicBasicA" or row["queue_id"] > 1 or (row["queue_id"] == 0 and row["queue_offset"] >= 7),
+        {
+            "startingOffsets": '{"TopicBasicA": {"basic": {"0": 7, "1": -1}, "x": {"2": 9}}, "TopicBasicB": {"basic": {"1": -2}}}'
+        },
+        lambda row: (
+            row["topic"] != "TopicBasicA"
+            or row["queue_id"] > 1
+            or (row["queue_id"] == 0 and row["queue_offset"] >= 7)
+        ),
     ),
     (
         "basic",
         {"endingOffsets": '{"TopicBasicA": {"basic": {"0": 7, "1": -1}}}'},
-        lambda row: row["topic"] != "TopicBasicA" or row["queue_id"] != 0 or row["queue_offset"] < 7,
+        lambda row: (
+            row["topic"] != "TopicBasicA" or row["queue_id"] != 0 or row["queue_offset"] < 7
+        ),
     ),
     (  # a time beats offsets
         "basic",
@@ -154,7 +170,7 @@ CONDITIONS: list[tuple[str, dict[str, str], Callable[[Row], bool]]] = [
         {"includeTransactionHalf": "false"},
         lambda row: row["topic"] not in HALF and row["sys_flag"] & 12 not in (4, 12),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +208,9 @@ def test_conditions_of_a_filter_hold_beside_those_of_the_options(golden: Path) -
 # ---- damage -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", ["crash_flipped", "crash_torn", "crash_garbage_tail", "crash_stale_tail"])  # fmt: skip
+@pytest.mark.parametrize(
+    "case", ["crash_flipped", "crash_torn", "crash_garbage_tail", "crash_stale_tail"]
+)
 @pytest.mark.parametrize("part_bytes", ["1m", "10000"])
 def test_a_damaged_store_gives_the_rows_that_a_reader_gives(
     golden: Path, case: str, part_bytes: str

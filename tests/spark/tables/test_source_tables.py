@@ -43,8 +43,13 @@ class StoreCopy(Protocol):
 
 
 DAMAGED = [
-    "crash_torn", "crash_flipped", "crash_garbage_tail", "crash_stale_tail", "crash_last_file_missing", "crash_expired",
-]  # fmt: skip
+    "crash_torn",
+    "crash_flipped",
+    "crash_garbage_tail",
+    "crash_stale_tail",
+    "crash_last_file_missing",
+    "crash_expired",
+]
 
 
 def sorted_damage(rows: list[Row]) -> list[Row]:
@@ -172,11 +177,15 @@ def queue_entries(root: Path) -> list[Row]:
                         continue
                     rows.append(
                         {
-                            "broker": broker_of(root), "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": at,
-                            "phy_offset": int(entry["phy_offset"]), "msg_size": int(entry["msg_size"]),
+                            "broker": broker_of(root),
+                            "topic": queue.topic,
+                            "queue_id": queue.queue_id,
+                            "queue_offset": at,
+                            "phy_offset": int(entry["phy_offset"]),
+                            "msg_size": int(entry["msg_size"]),
                             "tags_code": int(entry["tags_code"]),
                         }
-                    )  # fmt: skip
+                    )
     return rows
 
 
@@ -192,7 +201,9 @@ def test_consumequeue(golden: Path, case: str, options: dict[str, object]) -> No
 def test_consumequeue_agrees_with_the_messages(golden: Path) -> None:
     rows = read_table(store_of(golden, "basic"), table="consumequeue")
     names = ("topic", "queue_id", "queue_offset", "phy_offset", "msg_size", "tags_code")
-    assert sorted(only(rows, *names), key=str) == sorted(only(golden_rows(golden, "basic"), *names), key=str)  # fmt: skip
+    assert sorted(only(rows, *names), key=str) == sorted(
+        only(golden_rows(golden, "basic"), *names), key=str
+    )
 
 
 @pytest.mark.parametrize("case", ["crash_expired", "crash_cq_garbage", "crash_cq_hole"])
@@ -237,13 +248,17 @@ def test_index(golden: Path, options: dict[str, object]) -> None:
                 seconds = int(found["time_diff"])
                 expected.append(
                     {
-                        "broker": broker_of(root), "file": file.path.name, "entry": entry,
-                        "slot": int(found["key_hash"]) % file.slot_count, "key_hash": int(found["key_hash"]),
-                        "phy_offset": int(found["phy_offset"]), "time_diff_s": seconds,
+                        "broker": broker_of(root),
+                        "file": file.path.name,
+                        "entry": entry,
+                        "slot": int(found["key_hash"]) % file.slot_count,
+                        "key_hash": int(found["key_hash"]),
+                        "phy_offset": int(found["phy_offset"]),
+                        "time_diff_s": seconds,
                         "store_timestamp": time_of(file.header.begin_timestamp_ms + 1000 * seconds),
                         "previous_entry": int(found["prev_index"]),
                     }
-                )  # fmt: skip
+                )
     assert read_table(root, table="index", **options) == expected
     assert len(expected) > 1000
 
@@ -319,7 +334,9 @@ def test_an_offset_that_was_cleaned_away(golden: Path, store_copy: StoreCopy) ->
     with pytest.raises(DataLossError, match="offset 5 was wanted, available is offset 131072"):
         table_of(root, startingPhyOffset=5).parts()
     rows = read_table(root, startingPhyOffset=5, failOnDataLoss=False, columns="phy_offset")
-    assert rows == only([r for r in golden_rows(golden, "basic") if r["phy_offset"] >= 131072], "phy_offset")  # fmt: skip
+    assert rows == only(
+        [r for r in golden_rows(golden, "basic") if r["phy_offset"] >= 131072], "phy_offset"
+    )
     assert table_of(root, startingPhyOffset=131_072).parts()
 
 
@@ -399,7 +416,9 @@ def remote(golden: Path) -> Iterator[str]:
     memory.rm("/remote", recursive=True)
 
 
-@pytest.mark.parametrize("table", ["messages", "corrupt", "segments", "queues", "consumequeue", "index"])  # fmt: skip
+@pytest.mark.parametrize(
+    "table", ["messages", "corrupt", "segments", "queues", "consumequeue", "index"]
+)
 def test_a_store_on_another_filesystem(golden: Path, remote: str, table: str) -> None:
     options: dict[str, Any] = {"table": table, "batchRows": 500}
     expected = read_table(store_of(golden, "basic"), **options)
@@ -408,7 +427,9 @@ def test_a_store_on_another_filesystem(golden: Path, remote: str, table: str) ->
         assert [row.pop("path") for row in found] == [
             f"memory:///remote/basic/store/commitlog/{row['file']}" for row in found
         ]
-        expected = [{name: value for name, value in row.items() if name != "path"} for row in expected]  # fmt: skip
+        expected = [
+            {name: value for name, value in row.items() if name != "path"} for row in expected
+        ]
     assert found == expected
 
 

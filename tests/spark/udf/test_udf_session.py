@@ -153,9 +153,15 @@ def test_names_and_columns_of_choice(spark: SparkSession, raw: DataFrame) -> Non
     assert names == [
         "log_" + name
         for name in (
-            "decode_message", "body_crc", "java_hash", "tags_code", "decode_properties", "decompress_body", "corrupt_reason",
+            "decode_message",
+            "body_crc",
+            "java_hash",
+            "tags_code",
+            "decode_properties",
+            "decompress_body",
+            "corrupt_reason",
         )
-    ]  # fmt: skip
+    ]
     same = spark.sql(
         "select count_if(log_decode_message(raw).raw = raw) as n from raw_records"
     ).first()

@@ -27,8 +27,11 @@ def peak_kib(*words: str | os.PathLike[str], source: str = RUN) -> tuple[int, in
     """
     done = subprocess.run(
         [sys.executable, "-c", source, *map(str, words)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     last = done.stderr.splitlines()[-1:]
     assert last and last[0].isdigit(), done.stderr[-2000:]
     return done.returncode, int(last[0])

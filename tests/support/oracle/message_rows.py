@@ -11,10 +11,29 @@ from typing import Any
 from rmqcore.message import MessageView
 
 FIELDS = (
-    "phy_offset", "msg_size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp_ms",
-    "born_host", "store_timestamp_ms", "store_host", "reconsume_times", "prepared_transaction_offset", "body", "topic",
-    "properties", "tags", "keys", "uniq_key", "msg_id", "tags_code",
-)  # fmt: skip
+    "phy_offset",
+    "msg_size",
+    "magic",
+    "body_crc",
+    "queue_id",
+    "flag",
+    "queue_offset",
+    "sys_flag",
+    "born_timestamp_ms",
+    "born_host",
+    "store_timestamp_ms",
+    "store_host",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "body",
+    "topic",
+    "properties",
+    "tags",
+    "keys",
+    "uniq_key",
+    "msg_id",
+    "tags_code",
+)
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How texts begin that a spreadsheet may take for a formula; the last four are the wide forms, which some take too."""
 

@@ -225,8 +225,16 @@ def encode_record(record: Record, *, append_prop_crc: bool = False) -> bytes:
     sys_flag |= (BORN_V6 if record.born_host.v6 else 0) | (STORE_V6 if record.store_host.v6 else 0)
     rest = b"".join(
         [
-            struct.pack(">iiiqqiq", body_crc(record.body), record.queue_id, record.flag, record.queue_offset,
-                        record.phy_offset, sys_flag, record.born_timestamp_ms),
+            struct.pack(
+                ">iiiqqiq",
+                body_crc(record.body),
+                record.queue_id,
+                record.flag,
+                record.queue_offset,
+                record.phy_offset,
+                sys_flag,
+                record.born_timestamp_ms,
+            ),
             record.born_host.packed,
             struct.pack(">q", record.store_timestamp_ms),
             record.store_host.packed,
@@ -235,7 +243,7 @@ def encode_record(record: Record, *, append_prop_crc: bool = False) -> bytes:
             struct.pack(">h" if v2 else ">b", len(record.topic)) + record.topic,
             struct.pack(">h", len(properties)) + properties,
         ]
-    )  # fmt: skip
+    )
     whole = struct.pack(">ii", 8 + len(rest), V2 if v2 else V1) + rest
     if append_prop_crc:
         whole = whole[:-CRC_AREA] + crc_area(whole[:-CRC_AREA])
@@ -303,9 +311,24 @@ def decode_record(data: bytes, pos: int = 0) -> Record | Blank:
     if cursor != total:
         raise Refused(Reason.LENGTHS, total, cursor)
     return Record(
-        topic, body, properties, queue_id, flag, queue_offset, phy_offset, sys_flag, born_ms, born_host, store_ms,
-        store_host, reconsume_times, prepared, body_crc=crc, magic=magic, msg_size=total,
-    )  # fmt: skip
+        topic,
+        body,
+        properties,
+        queue_id,
+        flag,
+        queue_offset,
+        phy_offset,
+        sys_flag,
+        born_ms,
+        born_host,
+        store_ms,
+        store_host,
+        reconsume_times,
+        prepared,
+        body_crc=crc,
+        magic=magic,
+        msg_size=total,
+    )
 
 
 def check_record(
@@ -468,9 +491,15 @@ class IndexFile:
         out = bytearray(40 + 4 * self.slot_count + 20 * self.capacity)
         count = self.index_count if self.index_count > 1 else 0
         INDEX_HEADER.pack_into(
-            out, 0, self.begin_timestamp_ms, self.end_timestamp_ms, self.begin_phy_offset, self.end_phy_offset,
-            self.hash_slot_count, count,
-        )  # fmt: skip
+            out,
+            0,
+            self.begin_timestamp_ms,
+            self.end_timestamp_ms,
+            self.begin_phy_offset,
+            self.end_phy_offset,
+            self.hash_slot_count,
+            count,
+        )
         for slot, head in self.slots.items():
             struct.pack_into(">i", out, 40 + 4 * slot, head)
         for number, entry in self.entries.items():
@@ -545,9 +574,13 @@ def build_index(records: Iterable[Record], slot_count: int, capacity: int) -> li
 # ---- checkpoint -------------------------------------------------------------------------------------
 
 CHECKPOINT_FIELDS = [
-    "physic_msg_timestamp_ms", "logics_msg_timestamp_ms", "index_msg_timestamp_ms", "master_flushed_offset",
-    "confirm_phy_offset", "logics_physical_offset",
-]  # fmt: skip
+    "physic_msg_timestamp_ms",
+    "logics_msg_timestamp_ms",
+    "index_msg_timestamp_ms",
+    "master_flushed_offset",
+    "confirm_phy_offset",
+    "logics_physical_offset",
+]
 
 
 def encode_checkpoint(values: Mapping[str, int]) -> bytes:

@@ -32,9 +32,26 @@ def time_of(ms: int) -> datetime:
 def row_of(message: MessageView, broker: str = "store", file: str = "") -> Row:
     """Every column of the table ``messages``."""
     same = (
-        "topic", "queue_id", "queue_offset", "phy_offset", "msg_size", "tags", "uniq_key", "body", "sys_flag", "flag", "body_crc",
-        "reconsume_times", "prepared_transaction_offset", "store_host", "born_host", "msg_id", "tags_code", "magic", "raw",
-    )  # fmt: skip
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "phy_offset",
+        "msg_size",
+        "tags",
+        "uniq_key",
+        "body",
+        "sys_flag",
+        "flag",
+        "body_crc",
+        "reconsume_times",
+        "prepared_transaction_offset",
+        "store_host",
+        "born_host",
+        "msg_id",
+        "tags_code",
+        "magic",
+        "raw",
+    )
     return {
         **{name: getattr(message, name) for name in same},
         "store_timestamp": time_of(message.store_timestamp_ms),

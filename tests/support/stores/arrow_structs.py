@@ -90,8 +90,12 @@ class Producer:
         return thing
 
     def schema(
-        self, format: bytes | None, name: bytes | None = b"", children: Any = (), dictionary: Schema | None = None
-    ) -> Schema:  # fmt: skip
+        self,
+        format: bytes | None,
+        name: bytes | None = b"",
+        children: Any = (),
+        dictionary: Schema | None = None,
+    ) -> Schema:
         made = self.held(Schema(format=format, name=name, n_children=len(children)))
         if children:
             made.children = self.held((SchemaPointer * len(children))(*map(c.pointer, children)))
@@ -110,9 +114,11 @@ class Producer:
         offset: int = 0,
     ) -> Array:
         pointers = [
-            None if buffer is None else c.addressof(self.held(c.create_string_buffer(buffer, len(buffer) or 1)))
+            None
+            if buffer is None
+            else c.addressof(self.held(c.create_string_buffer(buffer, len(buffer) or 1)))
             for buffer in buffers
-        ]  # fmt: skip
+        ]
         made = self.held(Array(length=length, null_count=null_count, offset=offset))
         made.n_buffers = len(buffers)
         made.buffers = self.held((c.c_void_p * max(len(buffers), 1))(*pointers))

@@ -150,9 +150,11 @@ class BuiltStore:
         newest = max((record.store_timestamp_ms for record in self.records), default=0)
         last = self.records[-1].phy_offset if self.records else 0
         values = {
-            "physic_msg_timestamp_ms": newest, "logics_msg_timestamp_ms": newest,
-            "confirm_phy_offset": last, "logics_physical_offset": last,
-        }  # fmt: skip
+            "physic_msg_timestamp_ms": newest,
+            "logics_msg_timestamp_ms": newest,
+            "confirm_phy_offset": last,
+            "logics_physical_offset": last,
+        }
         (self.root / "checkpoint").write_bytes(oracle.encode_checkpoint(values | changes))
 
     # ---- places in files ------------------------------------------------------------------------

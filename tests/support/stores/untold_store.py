@@ -50,5 +50,8 @@ class UntoldStore:
 
 def _encode(message: Message, phy_offset: int, queue_offset: int) -> bytes:
     return codec.encode(
-        message, phy_offset=phy_offset, queue_offset=queue_offset, store_timestamp_ms=1_700_000_000_000 + phy_offset,
-    )  # fmt: skip
+        message,
+        phy_offset=phy_offset,
+        queue_offset=queue_offset,
+        store_timestamp_ms=1_700_000_000_000 + phy_offset,
+    )

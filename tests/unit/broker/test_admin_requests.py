@@ -102,10 +102,13 @@ def test_how_far_a_group_has_read(client: Sender) -> None:
     answer = ask(client, RequestCode.GET_CONSUME_STATS, consumerGroup="g")
     wanted = {
         queue(0): {
-            "brokerOffset": 5, "consumerOffset": 2, "lastTimestamp": times[1], "pullOffset": 4
+            "brokerOffset": 5,
+            "consumerOffset": 2,
+            "lastTimestamp": times[1],
+            "pullOffset": 4,
         },
         queue(1): {"brokerOffset": 0, "consumerOffset": 0, "lastTimestamp": 0, "pullOffset": 0},
-    }  # fmt: skip
+    }
     assert tables(answer.body) == {"consumeTps": 0.0, "offsetTable": wanted}
     answer = ask(client, RequestCode.GET_CONSUME_STATS, consumerGroup="g", topicList="t;none")
     assert tables(answer.body)["offsetTable"] == wanted
@@ -247,10 +250,13 @@ def test_who_produces(client: Sender) -> None:
     ]
     assert json.loads(ask(client, RequestCode.GET_ALL_PRODUCER_INFO).body)["data"]["p"] == [
         {
-            "clientId": "c1", "language": "GO", "lastUpdateTimestamp": 77,
-            "remoteIP": "/127.0.0.1:40000", "version": 500,
+            "clientId": "c1",
+            "language": "GO",
+            "lastUpdateTimestamp": 77,
+            "remoteIP": "/127.0.0.1:40000",
+            "version": 500,
         }
-    ]  # fmt: skip
+    ]
 
 
 def test_a_consumer_says_what_it_does(client: Sender) -> None:
@@ -338,11 +344,25 @@ def test_how_the_broker_does(client: Sender) -> None:
     assert len(table["putTps"].split()) == len(table["getTransferredTps"].split()) == 3
     assert re.fullmatch(r"\[ 0 days, 0 hours, 0 minutes, 14 seconds \]", table["runtime"])
     read_by_cluster_list = {
-        "brokerVersionDesc", "putTps", "getTransferredTps", "sendThreadPoolQueueSize", "pullThreadPoolQueueSize",
-        "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills", "pageCacheLockTimeMills",
-        "earliestMessageTimeStamp", "commitLogDiskRatio", "brokerActive", "timerReadBehind", "timerOffsetBehind",
-        "timerCongestNum", "timerEnqueueTps", "timerDequeueTps", "msgPutTotalYesterdayMorning", "msgGetTotalTodayNow",
-    }  # fmt: skip
+        "brokerVersionDesc",
+        "putTps",
+        "getTransferredTps",
+        "sendThreadPoolQueueSize",
+        "pullThreadPoolQueueSize",
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        "pullThreadPoolQueueHeadWaitTimeMills",
+        "pageCacheLockTimeMills",
+        "earliestMessageTimeStamp",
+        "commitLogDiskRatio",
+        "brokerActive",
+        "timerReadBehind",
+        "timerOffsetBehind",
+        "timerCongestNum",
+        "timerEnqueueTps",
+        "timerDequeueTps",
+        "msgPutTotalYesterdayMorning",
+        "msgGetTotalTodayNow",
+    }
     assert read_by_cluster_list <= table.keys()
 
 

@@ -78,9 +78,14 @@ def test_a_one_way_request_owes_no_answer() -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"\0\0\0\4\7\0\0\0", b"\0\0\0\6\0\0\0\2{]"],
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+        b"\0\0\0\4\7\0\0\0",
+        b"\0\0\0\6\0\0\0\2{]",
+    ],
     ids=["HTTP", "TLS", "serialize type", "JSON"],
-)  # fmt: skip
+)
 def test_garbage_ends_its_connection_after_the_answers_before_it(garbage: bytes) -> None:
     peer = Peer(echo)
     peer.comes(request(1) + garbage + request(2))

@@ -18,9 +18,15 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 TOPIC = {
-    "topic": "t", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "3", "perm": "6",
-    "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-}  # fmt: skip
+    "topic": "t",
+    "defaultTopic": "TBW102",
+    "readQueueNums": "4",
+    "writeQueueNums": "3",
+    "perm": "6",
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": "0",
+    "order": "false",
+}
 
 
 @pytest.fixture
@@ -89,9 +95,15 @@ def test_a_topic_may_have_1024_queues_and_attributes(client: Sender) -> None:
     assert ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, fields).code == ResponseCode.SUCCESS
     answer = ask(client, RequestCode.GET_TOPIC_CONFIG, {"topic": "t"})
     assert json.loads(answer.body) == {
-        "attributes": {"message.type": "FIFO"}, "order": False, "perm": 6, "readQueueNums": 1024,
-        "topicFilterType": "SINGLE_TAG", "topicName": "t", "topicSysFlag": 0, "writeQueueNums": 3,
-    }  # fmt: skip
+        "attributes": {"message.type": "FIFO"},
+        "order": False,
+        "perm": 6,
+        "readQueueNums": 1024,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": "t",
+        "topicSysFlag": 0,
+        "writeQueueNums": 3,
+    }
 
 
 def test_a_topic_that_is_not_there(client: Sender) -> None:

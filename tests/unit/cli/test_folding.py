@@ -115,8 +115,10 @@ def test_statistics(orders: Path, width: int, by: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
-    "words", [["fsck"], ["doctor"], ["retention"], ["top", "--once", "--interval", "0.1"]], ids=lambda words: words[0]
-)  # fmt: skip
+    "words",
+    [["fsck"], ["doctor"], ["retention"], ["top", "--once", "--interval", "0.1"]],
+    ids=lambda words: words[0],
+)
 def test_reports_fit(orders: Path, width: int, words: list[str]) -> None:
     shown(width, words[0], orders, *words[1:])
 
@@ -196,10 +198,16 @@ def test_no_rows_of_a_spark_job(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("count", "noun", "told"),
     [
-        (1, "file", "1 file"), (0, "file", "0 files"), (2000, "file", "2,000 files"), (1, "entry", "1 entry"),
-        (2, "index entry", "2 index entries"), (2, "body", "2 bodies"), (2, "day", "2 days"), (1, "byte", "1 byte"),
+        (1, "file", "1 file"),
+        (0, "file", "0 files"),
+        (2000, "file", "2,000 files"),
+        (1, "entry", "1 entry"),
+        (2, "index entry", "2 index entries"),
+        (2, "body", "2 bodies"),
+        (2, "day", "2 days"),
+        (1, "byte", "1 byte"),
     ],
-)  # fmt: skip
+)
 def test_one_is_no_plural(count: int, noun: str, told: str) -> None:
     assert counted(count, noun) == told
     assert human_bytes(1) == "1 byte"
@@ -294,9 +302,16 @@ def test_a_report_without_room_becomes_cards() -> None:
     with console.capture() as printed:
         console.print(table)
     assert [line.split() for line in printed.get().splitlines()] == [
-        [], ["Files"], ["name", "one"], ["from", "1234567890123"], ["to", "1234567890124"], [],
-        ["name", "[red]two"], ["from", "1"], ["to", "2"],
-    ]  # fmt: skip
+        [],
+        ["Files"],
+        ["name", "one"],
+        ["from", "1234567890123"],
+        ["to", "1234567890124"],
+        [],
+        ["name", "[red]two"],
+        ["from", "1"],
+        ["to", "2"],
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -311,5 +326,8 @@ def test_what_is_empty_below_a_row_is_a_hyphen(tmp_path: Path, width: int) -> No
     assert "  tags, keys, body" in lines
     below = [line for line in lines if re.match(r"  \S", line)][1:]
     assert [line[:21].rstrip() for line in below] == [
-        "  -  only-a-key  a bo", "  only-a-tag  -  b bo", "  -  -  c body c body", "  tag  key-1 key-2  -",
-    ]  # fmt: skip
+        "  -  only-a-key  a bo",
+        "  only-a-tag  -  b bo",
+        "  -  -  c body c body",
+        "  tag  key-1 key-2  -",
+    ]

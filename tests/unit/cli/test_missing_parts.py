@@ -52,7 +52,8 @@ def test_an_answer_without_messages_is_one_where_the_part_is_there(
     store = golden / "basic" / "store"
     done = rmqcore("query", store, "--topic", "TopicBasicA", *KEY)
     assert (done.code, done.err) == (
-        0, "the index has no message of TopicBasicA with this key\n",
-    )  # fmt: skip
+        0,
+        "the index has no message of TopicBasicA with this key\n",
+    )
     done = rmqcore("get", store, "--topic", "TopicBasicA", "--queue", "9", "--offset", "0")
     assert (done.code, "Error" in done.err) == (0, False)

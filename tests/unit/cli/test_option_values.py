@@ -21,9 +21,13 @@ from rmqcore.cli.values import choice, none_of, number, whole_number
 BODIES = "expected one of none, text, base64, sha256"
 INT32 = "to 2147483647"
 NEEDED = {
-    "get": "--topic T --queue 0 --offset 0", "query": "--topic T --key K", "backup": "OUT", "export": "-o OUT",
-    "spark find": "--key K", "spark export": "-o OUT",
-}  # fmt: skip
+    "get": "--topic T --queue 0 --offset 0",
+    "query": "--topic T --key K",
+    "backup": "OUT",
+    "export": "-o OUT",
+    "spark find": "--key K",
+    "spark export": "-o OUT",
+}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,10 @@ def test_a_choice_takes_its_words_and_completes_them() -> None:
     assert (option.metavar, option.help, option.show_default) == ("red|green", "A colour.", "red")
     with pytest.raises(typer.BadParameter) as refused:
         option.parser("gren")
-    assert refused.value.message == "'gren' was given, expected one of red, green; did you mean 'green'?"  # fmt: skip
+    assert (
+        refused.value.message
+        == "'gren' was given, expected one of red, green; did you mean 'green'?"
+    )
     assert none_of("x", ["only"]).message == "'x' was given, expected only"
 
 

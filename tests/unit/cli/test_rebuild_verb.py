@@ -176,8 +176,10 @@ def test_a_full_folder_gets_a_hint_that_can_be_followed(
     full.mkdir()
     (full / "mine").touch()
     asked: list[list[str | Path]] = [
-        ["rebuild", store, "--out", full], ["salvage", store, full], ["backup", store, full],
-    ]  # fmt: skip
+        ["rebuild", store, "--out", full],
+        ["salvage", store, full],
+        ["backup", store, full],
+    ]
     for words in asked:
         done = rmqcore(*words)
         assert done.code == 1

@@ -150,7 +150,10 @@ def test_a_lone_log_file_that_lost_its_end(
     assert tree(lone_log) == before
     conf = tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeCommitLog=65536\n")
-    assert "file size is 10000, expected 65536" in rmqcore("recover", lone_log, *words, "--config", conf).err  # fmt: skip
+    assert (
+        "file size is 10000, expected 65536"
+        in rmqcore("recover", lone_log, *words, "--config", conf).err
+    )
     assert tree(lone_log) == before
     conf.write_text("mappedFileSizeCommitLog=10000\n")  # its owner knows
     assert rmqcore("recover", lone_log, *words, "--config", conf).code == (0 if words else 2)
@@ -187,8 +190,14 @@ def test_for_people(store_copy: StoreCopy) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    ["crash_running_copy", "crash_flipped", "crash_torn_clean_exit", "crash_garbage_tail", "crash_last_file_missing"],
-)  # fmt: skip
+    [
+        "crash_running_copy",
+        "crash_flipped",
+        "crash_torn_clean_exit",
+        "crash_garbage_tail",
+        "crash_last_file_missing",
+    ],
+)
 def test_it_says_which_messages_are_dropped(rmqcore: Run, store_copy: StoreCopy, case: str) -> None:
     """Of 21 sound records fsck said that they would be dropped; recover said "7.1 KiB ... something is lost"."""
     store = store_copy(case, "input")

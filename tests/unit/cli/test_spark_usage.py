@@ -116,8 +116,11 @@ def test_why_spark_does_not_start(said: str, reason: str) -> None:
 def test_rows_as_json_values() -> None:
     row = {"at": 1_767_312_000_000_999, "body": b"a\xff", "n": 1, "tags": [1.5]}
     assert plain_row(row, times=["at"]) == {
-        "at": "2026-01-02T00:00:00.000+00:00", "body": "a\ufffd", "n": 1, "tags": [1.5],
-    }  # fmt: skip
+        "at": "2026-01-02T00:00:00.000+00:00",
+        "body": "a\ufffd",
+        "n": 1,
+        "tags": [1.5],
+    }
     for microseconds in (253_402_300_800_000_000, -62_135_596_800_000_001, -(2**63)):
         assert plain_row({"at": microseconds}, times=["at"]) == {"at": microseconds // 1000}
     assert plain_row({"at": None}, times=["at"]) == {"at": None}

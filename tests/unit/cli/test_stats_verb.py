@@ -44,8 +44,11 @@ def test_json(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
     assert len(rmqcore("stats", store).out.splitlines()) == 1
     groups = [(one["group"], one["topic"], one["beyond"]) for one in found["consumers"]]
     assert groups == [
-        ("odd", "../../etc", 1), ("quick", "Gone", 0), ("quick", "TopicBasicB", 1), ("slow\x1b[31m", "TopicBasicA", 0),
-    ]  # fmt: skip
+        ("odd", "../../etc", 1),
+        ("quick", "Gone", 0),
+        ("quick", "TopicBasicB", 1),
+        ("slow\x1b[31m", "TopicBasicA", 0),
+    ]
     slow = found["consumers"][3]
     newest = found["newest"][0]["store_timestamp_ms"]
     assert slow["lag"] > 0
@@ -73,11 +76,14 @@ def test_stored_names_are_text(tmp_path: Path, columns: int) -> None:
     """A name that a terminal obeys, markup of rich, and times that no calendar has."""
     records = [
         oracle.Record(
-            f"T{HARMFUL}[b]".encode(), b"", f"TAGS\x01{HARMFUL}\x02KEYS\x01{HARMFUL}\x02".encode(), store_timestamp_ms=at,
+            f"T{HARMFUL}[b]".encode(),
+            b"",
+            f"TAGS\x01{HARMFUL}\x02KEYS\x01{HARMFUL}\x02".encode(),
+            store_timestamp_ms=at,
             born_timestamp_ms=-at // 2,
         )
         for at in (START_MS, -(1 << 63), (1 << 63) - 1)
-    ]  # fmt: skip
+    ]
     root = make_store(records).write(tmp_path)
     code, text, _ = in_terminal(
         "stats", root, "--by", "hour", "--no-progress", COLUMNS=str(columns), NO_COLOR="1"
@@ -161,8 +167,16 @@ def test_bars_show_each_value() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (123_456, "123k"), (5e6, "5.0M"), (10**18, "1000P")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0k"),
+        (12_345, "12.3k"),
+        (123_456, "123k"),
+        (5e6, "5.0M"),
+        (10**18, "1000P"),
+    ],
+)
 def test_short_counts(value: float, text: str) -> None:
     assert short_count(value) == text
 
@@ -170,9 +184,18 @@ def test_short_counts(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("ms", "text"),
     [
-        (None, "-"), (0, "0 ms"), (999, "999 ms"), (-5, "-5 ms"), (1500, "1.5 s"), (60_000, "1 min"), (61_000, "1 min 1 s"),
-        (3_600_000, "1 h"), (3_660_000, "1 h 1 min"), (86_400_000 * 2, "2 d"), (86_400_000 * 400, "400 d"),
+        (None, "-"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (-5, "-5 ms"),
+        (1500, "1.5 s"),
+        (60_000, "1 min"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (3_660_000, "1 h 1 min"),
+        (86_400_000 * 2, "2 d"),
+        (86_400_000 * 400, "400 d"),
     ],
-)  # fmt: skip
+)
 def test_durations(ms: float | None, text: str) -> None:
     assert duration(ms) == text

@@ -55,8 +55,15 @@ def test_a_zone_for_times_that_name_none(zone: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "ms"),
-    [(".018", 18), (".0180", 18), (".0180001", 19), (".018000001", 19), (".0184", 19), (".9999", 1000)],
-)  # fmt: skip
+    [
+        (".018", 18),
+        (".0180", 18),
+        (".0180001", 19),
+        (".018000001", 19),
+        (".0184", 19),
+        (".9999", 1000),
+    ],
+)
 def test_a_part_of_a_millisecond_is_rounded_up(part: str, ms: int) -> None:
     """Rounded to the nearest, a message stored at .018 was taken for one stored at or after .0184."""
     assert parse_time(f"2023-11-15T22:13:20{part}Z") == 1700086400000 + ms
@@ -92,8 +99,12 @@ NOW_MS = 1700086400018
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("25:00", "hour must be in 0..23"), ("09:60", "minute must be in 0..59"), ("2023-02-30", "day ")],
-)  # fmt: skip
+    [
+        ("25:00", "hour must be in 0..23"),
+        ("09:60", "minute must be in 0..59"),
+        ("2023-02-30", "day "),
+    ],
+)
 def test_a_time_that_no_clock_has_is_told_once(text: str, said: str) -> None:
     """For 25:00 the error was "'25:00' is no time ('2023-11-15T25:00' is no time (...; times are ...); times are ...".
 

@@ -41,7 +41,14 @@ def test_so_do_the_others(rmqcore: Run, golden: Path, tmp_path: Path, words: lis
     done = rmqcore(verb, store, "--topic", "topicbasica", *rest)
     assert done.code == 1
     assert f"Error: {store} has no topic 'topicbasica'; did you mean 'TopicBasicA'?\n" in done.err
-    done = rmqcore(verb, store, "--topic", "topicbasica", *rest, *(["--json"], ["--overwrite"])[verb == "export"])  # fmt: skip
+    done = rmqcore(
+        verb,
+        store,
+        "--topic",
+        "topicbasica",
+        *rest,
+        *(["--json"], ["--overwrite"])[verb == "export"],
+    )
     assert done.code == 1
     assert isinstance(done.object, dict)
 

@@ -27,9 +27,12 @@ def reading(store: Any) -> StoreLookup:
 
 def answer(result: Any) -> tuple[str, int, int, int, list[int]]:
     return (
-        result.status.name, result.next_begin_offset, result.min_offset, result.max_offset,
+        result.status.name,
+        result.next_begin_offset,
+        result.min_offset,
+        result.max_offset,
         [message.phy_offset for message in result.messages],
-    )  # fmt: skip
+    )
 
 
 def test_a_queue_without_a_directory_holds_no_message(small_store: Any) -> None:
@@ -43,9 +46,15 @@ def test_a_queue_without_a_directory_holds_no_message(small_store: Any) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "status", "next_offset", "count"),
-    [(0, "FOUND", 4, 4), (3, "FOUND", 4, 1), (4, "FOUND", 5, 1), (5, "OFFSET_OVERFLOW_ONE", 5, 0),
-     (6, "OFFSET_OVERFLOW_BADLY", 5, 0), (-1, "OFFSET_TOO_SMALL", 0, 0)],
-)  # fmt: skip
+    [
+        (0, "FOUND", 4, 4),
+        (3, "FOUND", 4, 1),
+        (4, "FOUND", 5, 1),
+        (5, "OFFSET_OVERFLOW_ONE", 5, 0),
+        (6, "OFFSET_OVERFLOW_BADLY", 5, 0),
+        (-1, "OFFSET_TOO_SMALL", 0, 0),
+    ],
+)
 def test_a_get_ends_with_the_queue_file(
     small_store: Any, offset: int, status: str, next_offset: int, count: int
 ) -> None:

@@ -15,10 +15,19 @@ from rmqcore.offline.lookup import StoreLookup
 # Of the damaged stores after Java recovered them: the queues are as sound as the clean ones. Not here: flipped*, where
 # Java cut good records behind a bad one and the reader still gives them.
 RECOVERED = [
-    "crash_cp90", "crash_cq_garbage", "crash_cq_hole", "crash_expired", "crash_garbage_tail",
-    "crash_last_file_missing", "crash_no_cq", "crash_no_cq_clean_exit", "crash_running_copy", "crash_stale_tail",
-    "crash_torn", "crash_torn_clean_exit",
-]  # fmt: skip
+    "crash_cp90",
+    "crash_cq_garbage",
+    "crash_cq_hole",
+    "crash_expired",
+    "crash_garbage_tail",
+    "crash_last_file_missing",
+    "crash_no_cq",
+    "crash_no_cq_clean_exit",
+    "crash_running_copy",
+    "crash_stale_tail",
+    "crash_torn",
+    "crash_torn_clean_exit",
+]
 
 
 class Golden:
@@ -56,9 +65,13 @@ def get_message_differences(golden: Golden) -> list[str]:
             max_bytes=g["maxTotalSize"],
         )
         return [
-            r.status.name, r.next_begin_offset, r.min_offset, r.max_offset, r.buffer_total_size,
+            r.status.name,
+            r.next_begin_offset,
+            r.min_offset,
+            r.max_offset,
+            r.buffer_total_size,
             [message.phy_offset for message in r.messages],
-        ]  # fmt: skip
+        ]
 
     names = [
         "status",

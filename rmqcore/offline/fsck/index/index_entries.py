@@ -67,13 +67,19 @@ def entries_of_file(reader: IndexFileReader, first: int) -> Iterator[Entries]:
     for number, raw in read_entries(reader.path, reader.slot_count, first, stop):
         phy_offset = raw["phy_offset"].astype(np.int64)
         found = Entries(
-            reader, phy_offset, raw["key_hash"].astype(np.int32), raw["time_diff"].astype(np.int32),
-            np.arange(number, number + len(raw)), int(np.median(phy_offset[-LAST_LOOK:])),
-        )  # fmt: skip
+            reader,
+            phy_offset,
+            raw["key_hash"].astype(np.int32),
+            raw["time_diff"].astype(np.int32),
+            np.arange(number, number + len(raw)),
+            int(np.median(phy_offset[-LAST_LOOK:])),
+        )
         if (phy_offset[1:] < phy_offset[:-1]).any():
             order = np.argsort(phy_offset, kind="stable")
-            found.phy_offset, found.index = phy_offset[order], found.index[order]
-            found.key_hash, found.time_diff = found.key_hash[order], found.time_diff[order]
+            found.phy_offset = phy_offset[order]
+            found.index = found.index[order]
+            found.key_hash = found.key_hash[order]
+            found.time_diff = found.time_diff[order]
         yield found
 
 

@@ -30,9 +30,14 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
     path = file_path(reader)
     if (reader.slot_count or 0) > MOST_SLOTS:
         findings.add(
-            "index_header", WARNING, path, f"its {reader.slot_count} hash slots were not compared with its entries",
-            field="maxHashSlotNum", expected=f"at most {MOST_SLOTS}", found=reader.slot_count,
-        )  # fmt: skip
+            "index_header",
+            WARNING,
+            path,
+            f"its {reader.slot_count} hash slots were not compared with its entries",
+            field="maxHashSlotNum",
+            expected=f"at most {MOST_SLOTS}",
+            found=reader.slot_count,
+        )
         return
     outcome = reader.check(limit=findings.limit)
     changed = (
@@ -40,9 +45,14 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
     )
     if not outcome.checked and reader.header.index_count > 1:
         findings.add(
-            "index_header", ERROR, path, f"no number of hash slots fits the file's {reader.size} bytes and its entries",
-            field="file size", expected="40 + 4 a slot + 20 an entry", found=reader.size,
-        )  # fmt: skip
+            "index_header",
+            ERROR,
+            path,
+            f"no number of hash slots fits the file's {reader.size} bytes and its entries",
+            field="file size",
+            expected="40 + 4 a slot + 20 an entry",
+            found=reader.size,
+        )
     for index, field, expected, found in outcome.findings:
         if field == "phyOffset":
             continue  # out of order; the comparison with its record tells whether it is right
@@ -61,9 +71,14 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
         }[kind]
         what = f"slot {index}: " if field == "slot" else what
         findings.add(
-            kind, severity, path, f"{what}{field} is {found}, expected {expected}", field=field, expected=expected,
+            kind,
+            severity,
+            path,
+            f"{what}{field} is {found}, expected {expected}",
+            field=field,
+            expected=expected,
             found=found,
-        )  # fmt: skip
+        )
     left = outcome.finding_count - len(outcome.findings)
     if left:
         findings.add("index_chain", WARNING, path, f"{left} more in this file", count=left)
@@ -80,10 +95,15 @@ def check_ends(reader: IndexFileReader, findings: Findings, log: LogAudit) -> No
         view = log.record(phy_offset)
         if view is not None and view.store_timestamp_ms != found:
             findings.add(
-                "index_header", ERROR, file_path(reader),
-                f"{field} is {found}, the message there has {view.store_timestamp_ms}", phy_offset=phy_offset,
-                field=field, expected=view.store_timestamp_ms, found=found,
-            )  # fmt: skip
+                "index_header",
+                ERROR,
+                file_path(reader),
+                f"{field} is {found}, the message there has {view.store_timestamp_ms}",
+                phy_offset=phy_offset,
+                field=field,
+                expected=view.store_timestamp_ms,
+                found=found,
+            )
 
 
 def file_path(reader: IndexFileReader) -> str:

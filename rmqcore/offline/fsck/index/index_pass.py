@@ -216,9 +216,15 @@ class IndexAudit:
         for place in places[:closer].tolist():
             message, expected = describe(place)
             self._findings.add(
-                "index_entry", ERROR, path, message, phy_offset=int(entries.phy_offset[place]), field=field,
-                expected=expected, found=int(found[place]),
-            )  # fmt: skip
+                "index_entry",
+                ERROR,
+                path,
+                message,
+                phy_offset=int(entries.phy_offset[place]),
+                field=field,
+                expected=expected,
+                found=int(found[place]),
+            )
         if closer < len(places):
             self._findings.add("index_entry", ERROR, path, more, count=len(places) - closer)
 
@@ -273,11 +279,16 @@ class IndexAudit:
     def _note_beyond(self, entries: Entries) -> None:
         phy_offset = int(entries.phy_offset[0])
         self._findings.add(
-            "index_entry", ERROR, file_path(entries.reader),
+            "index_entry",
+            ERROR,
+            file_path(entries.reader),
             f"{len(entries)} entries, {entries.index[0]} the first, point at or past the log's end",
-            phy_offset=phy_offset, field="PHYOFFSET", expected=f"less than {self._done}", found=phy_offset,
+            phy_offset=phy_offset,
+            field="PHYOFFSET",
+            expected=f"less than {self._done}",
+            found=phy_offset,
             count=len(entries),
-        )  # fmt: skip
+        )
 
 
 def _joined(arrays: list[npt.NDArray[Any]], kind: type[Any]) -> npt.NDArray[Any]:

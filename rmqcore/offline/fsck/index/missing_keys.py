@@ -54,9 +54,14 @@ def note_missing(
     if not files:
         if at_end.keys:
             findings.add(
-                "index_missing", INFO, "index", "there are no index files: queries by key find nothing", field="entry",
-                expected=f"{at_end.keys} keys", found="none",
-            )  # fmt: skip
+                "index_missing",
+                INFO,
+                "index",
+                "there are no index files: queries by key find nothing",
+                field="entry",
+                expected=f"{at_end.keys} keys",
+                found="none",
+            )
         return
     for missing, where in ((within, ""), (at_end, " behind the last entry")):
         if not missing.keys:
@@ -67,7 +72,13 @@ def note_missing(
         elif missing.keys == missing.tags:
             severity, why = INFO, "written before 5.4, which began to index tags"
         findings.add(
-            "index_missing", severity, "index",
-            f"{missing.keys} keys{where} have no entry, {missing.tags} of them tags: {why}", phy_offset=missing.first,
-            field="entry", expected=f"{missing.keys} more", found="none", count=missing.keys,
-        )  # fmt: skip
+            "index_missing",
+            severity,
+            "index",
+            f"{missing.keys} keys{where} have no entry, {missing.tags} of them tags: {why}",
+            phy_offset=missing.first,
+            field="entry",
+            expected=f"{missing.keys} more",
+            found="none",
+            count=missing.keys,
+        )

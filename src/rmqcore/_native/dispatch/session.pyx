@@ -176,7 +176,9 @@ cdef class Dispatched:
         session.ring = &bell.heard if bell is not None else NULL
         session.done = &self.at
         session.far_behind = far_behind
-        session.nap_us, session.idle_us, session.most_us = NAP_US, IDLE_US, MOST_US
+        session.nap_us = NAP_US
+        session.idle_us = IDLE_US
+        session.most_us = MOST_US
         session.batches = 0
         PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
         try:

@@ -34,7 +34,11 @@ def encode_checkpoint(longs):
     cdef rmq_checkpoint c
     cdef bytearray out = bytearray(RMQ_CKP_FILE_SIZE)
     cdef char *room = out
-    c.physic_msg_timestamp, c.logics_msg_timestamp, c.index_msg_timestamp = longs[0], longs[1], longs[2]
-    c.master_flushed_offset, c.confirm_phy_offset, c.logics_physical_offset = longs[3], longs[4], longs[5]
+    c.physic_msg_timestamp = longs[0]
+    c.logics_msg_timestamp = longs[1]
+    c.index_msg_timestamp = longs[2]
+    c.master_flushed_offset = longs[3]
+    c.confirm_phy_offset = longs[4]
+    c.logics_physical_offset = longs[5]
     rmq_checkpoint_encode(&c, <uint8_t *> room, RMQ_CKP_FILE_SIZE)
     return bytes(out)

@@ -217,7 +217,9 @@ cdef class MessageView:
     def store_host(self):
         """STOREHOST as ``"ip:port"`` or ``"[v6]:port"``."""
         cdef char out[RMQ_HOST_TEXT_ROOM]
-        cdef size_t n = rmq_host_text(self.rec.at + self.rec.store_host_pos, self.rec.sys_flag & RMQ_SYS_STOREHOST_V6, out)
+        cdef size_t n = rmq_host_text(
+            self.rec.at + self.rec.store_host_pos, self.rec.sys_flag & RMQ_SYS_STOREHOST_V6, out
+        )
         return out[:n].decode("ascii")
 
     @property
@@ -255,7 +257,9 @@ cdef class MessageView:
 
         `rmqcore.codec.properties` of the view reads single ones without the others.
         """
-        return unless_lost(self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos))
+        return unless_lost(
+            self, properties_dict(self.rec.at + self.rec.props_pos, self.rec.props_len, self.rec.props_pos)
+        )
 
     @property
     def tags(self):
@@ -341,8 +345,12 @@ cdef class MessageView:
 
     def __hash__(self):
         # Place, time and the body's CRC tell records apart; all bytes of it would be read for nothing.
-        place, time = (rmq_rec_phy_offset(&self.rec), self.rec.msg_size), rmq_rec_store_timestamp(&self.rec)
-        return unless_lost(self, hash((place, time, rmq_rec_body_crc(&self.rec))))
+        return unless_lost(self, hash((
+            rmq_rec_phy_offset(&self.rec),
+            self.rec.msg_size,
+            rmq_rec_store_timestamp(&self.rec),
+            rmq_rec_body_crc(&self.rec),
+        )))
 
     def __reduce__(self):
         levels = self.delay_levels

@@ -198,5 +198,7 @@ def index_key_hash(topic, key):
         topic_utf8 = PyUnicode_AsUTF8AndSize(topic_text, &topic_size)
         key_utf8 = PyUnicode_AsUTF8AndSize(key_text, &key_size)
     except UnicodeEncodeError:
-        return index_key_hash(topic_text.encode("utf-8", "replace").decode(), key_text.encode("utf-8", "replace").decode())
+        return index_key_hash(
+            topic_text.encode("utf-8", "replace").decode(), key_text.encode("utf-8", "replace").decode()
+        )
     return rmq_index_hash(<const uint8_t *> topic_utf8, topic_size, <const uint8_t *> key_utf8, key_size)

@@ -54,8 +54,12 @@ def encode_header(fields):
     """The header's 40 bytes from its six fields."""
     cdef rmq_index_header header
     cdef bytes out = PyBytes_FromStringAndSize(NULL, RMQ_IDX_HEADER_SIZE)
-    header.begin_timestamp, header.end_timestamp, header.begin_phy_offset = fields[0], fields[1], fields[2]
-    header.end_phy_offset, header.hash_slot_count, header.index_count = fields[3], fields[4], fields[5]
+    header.begin_timestamp = fields[0]
+    header.end_timestamp = fields[1]
+    header.begin_phy_offset = fields[2]
+    header.end_phy_offset = fields[3]
+    header.hash_slot_count = fields[4]
+    header.index_count = fields[5]
     rmq_index_header_encode(&header, <uint8_t *> PyBytes_AS_STRING(out), RMQ_IDX_HEADER_SIZE)
     return out
 

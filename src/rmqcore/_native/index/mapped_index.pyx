@@ -102,8 +102,12 @@ cdef class MappedIndexFile:
             raise ValueError(
                 f"{file.path}: {slot_count} slots and {capacity} entries do not fit a file of {file.file_size} bytes"
             )
-        fields.begin_timestamp, fields.end_timestamp, fields.begin_phy_offset = header[0], header[1], header[2]
-        fields.end_phy_offset, fields.hash_slot_count, fields.index_count = header[3], header[4], header[5]
+        fields.begin_timestamp = header[0]
+        fields.end_timestamp = header[1]
+        fields.begin_phy_offset = header[2]
+        fields.end_phy_offset = header[3]
+        fields.hash_slot_count = header[4]
+        fields.index_count = header[5]
         self.file = file
         rmq_index_map_init(&self.map, slot_count, capacity, &fields)
 

@@ -117,7 +117,8 @@ cdef class Appender:
 
     def set_file(self, MappedFile file not None, int64_t wrote, int64_t allocated):
         """Append to `file` from the log offset `wrote` on; its room reaches up to `allocated`."""
-        if not file.writable or not file.file_from_offset <= wrote <= allocated <= file.file_from_offset + file.file_size:
+        cdef int64_t file_end = file.file_from_offset + file.file_size
+        if not file.writable or not file.file_from_offset <= wrote <= allocated <= file_end:
             raise ValueError(f"{file!r}: wrote {wrote}, allocated {allocated}")
         file.map()
         self.lock()
@@ -133,7 +134,8 @@ cdef class Appender:
         self.lock()
         if self.next_file is not None:
             # An append has rolled to the next file, or may at any moment: both files stay mapped.
-            self.file = self.next_file if not rmq_log_has_next(self.log) else self.file
+            if not rmq_log_has_next(self.log):
+                self.file = self.next_file
         self.next_file = file
         rmq_log_set_next(self.log, file.base, file.file_from_offset, allocated)
         rmq_log_unlock(self.log)
@@ -331,7 +333,9 @@ cdef class Appender:
         cdef int seen = 0
         if not isinstance(message, Message):
             raise no_message(message)
-        cdef object topic = (<Message> message).topic, body = (<Message> message).body  # held: a thread may change the message
+        # Held: a thread may change the message.
+        cdef object topic = (<Message> message).topic
+        cdef object body = (<Message> message).body
         if self.refused is not None:
             return self.refusal()
         if body is None:

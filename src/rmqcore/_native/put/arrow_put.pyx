@@ -25,7 +25,10 @@ cdef str put_rows(Appender appender, ArrowRows rows, list parts):
     while rows.next_batch():
         codes, phy_offsets, queue_offsets, timestamps = unstored_rows(rows.batch.rows, RMQ_PUT_CREATE_MAPPED_FILE_FAILED)
         parts.append((codes, phy_offsets, queue_offsets, timestamps))
-        code_of, phy_offset_of, queue_offset_of, timestamp_of = codes, phy_offsets, queue_offsets, timestamps
+        code_of = codes
+        phy_offset_of = phy_offsets
+        queue_offset_of = queue_offsets
+        timestamp_of = timestamps
         at = n = 0
         settled = 0
         while at < rows.batch.rows and <int64_t> settled == n:

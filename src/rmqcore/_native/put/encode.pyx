@@ -289,7 +289,8 @@ def encode_many(messages, *, phy_offset, store_timestamp_ms, queue_offset=0, bin
     """
     cdef Places places
     cdef rmq_queue_offsets *queues
-    places.phy_offset, places.queue_offset = integer(phy_offset, "phy_offset"), integer(queue_offset, "queue_offset")
+    places.phy_offset = integer(phy_offset, "phy_offset")
+    places.queue_offset = integer(queue_offset, "queue_offset")
     places.store_timestamp_ms = integer(store_timestamp_ms, "store_timestamp_ms")
     if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
         from rmqcore._native.put.encode_arrow import encode_arrow
@@ -440,8 +441,10 @@ def encode_batch(messages):
                 record_of(<Message> one, topic, body, &put, False, props, &held)
                 try:
                     message.flag = put.msg.flag
-                    message.body, message.body_len = put.msg.body, put.msg.body_len
-                    message.props, message.props_len = put.msg.props, put.msg.props_len
+                    message.body = put.msg.body
+                    message.body_len = put.msg.body_len
+                    message.props = put.msg.props
+                    message.props_len = put.msg.props_len
                     size = rmq_message_batch_size(&message)
                     rmq_message_batch_write(&message, rmq_growing_room(&out, size))
                 finally:

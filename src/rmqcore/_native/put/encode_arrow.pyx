@@ -22,7 +22,9 @@ def encode_arrow(data, int64_t phy_offset, int64_t queue_offset, int64_t store_t
     cdef rmq_queue_offsets *queues = rmq_queue_offsets_new()
     cdef rmq_growing out
     cdef Places places
-    places.phy_offset, places.queue_offset, places.store_timestamp_ms = phy_offset, queue_offset, store_timestamp_ms
+    places.phy_offset = phy_offset
+    places.queue_offset = queue_offset
+    places.store_timestamp_ms = store_timestamp_ms
     if queues == NULL:
         raise MemoryError
     try:

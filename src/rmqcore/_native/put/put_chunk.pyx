@@ -48,10 +48,14 @@ cdef class PutChunk:
     cdef int add(self, Message m) except -1:
         """Prepare one more message; after an error the chunk is as it was."""
         cdef rmq_put *put = &self.puts[self.count]
-        cdef object topic = m.topic, body = m.body  # held: asking a body for its bytes may run code that changes the message
+        # Held: asking a body for its bytes may run code that changes the message.
+        cdef object topic = m.topic
+        cdef object body = m.body
         cdef Py_buffer *buffer
         cdef int seen = 0
-        cdef Py_ssize_t used = fill(m, topic, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen)
+        cdef Py_ssize_t used = fill(
+            m, topic, put, self.append_prop_crc, self.props + self.props_used, PROPS_ROOM, &seen
+        )
         if type(body) is bytes:
             put.msg.body = <const uint8_t *> PyBytes_AS_STRING(body)
             put.msg.body_len = PyBytes_GET_SIZE(body)

@@ -76,8 +76,12 @@ cdef class PutResult:
         """A copy with another status: whether the message reached the disk is known only after the append."""
         cdef PutResult other = PutResult.__new__(PutResult)
         other.status = status
-        other.phy_offset, other.msg_size, other.queue_offset = self.phy_offset, self.msg_size, self.queue_offset
-        other.store_timestamp_ms, other.count, other.rest = self.store_timestamp_ms, self.count, self.rest
+        other.phy_offset = self.phy_offset
+        other.msg_size = self.msg_size
+        other.queue_offset = self.queue_offset
+        other.store_timestamp_ms = self.store_timestamp_ms
+        other.count = self.count
+        other.rest = self.rest
         other.store_host_size = self.store_host_size
         memcpy(other.store_host, self.store_host, RMQ_HOST_V6_SIZE)
         return other

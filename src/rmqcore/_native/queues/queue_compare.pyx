@@ -143,9 +143,14 @@ cdef class QueueCompare:
         cdef const int64_t[::1] tags_code = entries["tags_code"].astype(np.int64)
         cdef const int32_t[::1] sys_flag = np.zeros(count, np.int32)
         cdef rmq_cq_rows rows
-        rows.phy_offset, rows.msg_size, rows.queue_id = &phy_offset[0], &msg_size[0], &ids[0]
-        rows.queue_offset, rows.sys_flag, rows.tags_code = &offsets[0], &sys_flag[0], &tags_code[0]
-        rows.topic_id, rows.count = &topic_ids[0], count
+        rows.phy_offset = &phy_offset[0]
+        rows.msg_size = &msg_size[0]
+        rows.queue_id = &ids[0]
+        rows.queue_offset = &offsets[0]
+        rows.sys_flag = &sys_flag[0]
+        rows.tags_code = &tags_code[0]
+        rows.topic_id = &topic_ids[0]
+        rows.count = count
         return self._compare(&rows, &topic_of[0], <int32_t> len(known))
 
     cdef object _compare(self, const rmq_cq_rows *rows, const int32_t *topic_of, int32_t topic_count):

@@ -365,8 +365,11 @@ cdef class QueueTable:
 
     cdef ConsumeQueue _queue(self, str topic, rmq_cq *queue):
         cdef ConsumeQueue made = new_consume_queue()
-        made.owner, made.table, made.queue = self, self.table, queue
-        made.root, made.file_size = self.root, self.file_size
+        made.owner = self
+        made.table = self.table
+        made.queue = queue
+        made.root = self.root
+        made.file_size = self.file_size
         made.topic = topic
         made.queue_id = queue.queue_id
         return made

@@ -135,8 +135,13 @@ def test_an_expression_that_is_none_is_left_out(home: Home) -> None:
 
 @pytest.mark.parametrize(
     "saved",
-    ["[]", "{", {"filterDataByTopic": {"t": 3}}, {"filterDataByTopic": {"t": {"groupFilterData": {"g": {"bornTime": "x"}}}}}],
-)  # fmt: skip
+    [
+        "[]",
+        "{",
+        {"filterDataByTopic": {"t": 3}},
+        {"filterDataByTopic": {"t": {"groupFilterData": {"g": {"bornTime": "x"}}}}},
+    ],
+)
 def test_a_file_that_cannot_be_read(home: Home, saved: Any) -> None:
     home.write(saved)
     with pytest.raises(StoreFormatError, match=FILE):

@@ -249,8 +249,12 @@ def test_names_that_are_no_number_are_left_alone(tmp_path: Path) -> None:
     opened.service.close()
     assert Opened(tmp_path, clean=False).service.files == ()
     assert sorted(os.listdir(folder)) == [
-        "-5", "123456789012345678901", "777", "9999999999999999999", "notes.txt",
-    ]  # fmt: skip
+        "-5",
+        "123456789012345678901",
+        "777",
+        "9999999999999999999",
+        "notes.txt",
+    ]
 
 
 def test_a_file_cut_short_goes_with_all_newer_ones(tmp_path: Path) -> None:

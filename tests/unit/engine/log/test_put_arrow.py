@@ -90,8 +90,12 @@ def test_many_rows_over_many_files_and_chunks() -> None:
     keys = [[f"key-{i}", "k" * (i * 7 % 2000)] if i % 3 else [] for i in range(count)]
     keys = [[word for word in words if word] for words in keys]
     table = pa.table(
-        {"topic": [f"topic-{i % 17}" for i in range(count)], "body": [b"x" * (i % 50) for i in range(count)], "keys": keys}
-    )  # fmt: skip
+        {
+            "topic": [f"topic-{i % 17}" for i in range(count)],
+            "body": [b"x" * (i % 50) for i in range(count)],
+            "keys": keys,
+        }
+    )
     messages = [Message(row["topic"], row["body"], keys=row["keys"]) for row in table.to_pylist()]
     with append_log(1 << 20) as expected_log, append_log(1 << 20) as other:
         expected = expected_log.put_many(messages)
@@ -443,7 +447,9 @@ def test_a_map_with_more_names_than_the_table_of_names(log: AppendLog) -> None:
 
 def test_properties_over_the_limit(log: AppendLog) -> None:
     """TAGS and its two separators are 6 bytes: 32,761 fill the field to its last byte."""
-    table = pa.table({"topic": ["t"] * 3, "body": [b""] * 3, "tags": ["x" * n for n in (32761, 32762, 10**6)]})  # fmt: skip
+    table = pa.table(
+        {"topic": ["t"] * 3, "body": [b""] * 3, "tags": ["x" * n for n in (32761, 32762, 10**6)]}
+    )
     exceeded = ["PROPERTIES_SIZE_EXCEEDED"] * 2
     assert log.put_arrow(table).statuses == ["PUT_OK", *exceeded]
     assert log.refusal == (

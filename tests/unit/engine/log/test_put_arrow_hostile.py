@@ -126,7 +126,9 @@ def properties(
     def make(p: Producer) -> tuple[Schema, Array]:
         pairs = [strings(p, [b"n"] * names), strings(p, [b"v"] * values)]
         entry = p.array(entries, [None] * buffers, pairs[:children])
-        schema = p.schema(b"+m", b"properties", [p.schema(b"+s", b"", [p.schema(b"u"), p.schema(b"u")])])  # fmt: skip
+        schema = p.schema(
+            b"+m", b"properties", [p.schema(b"+s", b"", [p.schema(b"u"), p.schema(b"u")])]
+        )
         return table(p, 2, properties=(schema, p.array(2, [None, offsets], [entry])))
 
     return make

@@ -46,7 +46,9 @@ def check_reachable(store: BuiltStore, root: Path) -> None:
         for (topic, queue_id), entries in store.queues.items():
             for queue_offset, (phy_offset, _, _) in entries.items():
                 found = opened.get(topic, queue_id, queue_offset, 1).messages
-                assert [(m.queue_offset, m.phy_offset) for m in found] == [(queue_offset, phy_offset)]  # fmt: skip
+                assert [(m.queue_offset, m.phy_offset) for m in found] == [
+                    (queue_offset, phy_offset)
+                ]
             assert opened.max_offset(topic, queue_id) == max(entries) + 1
             assert opened.min_offset(topic, queue_id) == 0
     assert [str(f) for f in fsck(root).findings if f.kind.startswith("cq")] == []
@@ -56,7 +58,10 @@ def check_reachable(store: BuiltStore, root: Path) -> None:
     assert contents(root) == before
     with rmqcore.open(root, services=False, **CONFIG) as opened:
         for (topic, queue_id), entries in store.queues.items():
-            assert opened.put(Message(topic, b"next", queue_id=queue_id)).queue_offset == max(entries) + 1  # fmt: skip
+            assert (
+                opened.put(Message(topic, b"next", queue_id=queue_id)).queue_offset
+                == max(entries) + 1
+            )
 
 
 @pytest.mark.parametrize("abort", [True, False], ids=["after a crash", "after a clean exit"])
@@ -126,7 +131,9 @@ def test_whatever_is_done_to_the_queues_of_a_crashed_store(tmp_path: Path, seed:
         if files:
             rng.choice(CHANGES)(rng, files)
     if rng.random() < 0.3:
-        (tmp_path / "checkpoint").write_bytes(rng.randbytes(4096) if rng.random() < 0.5 else bytes(4096))  # fmt: skip
+        (tmp_path / "checkpoint").write_bytes(
+            rng.randbytes(4096) if rng.random() < 0.5 else bytes(4096)
+        )
     check_reachable(store, tmp_path)
 
 

@@ -102,6 +102,8 @@ def test_a_rebuild_makes_the_same(tmp_path: Path) -> None:
     )
     with rmqcore.open(tmp_path / "store", services=False, **CONFIG):
         pass
-    one, other = ({p.name: p.read_bytes() for p in (root / "consumequeue/T/0").iterdir()}
-                  for root in (tmp_path / "store", tmp_path / "out"))  # fmt: skip
+    one, other = (
+        {p.name: p.read_bytes() for p in (root / "consumequeue/T/0").iterdir()}
+        for root in (tmp_path / "store", tmp_path / "out")
+    )
     assert one == other

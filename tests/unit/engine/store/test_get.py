@@ -244,7 +244,9 @@ def test_a_damaged_record_is_passed_over(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 1, 8, 63, 64, 90, 1 << 30, (1 << 31) - 1, -(1 << 31)])
-@pytest.mark.parametrize("phy_offset", [0, 1, FILE_SIZE - 1, FILE_SIZE, 1 << 62, (1 << 63) - 1, -1, -(1 << 63)])  # fmt: skip
+@pytest.mark.parametrize(
+    "phy_offset", [0, 1, FILE_SIZE - 1, FILE_SIZE, 1 << 62, (1 << 63) - 1, -1, -(1 << 63)]
+)
 def test_wild_entries(tmp_path: Path, phy_offset: int, size: int) -> None:
     bench = Bench(tmp_path, [record("T", 0, i, 0) for i in range(3)])
     bench.queues.close()

@@ -34,7 +34,9 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks i
 def mapped(root: Path) -> set[str]:
     """Files under `root` that this process has mapped."""
     lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    return {path for path in re.findall(r"(/.*)$", "\n".join(lines), re.MULTILINE) if str(root) in path}  # fmt: skip
+    return {
+        path for path in re.findall(r"(/.*)$", "\n".join(lines), re.MULTILINE) if str(root) in path
+    }
 
 
 def descriptors(root: Path) -> list[str]:
@@ -91,7 +93,9 @@ class Writer:
     def write_end(self, last_ms: int, *, clean: bool) -> None:
         """Checkpoint, and an abort file when nobody closed the store."""
         fields = oracle.CHECKPOINT_FIELDS[:3]
-        (self.root / "checkpoint").write_bytes(oracle.encode_checkpoint(dict.fromkeys(fields, last_ms)))  # fmt: skip
+        (self.root / "checkpoint").write_bytes(
+            oracle.encode_checkpoint(dict.fromkeys(fields, last_ms))
+        )
         if not clean:
             (self.root / "abort").write_text("1")
 

@@ -72,8 +72,14 @@ def test_a_share_of_a_disk_counts_instead_of_the_disk() -> None:
     files.append(SimulatedFile(6 * MIB, 7 * MIB, None, MIB // 2, 0))
     rate = MIB / 3600
     simulation = Simulation(
-        files, 6 * MIB + MIB // 2, disks, CleanRules(config), config.clean_resource_interval, rate, NOON
-    )  # fmt: skip
+        files,
+        6 * MIB + MIB // 2,
+        disks,
+        CleanRules(config),
+        config.clean_resource_interval,
+        rate,
+        NOON,
+    )
     simulation.run(NOON + 4 * HOUR_MS)
     # The eighth file makes it 80 %, more than 75; nothing is expired. The ninth makes it 90 %, above 80: all but the newest go.
     assert [one.file_from_offset for one in simulation.gone] == [

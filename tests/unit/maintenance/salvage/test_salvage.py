@@ -23,8 +23,13 @@ from rmqcore.maintenance.salvage.salvage import salvage
 from rmqcore.offline.fsck import fsck
 from rmqcore.testing.strangers import fingerprint
 
-STEPS: dict[str, Any] = {"services": False, "mapped_file_size_commit_log": 4096, "mapped_file_size_consume_queue": 160,
-         "max_hash_slot_num": 16, "max_index_num": 64}  # fmt: skip
+STEPS: dict[str, Any] = {
+    "services": False,
+    "mapped_file_size_commit_log": 4096,
+    "mapped_file_size_consume_queue": 160,
+    "max_hash_slot_num": 16,
+    "max_index_num": 64,
+}
 
 
 @pytest.fixture
@@ -374,8 +379,9 @@ def test_config_and_timers_are_copied(built: BuiltStore, tmp_path: Path) -> None
     assert report.copied == ("config", "timerlog")
     assert report.left_behind == ("cut", "timerwheel")
     assert [one.path for one in report.config_problems] == [
-        "config/consumerOffset.json", "config/delayOffset.json",
-    ]  # fmt: skip
+        "config/consumerOffset.json",
+        "config/delayOffset.json",
+    ]
     assert "reads consumerOffset.json.bak instead" in report.config_problems[0].problem
     assert "begins without it" in report.config_problems[1].problem
     assert report.exit_code == 2

@@ -33,7 +33,9 @@ def places(store: Path, conditions: Conditions) -> set[int]:
     return {view.phy_offset for view in rmqcore.read(store).messages(**conditions.keywords())}
 
 
-@pytest.mark.parametrize("column", ["topic", "tags", "queue_id", "phy_offset", "store_timestamp_ms", "uniq_key"])  # fmt: skip
+@pytest.mark.parametrize(
+    "column", ["topic", "tags", "queue_id", "phy_offset", "store_timestamp_ms", "uniq_key"]
+)
 def test_among_loses_nothing_and_is_exact_where_it_says_so(
     store: Path, views: list[MessageView], column: str
 ) -> None:
@@ -95,9 +97,13 @@ def test_an_empty_list_of_names_is_met_by_nothing(store: Path) -> None:
 
 @given(
     st.sampled_from(["phy_offset", "store_timestamp_ms"]),
-    st.none() | st.sampled_from([0, 811, -1, INT64, -INT64 - 1, 1 << 70, -(1 << 70)]) | st.integers(0, 5000),
-    st.none() | st.sampled_from([0, 811, -1, INT64, -INT64 - 1, 1 << 70, -(1 << 70)]) | st.integers(0, 5000),
-)  # fmt: skip
+    st.none()
+    | st.sampled_from([0, 811, -1, INT64, -INT64 - 1, 1 << 70, -(1 << 70)])
+    | st.integers(0, 5000),
+    st.none()
+    | st.sampled_from([0, 811, -1, INT64, -INT64 - 1, 1 << 70, -(1 << 70)])
+    | st.integers(0, 5000),
+)
 def test_between_loses_nothing(
     store: Path, views: list[MessageView], column: str, least: int | None, most: int | None
 ) -> None:

@@ -60,7 +60,10 @@ def test_times_have_a_zone_and_milliseconds(reader: StoreReader) -> None:
 def test_the_frames_agree(reader: StoreReader) -> None:
     table = reader.to_arrow()
     rows = table.to_pylist()
-    assert reader.to_polars().drop("properties").to_dicts() == table.drop_columns("properties").to_pylist()  # fmt: skip
+    assert (
+        reader.to_polars().drop("properties").to_dicts()
+        == table.drop_columns("properties").to_pylist()
+    )
     frame = reader.to_pandas()
     assert frame["properties"].tolist() == [dict(row["properties"]) for row in rows]
     assert frame["keys"].map(list).tolist() == [row["keys"] for row in rows]

@@ -85,9 +85,12 @@ def test_files_allocated_ahead_are_ordinary(broken: BuiltStore) -> None:
 # ---- checkpoint -------------------------------------------------------------------------------------
 
 FIELDS = (
-    "physic_msg_timestamp_ms", "logics_msg_timestamp_ms", "index_msg_timestamp_ms", "confirm_phy_offset",
+    "physic_msg_timestamp_ms",
+    "logics_msg_timestamp_ms",
+    "index_msg_timestamp_ms",
+    "confirm_phy_offset",
     "logics_physical_offset",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -25,8 +25,12 @@ ENTRY = np.dtype([("hash", ">i4"), ("phy_offset", ">i8"), ("time", ">i4"), ("pre
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("index") / "store"
     with rmqcore.open(
-        root, services=False, max_hash_slot_num=SLOTS, max_index_num=KEYS + 10, mapped_file_size_commit_log=16 << 20
-    ) as store:  # fmt: skip
+        root,
+        services=False,
+        max_hash_slot_num=SLOTS,
+        max_index_num=KEYS + 10,
+        mapped_file_size_commit_log=16 << 20,
+    ) as store:
         store.put_many([Message("T", b"", keys=[f"k{number}"]) for number in range(KEYS)])
     return root
 

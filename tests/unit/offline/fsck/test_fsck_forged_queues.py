@@ -115,9 +115,8 @@ def test_the_next_file_of_a_queue_is_found_by_halves(monkeypatch: pytest.MonkeyP
         following = 3 * (at // 3 + 1)
         assert state.next_file(at) == (following if following <= 3 * 4095 else None)
     assert asked[0] <= 9 * 15
-    assert [state.in_hole(*span) for span in [(0, 1), (1, 3), (1, 4), (2, 3), (12284, 12285), (12286, 12287)]] == [
-        False, True, False, True, True, False,
-    ]  # fmt: skip
+    spans = [(0, 1), (1, 3), (1, 4), (2, 3), (12284, 12285), (12286, 12287)]
+    assert [span for span in spans if state.in_hole(*span)] == [(1, 3), (2, 3), (12284, 12285)]
 
 
 def test_a_queue_file_with_many_names_is_read_once(tmp_path: Path, bytes_read: list[int]) -> None:

@@ -169,8 +169,9 @@ def test_sizes_and_names_are_looked_at_without_a_list(
     (folder / "queue").mkdir()
     whole, _ = checked(root)
     assert {kind: sum(counts.values()) for kind, counts in whole["totals"].items()} == {
-        "cq_file_size": 5, "file_name": 2,
-    }  # fmt: skip
+        "cq_file_size": 5,
+        "file_name": 2,
+    }
     monkeypatch.setattr(queue_names, "MOST_SIZES", 2)
     assert checked(root)[0] == whole
 

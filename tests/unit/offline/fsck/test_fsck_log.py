@@ -33,9 +33,14 @@ def test_a_store_of_the_builder_is_clean(built: BuiltStore) -> None:
     report = fsck(built.fill().write())
     assert report.findings == []
     assert report.counts == {
-        "records": 60, "record_bytes": sum(record.msg_size or 0 for record in built.records), "prop_crcs": 0,
-        "cq_entries": 60, "index_entries": 240, "damaged_ranges": 0, "damaged_bytes": 0,
-    }  # fmt: skip
+        "records": 60,
+        "record_bytes": sum(record.msg_size or 0 for record in built.records),
+        "prop_crcs": 0,
+        "cq_entries": 60,
+        "index_entries": 240,
+        "damaged_ranges": 0,
+        "damaged_bytes": 0,
+    }
 
 
 def test_body_crc(built: BuiltStore) -> None:
@@ -46,8 +51,10 @@ def test_body_crc(built: BuiltStore) -> None:
     found = only(report, "crc")
     assert severities(report) == {"crc": "error"}
     assert (found.phy_offset, found.field, found.path) == (
-        record.phy_offset, "BODYCRC", f"commitlog/{built.log_file(record.phy_offset)[0].name}",
-    )  # fmt: skip
+        record.phy_offset,
+        "BODYCRC",
+        f"commitlog/{built.log_file(record.phy_offset)[0].name}",
+    )
     assert (found.found, found.expected) == (oracle.body_crc(b"body"), oracle.body_crc(b"Body"))
     assert report.exit_code == 2
 
@@ -86,8 +93,10 @@ def test_place(built: BuiltStore) -> None:
     report = fsck(root)
     found = only(report, "place")
     assert (found.field, found.expected, found.found) == (
-        "PHYSICALOFFSET", record.phy_offset, record.phy_offset + 1,
-    )  # fmt: skip
+        "PHYSICALOFFSET",
+        record.phy_offset,
+        record.phy_offset + 1,
+    )
     assert found.severity == "error"
     # The message cannot be had: its entry leads into the damage.
     assert report.would_be_lost["unreachable"]["records"] == 1
@@ -125,8 +134,12 @@ def test_torn_record_with_entries_is_an_error(built: BuiltStore) -> None:
     built.fill().write()
     last = built.records[-1]
     built.change_log(last.phy_offset + 90, bytes((last.msg_size or 0) - 90))
-    built.write_checkpoint(physic_msg_timestamp_ms=0, logics_msg_timestamp_ms=0, logics_physical_offset=0,
-                           confirm_phy_offset=0)  # fmt: skip
+    built.write_checkpoint(
+        physic_msg_timestamp_ms=0,
+        logics_msg_timestamp_ms=0,
+        logics_physical_offset=0,
+        confirm_phy_offset=0,
+    )
     report = fsck(built.root)
     assert severities(report) == {
         "torn_tail": "warning",

@@ -37,10 +37,19 @@ def topic_of(store: Path) -> str:
 @pytest.mark.parametrize(
     "place",
     [
-        "lock", "abort", "checkpoint", "cut", "batchconsumequeue", "commitlog/00000000009999999488", "commitlog/odd",
-        "consumequeue/other", "consumequeue/TOPIC/9", "consumequeue/TOPIC/0/00000000000060000000", "index/20990101000000000",
+        "lock",
+        "abort",
+        "checkpoint",
+        "cut",
+        "batchconsumequeue",
+        "commitlog/00000000009999999488",
+        "commitlog/odd",
+        "consumequeue/other",
+        "consumequeue/TOPIC/9",
+        "consumequeue/TOPIC/0/00000000000060000000",
+        "index/20990101000000000",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("target", ["nowhere", "/dev/zero", ".", "FILE"])
 def test_a_link_is_a_finding_and_all_else_is_checked(store: Path, place: str, target: str) -> None:
     counts = fsck(store).counts

@@ -192,9 +192,14 @@ def found_fields(reader: IndexFileReader) -> set[str]:
 )
 @pytest.mark.parametrize("chunk", [20, 64, 1 << 20])
 def test_each_damage_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pos: int, form: str, value: int,
-    finding: tuple[int, str, int | None, int], chunk: int,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pos: int,
+    form: str,
+    value: int,
+    finding: tuple[int, str, int | None, int],
+    chunk: int,
+) -> None:
     monkeypatch.setattr(index_check, "CHECK_BYTES", chunk)
     data = bytearray(make(100, 400, 100).encode())
     struct.pack_into(form, data, pos, value)

@@ -154,7 +154,9 @@ def test_times_that_no_calendar_has(tmp_path: Path) -> None:
     connection = duckdb.connect()
     store = write_odd_store(tmp_path)
     rmqcore.duckdb_view(connection, "store", store)
-    (count, shown), = connection.sql("select count(*), count(store_timestamp) from store").fetchall()  # fmt: skip
+    ((count, shown),) = connection.sql(
+        "select count(*), count(store_timestamp) from store"
+    ).fetchall()
     assert count == 40 + len(odd_records()) > shown
     hidden = connection.sql("select count(*) from store where store_timestamp is null").fetchall()
     assert hidden == [(count - shown,)]

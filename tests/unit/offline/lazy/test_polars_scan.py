@@ -309,7 +309,9 @@ def test_without_polars(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_old_polars_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It handed over a predicate that ended the query with a panic (`sort().head()`)."""
     monkeypatch.setattr(pl, "__version__", "1.43.2")
-    with pytest.raises(ImportError, match=r"needs Polars 1\.44 or newer, and this is 1\.43\.2: pip install"):  # fmt: skip
+    with pytest.raises(
+        ImportError, match=r"needs Polars 1\.44 or newer, and this is 1\.43\.2: pip install"
+    ):
         rmqcore.scan(store)
 
 

@@ -74,8 +74,15 @@ def test_both_hold() -> None:
 
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
-    [(None, None, True), (199, None, True), (200, None, False), (None, 101, True), (None, 100, False), (150, 160, True)],
-)  # fmt: skip
+    [
+        (None, None, True),
+        (199, None, True),
+        (200, None, False),
+        (None, 101, True),
+        (None, 100, False),
+        (150, 160, True),
+    ],
+)
 def test_damage_in_the_range(start: int | None, end: int | None, expected: bool) -> None:
     damage = DamageRange(100, 200, "magic", "file", "MAGICCODE", 1, 2)
     conditions = Conditions(start_phy_offset=start, end_phy_offset=end)

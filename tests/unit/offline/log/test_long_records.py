@@ -120,8 +120,13 @@ def rows_and_views(reader: StoreReader, most_body: int, **asked: Any) -> tuple[A
 
     shortened: list[int] = []
     batches = RecordBatches(
-        reader, (*COLUMNS, "body"), Conditions(), max_body=most_body, on_shortened=shortened.append, **asked
-    )  # fmt: skip
+        reader,
+        (*COLUMNS, "body"),
+        Conditions(),
+        max_body=most_body,
+        on_shortened=shortened.append,
+        **asked,
+    )
     found = pa.Table.from_batches(batches, batches.schema).to_pydict()
     for row, phy_offset in enumerate(found["phy_offset"]):
         assert (phy_offset in shortened) == (len(found["body"][row]) == most_body)

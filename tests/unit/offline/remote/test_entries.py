@@ -57,8 +57,12 @@ def test_times_of_fsspec(info: dict[str, Any]) -> None:
 
 def test_what_fsspec_does_not_tell() -> None:
     assert _fsspec_entry("a", {"type": "file", "size": 5}) == RemoteEntry("a", False, 5)
-    assert _fsspec_entry("a", {"type": "file", "size": None, "mtime": "tomorrow"}) == RemoteEntry("a", False, 0)  # fmt: skip
-    assert _fsspec_entry("a", {"type": "directory", "size": 5, "mtime": 1}) == RemoteEntry("a", True, 0)  # fmt: skip
+    assert _fsspec_entry("a", {"type": "file", "size": None, "mtime": "tomorrow"}) == RemoteEntry(
+        "a", False, 0
+    )
+    assert _fsspec_entry("a", {"type": "directory", "size": 5, "mtime": 1}) == RemoteEntry(
+        "a", True, 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from rmqcore.offline.remote.sparse import PAGE, write_sparse
 
-PAGES = st.lists(st.sampled_from([b"\0" * PAGE, b"x" * PAGE, b"\0" * (PAGE - 1) + b"y"]), max_size=12)  # fmt: skip
+PAGES = st.lists(
+    st.sampled_from([b"\0" * PAGE, b"x" * PAGE, b"\0" * (PAGE - 1) + b"y"]), max_size=12
+)
 
 
 @given(before=st.integers(0, 3), pages=PAGES, rest=st.binary(max_size=50))

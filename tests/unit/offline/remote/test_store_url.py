@@ -53,9 +53,14 @@ def test_a_place_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 S3 = {
-    "access_key": "K", "secret_key": "S", "session_token": "T", "region": "r", "endpoint_override": "host:9000",
-    "scheme": "http", "anonymous": False,
-}  # fmt: skip
+    "access_key": "K",
+    "secret_key": "S",
+    "session_token": "T",
+    "region": "r",
+    "endpoint_override": "host:9000",
+    "scheme": "http",
+    "anonymous": False,
+}
 
 
 ENDPOINT = {"endpoint_url": "http://host:9000"}
@@ -132,7 +137,9 @@ def test_a_log_elsewhere(golden: Path, memory: MemoryStores, tmp_path: Path) -> 
             (root / "commitlog" / name).rename(tmp_path / disk / "commitlog" / name)
     (root / "commitlog").rmdir()
     url, logs = memory.put(root), [memory.put(tmp_path / disk, disk) for disk in "ab"]
-    local = rmqcore.read(root, commitlog=[tmp_path / "a" / "commitlog", tmp_path / "b" / "commitlog"])  # fmt: skip
+    local = rmqcore.read(
+        root, commitlog=[tmp_path / "a" / "commitlog", tmp_path / "b" / "commitlog"]
+    )
     expected = [view.raw for view in local.messages()]
     assert len(expected) > 1000
     both = [f"{log}/commitlog" for log in logs]

@@ -69,7 +69,9 @@ def test_a_log_file_that_is_another_of_the_same_size(memory: MemoryStores, golde
     """All files of a log have one size: only the time tells."""
     url = memory.put(golden / "basic" / "store")
     with rmqcore.read(url) as reader:
-        memory.filesystem.store["/stores/store/commitlog/00000000000000000000"].created -= timedelta(hours=1)  # fmt: skip
+        memory.filesystem.store[
+            "/stores/store/commitlog/00000000000000000000"
+        ].created -= timedelta(hours=1)
         with pytest.raises(
             RemoteChangedError,
             match=r"has 131072 bytes of 20..-.*Z, expected 131072 bytes of 20.*Z as it was listed",
@@ -197,9 +199,13 @@ def test_fewer_bytes_than_were_asked_for(
     monkeypatch.setattr(
         "support.remote.remote_double.Handle.read_at", lambda self, count, pos: b"x" * (count - 1)
     )
-    with StoreReader(url) as reader, pytest.raises(
-        RemoteStorageError, match=r"^mem://host/store/commitlog/\d+: \d+ bytes came from byte 0 on, expected \d+$"
-    ):  # fmt: skip
+    with (
+        StoreReader(url) as reader,
+        pytest.raises(
+            RemoteStorageError,
+            match=r"^mem://host/store/commitlog/\d+: \d+ bytes came from byte 0 on, expected \d+$",
+        ),
+    ):
         read_all(reader)
 
 
@@ -323,9 +329,16 @@ def test_a_reader_that_is_closed(basic: tuple[Disk, StoreUrl], own_tmp: Path) ->
     reader.close()
     assert left_behind() == []
     for ask in (
-        reader.info, reader.queues, reader.topics, reader.index_files, reader.checkpoint, lambda: reader.message_at(0),
-        lambda: read_all(reader), lambda: reader.get("TopicBasicA", 0, 0), lambda: reader.query("TopicBasicA", "x"),
-    ):  # fmt: skip
+        reader.info,
+        reader.queues,
+        reader.topics,
+        reader.index_files,
+        reader.checkpoint,
+        lambda: reader.message_at(0),
+        lambda: read_all(reader),
+        lambda: reader.get("TopicBasicA", 0, 0),
+        lambda: reader.query("TopicBasicA", "x"),
+    ):
         with pytest.raises(StoreClosedError, match=r"^the reader of mem://host/store is closed$"):
             ask()
 

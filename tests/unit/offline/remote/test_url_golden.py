@@ -113,6 +113,9 @@ def test_exports_are_the_same_files(
 def test_stats_are_the_same(golden: Path, memory: MemoryStores, case: str) -> None:
     (root, *_) = [path for path in stores(golden) if path.parent.name == case]
     url = memory.put(root)
-    remote, local = rmqcore.stats(url, by=["hour", "queue"]), rmqcore.stats(root, by=["hour", "queue"])  # fmt: skip
+    remote, local = (
+        rmqcore.stats(url, by=["hour", "queue"]),
+        rmqcore.stats(root, by=["hour", "queue"]),
+    )
     assert remote.path == url
     assert plain(remote, "path", "seconds") == plain(local, "path", "seconds")

@@ -22,8 +22,11 @@ KIB, MIB = 1 << 10, 1 << 20
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of several files, queues of one large file each, and an index file of 4 MB."""
     store = make_store(
-        sample_records(20_000), log_file_size=2 * MIB, cq_file_entries=300_000, index_capacity=200_000,
-    )  # fmt: skip
+        sample_records(20_000),
+        log_file_size=2 * MIB,
+        cq_file_entries=300_000,
+        index_capacity=200_000,
+    )
     return store.write(tmp_path_factory.mktemp("made") / "store")
 
 

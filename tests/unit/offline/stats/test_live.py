@@ -47,8 +47,9 @@ def test_rates(log: LiveLog, clock: Clock) -> None:
     clock.now += 2
     sample = live.sample()
     assert [(one.topic, one.messages, one.bytes) for one in sample.topics] == [
-        ("A", 3, sizes["A"]), ("B", 1, sizes["B"]),
-    ]  # fmt: skip
+        ("A", 3, sizes["A"]),
+        ("B", 1, sizes["B"]),
+    ]
     assert (sample.seconds, sample.total.messages_per_second) == (2, 2)
     assert sample.topics[0].messages_per_second == 1.5
     assert (sample.min_phy_offset, sample.max_phy_offset, sample.log_bytes) == (0, log.end, log.end)
@@ -57,8 +58,9 @@ def test_rates(log: LiveLog, clock: Clock) -> None:
     log.append("B")
     sample = live.sample()
     assert [(one.topic, one.messages, one.history) for one in sample.topics] == [
-        ("B", 1, (1, 1)), ("A", 0, (3, 0)),
-    ]  # fmt: skip
+        ("B", 1, (1, 1)),
+        ("A", 0, (3, 0)),
+    ]
     assert sample.total.average_messages_per_second == 5 / 3
     json.dumps(sample.as_dict())
 

@@ -56,10 +56,13 @@ def test_counted_pairs(pairs: list[tuple[int, int]]) -> None:
 
 @given(
     batches=st.lists(
-        st.lists(st.tuples(st.integers(0, 5), st.integers(-(2**43), 2**43)), min_size=1, max_size=30),
-        min_size=1, max_size=5,
+        st.lists(
+            st.tuples(st.integers(0, 5), st.integers(-(2**43), 2**43)), min_size=1, max_size=30
+        ),
+        min_size=1,
+        max_size=5,
     )
-)  # fmt: skip
+)
 def test_quantiles_of_many_groups_are_those_of_one(batches: list[list[tuple[int, int]]]) -> None:
     counts = PairCounts()
     for batch in batches:
@@ -178,7 +181,8 @@ def test_messages_that_were_deleted_unread(store_copy: StoreCopy) -> None:
     (found,) = lags(store, {f"{queue.topic}@g": {str(queue.queue_id): 0}})
     assert (found.lag, found.lost) == (queue.max_offset, queue.min_offset)
     view = next(
-        view for view in StoreReader(store).messages(topics=[queue.topic], queue_ids=[queue.queue_id])
+        view
+        for view in StoreReader(store).messages(topics=[queue.topic], queue_ids=[queue.queue_id])
         if view.queue_offset == queue.min_offset
-    )  # fmt: skip
+    )
     assert found.first_unread_ms == view.store_timestamp_ms
