@@ -105,8 +105,12 @@ def unproven(part: str, byte: int) -> bool:
     return header_times or entry_zero or first_time
 
 
-@pytest.mark.parametrize("part", ["consumequeue", "index"])
-@given(number=st.integers(0, len(STORES) - 1), file=st.integers(0, 50), bit=st.integers(0, 1 << 16))
+@given(
+    part=st.sampled_from(["consumequeue", "index"]),
+    number=st.integers(0, len(STORES) - 1),
+    file=st.integers(0, 50),
+    bit=st.integers(0, 1 << 16),
+)
 def test_no_flipped_bit_of_a_queue_or_an_index_goes_unnoticed(
     part: str, number: int, file: int, bit: int
 ) -> None:

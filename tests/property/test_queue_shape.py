@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.stores.index_batches import quick_folder
 
 from rmqcore._native.format.cq import pack_cq, rising_prefix
@@ -74,7 +75,7 @@ def test_sums_that_leave_64_bits() -> None:
     assert rising_prefix(data[:19], last, 0) == (0, 0)
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(queues(), st.integers(1, 12), st.integers(0, 40), st.sets(st.integers(0, 5)), st.booleans())
 def test_suspects_are_the_same_with_arrays_of_all_entries(
     entries: list[Entry], a_file: int, end: int, lost: set[int], stale: bool

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from support.doses import examples
 from support.fake_peer import Peer
 from support.served_broker import ServedBroker
 
@@ -164,9 +165,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         )
 
 
-@settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(examples(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(streams())
 def test_both_ways_answer_the_same(both: Both, data: bytes) -> None:
     expected = both.answers(data, quick=False)
@@ -175,7 +174,7 @@ def test_both_ways_answer_the_same(both: Both, data: bytes) -> None:
     event(f"{both.served[1].broker.stats.found - before} pulls found something")
 
 
-@settings(max_examples=400, deadline=None)
+@examples(4)
 @given(streams())
 def test_what_is_read_here_is_what_python_reads(data: bytes) -> None:
     """The first frame: where it is taken, every field is the same; one that is not right is never taken."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from support.broker import FakeChannel, FakeLoop
 
@@ -333,10 +333,6 @@ def streams(draw: st.DrawFn) -> bytes:
     return data
 
 
-SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
-@SETTINGS
 @given(streams())
 def test_the_kernel_stores_and_answers_as_python_does(data: bytes) -> None:
     log, answers, good, taken = by_kernel(data, **SMALL)
@@ -344,7 +340,6 @@ def test_the_kernel_stores_and_answers_as_python_does(data: bytes) -> None:
     assert (log, answers, good) == by_python(data, **SMALL)
 
 
-@SETTINGS
 @given(st.lists(plain_frames(), min_size=1, max_size=5))
 def test_plain_sends_are_taken_without_python(sends: list[bytes]) -> None:
     data = b"".join(sends)

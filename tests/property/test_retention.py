@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.stores.many_files import NOON, fill, settle
 from support.stores.many_files import settings as store_settings
 
@@ -162,7 +163,7 @@ class Real:
 @example(BY_DISK)
 @example(BY_FORCE)
 @example(REFUSED)
-@settings(max_examples=(settings.default or settings()).max_examples // 2)  # each makes a store
+@examples(0.5)  # each makes a store
 def test_the_same_files_go_in_the_same_rounds(case: Case) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from support.places import ROOT
 
@@ -25,23 +23,35 @@ def text(*parts: str) -> str:
     return ROOT.joinpath(*parts).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_yaml_file_is_one(path: Path) -> None:
-    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
+def test_each_yaml_file_is_one() -> None:
+    wrong = {}
+    for path in YAML:
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            found = error
+        if not isinstance(found, dict):
+            wrong[path.relative_to(ROOT).as_posix()] = found
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
-def test_a_hook_has_the_version_that_make_lint_has(hook: dict[str, Any]) -> None:
-    pinned = PROJECT["dependency-groups"]["lint"]
-    assert hook["language"] == "python"
-    assert set(hook["additional_dependencies"]) <= set(pinned)
+def test_each_hook_has_the_version_that_make_lint_has() -> None:
+    assert HOOKS
+    pinned = set(PROJECT["dependency-groups"]["lint"])
+    assert [hook["id"] for hook in HOOKS if hook["language"] != "python"] == []
+    assert {
+        hook["id"]: other
+        for hook in HOOKS
+        if (other := set(hook["additional_dependencies"]) - pinned)
+    } == {}
 
 
-@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
-def test_a_hook_runs_a_tool_of_make_lint(hook: dict[str, Any]) -> None:
-    tool = hook["entry"].split()[0]
-    assert re.search(rf"\b{tool} ", text("Makefile")) or tool == "codespell"
-    assert f"{tool}==" in hook["additional_dependencies"][0]
+def test_each_hook_runs_a_tool_of_make_lint() -> None:
+    tools = {hook["entry"].split()[0]: hook["additional_dependencies"][0] for hook in HOOKS}
+    makefile = text("Makefile")
+    run = {tool for tool in tools if re.search(rf"\b{tool} ", makefile)} | {"codespell"}
+    assert set(tools) - run == set()
+    assert {tool: pin for tool, pin in tools.items() if f"{tool}==" not in pin} == {}
 
 
 def test_the_hooks_for_c_and_cython_see_the_files_that_make_lint_sees() -> None:

@@ -17,11 +17,15 @@ TEXT = PAGE.read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"python -m rmqcore\.testing\.torture[^`\n]*", TEXT)))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_is_one(command: str) -> None:
-    words = shlex.split(command)[3:]
-    options = torture.arguments().parse_args([word for word in words if not word.startswith("[")])
-    assert options.dir
+def test_each_command_is_one() -> None:
+    assert COMMANDS
+    for command in COMMANDS:
+        words = [word for word in shlex.split(command)[3:] if not word.startswith("[")]
+        try:
+            options = torture.arguments().parse_args(words)
+        except SystemExit:
+            pytest.fail(f"the program does not take the words of {command}")
+        assert options.dir, command
 
 
 def test_every_part_of_the_command_is_told_of() -> None:
@@ -30,22 +34,32 @@ def test_every_part_of_the_command_is_told_of() -> None:
     ) - {"NAME"}
 
 
-@pytest.mark.parametrize("variable", sorted(set(re.findall(r"RMQCORE_\w+", TEXT))))
-def test_a_variable_is_read_somewhere(variable: str) -> None:
-    files = [*(ROOT / "tests").rglob("*.py")]
-    assert [path for path in files if f'"{variable}"' in path.read_text(encoding="utf-8")]
+def test_each_variable_is_read_somewhere() -> None:
+    variables = set(re.findall(r"RMQCORE_\w+", TEXT))
+    assert variables
+    for path in (ROOT / "tests").rglob("*.py"):
+        variables -= set(re.findall(r'"(RMQCORE_\w+)"', path.read_text(encoding="utf-8")))
+    assert variables == set()
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"\btests/[\w/.]+\b(?:::\w+)?", TEXT))))
-def test_a_test_is_there(name: str) -> None:
-    path, _, function = name.partition("::")
-    assert (ROOT / path).exists()
-    assert not function or f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
+def test_each_test_is_there() -> None:
+    named = set(re.findall(r"\btests/[\w/.]+\b(?:::\w+)?", TEXT))
+    assert named
+    assert sorted(name for name in named if not is_there(*name.partition("::")[::2])) == []
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"`(?:\w+=\S+ )*make (\w+)", TEXT))))
-def test_a_target_is_there(target: str) -> None:
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+def is_there(path: str, function: str) -> bool:
+    found = ROOT / path
+    return found.exists() and (
+        not function or f"def {function}(" in found.read_text(encoding="utf-8")
+    )
+
+
+def test_each_target_is_there() -> None:
+    targets = set(re.findall(r"`(?:\w+=\S+ )*make (\w+)", TEXT))
+    assert targets
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert targets - set(re.findall(r"^(\w+):", makefile, re.MULTILINE)) == set()
 
 
 def test_the_nightly_run_has_its_stage() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.doses import examples
 from support.spark.table_rows import Row, grow, in_order, rows_in, rows_of, run_here
 from support.stores.live_log import LiveLog
 
@@ -80,7 +81,7 @@ def check(out: Path, root: Path, end: int, format: str = "parquet") -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=QUIET)
+@settings(examples(0.25), suppress_health_check=QUIET)
 @given(steps=STEPS, seed=st.integers(0, 9))
 def test_any_runs_add_up_to_what_a_read_gives(
     steps: list[tuple[str, int]], seed: int, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.doses import examples
 from support.stores.built_store import BuiltStore
 
 import rmqcore
@@ -42,9 +43,7 @@ def names_and_bodies(store: Path) -> Counter[tuple[str, bytes]]:
     return Counter((message.topic, message.body) for message in rmqcore.read(store).messages())
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(examples(0.25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     topics=st.lists(
         st.binary(max_size=300) | st.text(max_size=100).map(lambda text: text.encode("utf-8", "replace")) | st.sampled_from(ODD),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
+from support.doses import examples
 from support.spark.spark_rows import time_of
 from support.spark.spark_tables import read_table, rows_of, table_of
 
@@ -37,7 +38,7 @@ def write(root: Path, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
         return [(view.phy_offset, view.store_timestamp_ms) for view in reader.messages()]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 @example(steps=[(0, 60), (3 * HOUR_MS, 60), (-3 * HOUR_MS, 60)], ends=(0.0, 0.5))
 @given(steps=STEPS, ends=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_any_steps_and_any_range(

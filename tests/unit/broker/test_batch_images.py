@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.sends import Sender, image, send
 
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -34,7 +35,7 @@ def sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sender]:
     sender.close()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(MESSAGES)
 def test_each_message_is_stored_as_it_lies_in_the_body(
     sender: Sender, messages: list[tuple[bytes, dict[str, str]]]
@@ -48,7 +49,7 @@ def test_each_message_is_stored_as_it_lies_in_the_body(
     assert response.ext_fields["msgId"] == ",".join(m.msg_id for m in stored)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(MESSAGES, st.data())
 def test_a_damaged_body_is_stored_whole_or_not_at_all(
     sender: Sender, messages: list[tuple[bytes, dict[str, str]]], data: st.DataObject

@@ -6,8 +6,9 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.fake_peer import Peer
 from support.sends import Sender, send
 
@@ -22,7 +23,7 @@ from rmqcore.remoting.header import encode_command
 PLAIN, ASKED = "plain", "asked"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(
     kinds=st.lists(st.sampled_from([PLAIN, ASKED]), min_size=1, max_size=12),
     cuts=st.lists(st.integers(1, 700), max_size=8),

@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.broker import FakeLoop
+from support.doses import examples
 from support.transactions import COMMIT, ROLLBACK, UNKNOWN, Transacting, end, end_asked
 
 from rmqcore.broker.transactions.messages import GROUP
@@ -119,7 +120,7 @@ class Model:
             assert all(half.ended == 1 for half in self.halves.values())
 
 
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 @given(st.lists(ACTIONS, max_size=40))
 def test_each_half_ends_as_its_producer_says(actions: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

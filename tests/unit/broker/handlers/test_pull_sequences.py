@@ -5,9 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.broker import FakeChannel
+from support.doses import examples
 from support.served_broker import ServedBroker
 
 import rmqcore
@@ -88,7 +89,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30)  # each opens a store
+@examples(0.3)  # each opens a store
 @given(STEPS)
 def test_each_consumer_gets_all_that_it_wants_once(steps: list[tuple[str, object]]) -> None:
     with tempfile.TemporaryDirectory() as folder, ServedBroker(Path(folder)) as served:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
@@ -259,7 +260,7 @@ def test_a_size_past_the_end_of_the_log(bench: Bench) -> None:
     noise=st.binary(min_size=1, max_size=300),
     split=st.integers(0, 39),
 )
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 def test_old_damage_stops_the_index_only_where_it_is(
     tmp_path_factory: pytest.TempPathFactory, at: int, noise: bytes, split: int
 ) -> None:

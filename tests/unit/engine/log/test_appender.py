@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.oracle.strategies import Sample, samples
 
@@ -219,7 +220,7 @@ def test_where_no_room_can_be_made_nothing_is_written_and_nothing_counted(tmp_pa
 
 
 @given(st.integers(1, 12), st.integers(0, 900), st.integers(0, 200))
-@settings(max_examples=50)
+@examples(0.5)
 def test_a_batch_is_in_one_file_whole_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, count: int, before: int, body: int
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from support.doses import examples
 from support.oracle import records as oracle
 from support.oracle.queue import ENTRY, Queue
 from support.stores.index_batches import lay_out, quick_folder
@@ -306,5 +307,5 @@ def test_the_search_for_the_begin_starts_where_it_was_before_files_went(tmp_path
     assert (queue.min_offset, queue.max_offset) == (model.min_offset, model.max_offset) == (10, 11)
 
 
-QueuesMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+QueuesMachine.TestCase.settings = settings(examples(0.6), stateful_step_count=25)
 TestQueues = QueuesMachine.TestCase

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.stores.index_batches import quick_folder
 from support.stores.queue_batches import open_queues, put_records, queue_files, record
 
@@ -83,7 +84,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     cuts=st.lists(st.integers(0, 30), max_size=3),
     topic=st.sampled_from(["T", "%LMQ%a"]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_a_run_and_batches_of_the_same_records_make_the_same_files(
     steps: list[tuple[int, int]], first: int, cuts: list[int], topic: str
 ) -> None:

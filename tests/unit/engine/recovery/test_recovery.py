@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import QUEUE_ENTRIES, BuiltStore
 
@@ -449,7 +450,7 @@ def test_killed_between_any_two_steps(
     checkpoint=st.integers(-1, 9 * FILE_SIZE),
     most=st.sampled_from([1, 2, 10]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_whatever_is_damaged(
     tmp_path_factory: pytest.TempPathFactory,
     count: int,

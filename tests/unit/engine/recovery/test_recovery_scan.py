@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
@@ -184,7 +185,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     written_with_crc=st.booleans(),
     window=st.sampled_from([128, 200, 512, 1 << 20]),
 )
-@settings(max_examples=200, deadline=None)
+@examples(2)
 def test_damage_ends_the_log_where_the_slow_one_ends_it(
     tmp_path_factory: pytest.TempPathFactory,
     at: int,

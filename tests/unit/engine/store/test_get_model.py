@@ -6,8 +6,9 @@ import os
 import random
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.oracle.get import SlowConfig, SlowLog, slow_get
 from support.oracle.queue import ENTRY, Queue
@@ -146,7 +147,7 @@ class Got:
     ),
     ext=st.sampled_from([0.0, 0.0, 0.5]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_get_is_the_slow_one(seed: int, count: int, config: SlowConfig, ext: float) -> None:
     rng = random.Random(seed)
     with quick_folder() as folder:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.oracle.queue import Queue
 from support.stores.built_store import FILLER, BuiltStore
@@ -259,7 +260,7 @@ def test_topics_that_are_no_folder_stay_outside(tmp_path: Path, topic: str) -> N
     topic=st.sampled_from(["T", "%LMQ%a"]),
     waits=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 def test_any_offsets(
     tmp_path_factory: pytest.TempPathFactory,
     queue_offsets: list[int],

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 from support.stores.golden_stores import CLEAN
@@ -170,7 +171,7 @@ def test_damage_and_what_comes_behind_the_first_pass(
     rows=st.integers(1, 9),
     damaged=st.none() | st.integers(0, 39),
 )
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 def test_any_log(
     tmp_path_factory: pytest.TempPathFactory,
     puts: list[tuple[str, int, int | None, list[str] | None]],

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.doses import dose
 
 from rmqcore.offline.fsck import fsck, log_damage
 from rmqcore.offline.fsck.log_damage import DamageAudit
@@ -38,8 +39,18 @@ def report_of(root: Path, max_findings: int) -> dict[str, Any]:
     return report
 
 
+SIZE = 2_000_000
+SIZES = {
+    "bad_bytes": dose("RMQCORE_COUNTED_DAMAGE", test=500_000, verify=SIZE, night=SIZE),
+    "failing_bodies": dose("RMQCORE_COUNTED_DAMAGE", test=500_000, verify=SIZE, night=SIZE),
+    "lies_about_topics": dose("RMQCORE_COUNTED_DAMAGE", test=1_000_000, verify=SIZE, night=SIZE),
+    "mixed": SIZE,
+}
+"""Logs of more than 4,096 damaged ranges, for fewer are one by one at any rate."""
+
+
 @pytest.mark.parametrize("max_findings", [0, 20, 100_000])
-@pytest.mark.parametrize("shape", ["mixed", "bad_bytes", "failing_bodies", "lies_about_topics"])
+@pytest.mark.parametrize("shape", SIZES)
 @pytest.mark.parametrize("file_behind", [False, True])
 def test_the_report_is_the_same(
     tmp_path: Path,
@@ -48,7 +59,7 @@ def test_the_report_is_the_same(
     max_findings: int,
     file_behind: bool,
 ) -> None:
-    size = 2_000_000
+    size = SIZES[shape]
     data = mixed(size) if shape == "mixed" else hostile_logs.SHAPES[shape](size)
     log = hostile_logs.write_log(tmp_path, data)
     if file_behind:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.oracle import stats as slow
 from support.oracle.strategies import int64
@@ -111,7 +112,7 @@ def write_log(root: Path, records: list[oracle.Record]) -> Path:
     return made.write(root)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.6)
 @given(records=RECORDS, by=st.sampled_from(BYS), rows=st.sampled_from([1, 3, 1 << 16]))
 def test_made_stores(
     tmp_path_factory: pytest.TempPathFactory,
