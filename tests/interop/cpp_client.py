@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
+from functools import partial
 from typing import Any
 
+from interop.client_manners import end_process, with_route
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
 
 TAGS = "abc"
-ROUTE_SECONDS = 30
 
 
 def say(**what: Any) -> None:
@@ -39,30 +39,13 @@ def send(namesrv: str, topic: str, number: int) -> None:
     producer.set_namesrv_addr(namesrv)
     producer.start()
     for i in range(number):
-        made = message(topic, "sync", i)
-        sent = sent_with_route(producer, made) if i == 0 else producer.send_sync(made)
+        sent = with_route(partial(producer.send_sync, message(topic, "sync", i)))
         say(kind="sync", status=int(sent.status), msg_id=sent.msg_id, queue_offset=sent.offset)
     for i in range(number):
         producer.send_oneway(message(topic, "oneway", i))
     sent = producer.send_sync(message(topic, "last", 0))
     say(kind="last", status=int(sent.status), msg_id=sent.msg_id, queue_offset=sent.offset)
     producer.shutdown()
-
-
-def sent_with_route(producer: Producer, made: Any) -> Any:
-    """Send the first message of a topic.
-
-    This client asks the name server once for a route, for as long as its own time limit, and gives the message up then: a Java
-    name server on a busy machine once answered later.
-    """
-    end = time.monotonic() + ROUTE_SECONDS
-    while True:
-        try:
-            return producer.send_sync(made)
-        except Exception as error:
-            if "No route info" not in str(error) or time.monotonic() > end:
-                raise
-            time.sleep(0.5)
 
 
 def tell(got: Any) -> None:
@@ -104,4 +87,4 @@ if __name__ == "__main__":
         consume(*words)
     else:
         pull(*words)
-    os._exit(0)  # the library's threads may not end
+    end_process()

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -44,9 +47,23 @@ def tool(name: str) -> str:
     return found
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time builds: two that wrote the same classes, or fetched the same jars, would spoil them."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build" / "java.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @functools.cache
 def class_path(project: str) -> str:
     """Class path of a project: its classes and the jars of RocketMQ in Maven's own cache. Built first where needed."""
+    with _alone():
+        return _class_path(project)
+
+
+def _class_path(project: str) -> str:
     folder, built = PROJECTS[project], BUILD / project
     jars = built / "classpath"
     newest = max(path.stat().st_mtime for path in folder.rglob("*") if path.is_file())

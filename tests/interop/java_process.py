@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from interop import java_build
 
-CALL_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 300.0  # longer than the driver waits for anything
 LOG_LINES = 25
 
 

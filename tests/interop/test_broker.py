@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from interop.broker import Broker
+from interop.client_manners import consume, create_topic
 from interop.conftest import OpenJava
 from interop.files import copy_store
 from interop.java_process import JavaProcess
@@ -33,31 +34,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Broker:
     return Broker(tmp_path_factory.mktemp("broker"), CONFIG)
 
 
-def consume(java: JavaProcess, broker: Broker, count: int) -> list[dict[str, Any]]:
-    """Each entry of the topic's queues, once; so many different messages are among them.
-
-    The test counted what came, and found 332 instead of 330 on a slow machine: a producer sends again what was not answered in
-    time, and a consumer may be given a message twice.
-    """
-    got: list[dict[str, Any]] = java.call(
-        "consume", nameServer=broker.name_server, topic=TOPIC, wanted=count, timeoutMs=30_000
-    )
-    assert len({m["uniq_key"] for m in got}) == count
-    return list({place(m): m for m in got}.values())
-
-
 def place(message: dict[str, Any]) -> tuple[int, int]:
     return message["queue_id"], message["queue_offset"]
-
-
-def create_topic(java: JavaProcess, broker: Broker) -> None:
-    java.call(
-        "createTopic",
-        nameServer=broker.name_server,
-        broker=broker.address,
-        topic=TOPIC,
-        timeoutMs=50_000,
-    )
 
 
 def check_both(broker: Broker, java_open: OpenJava, copy: Path) -> None:
@@ -79,11 +57,12 @@ def check_both(broker: Broker, java_open: OpenJava, copy: Path) -> None:
 def test_a_brokers_store(
     java: JavaProcess, broker: Broker, java_open: OpenJava, tmp_path: Path
 ) -> None:
-    with broker.running():
-        create_topic(java, broker)
+    with broker.running() as server:
+        create_topic(java, broker.name_server, broker.address, TOPIC)
         sent = java.call("send", nameServer=broker.name_server, topic=TOPIC, count=SENT)
         assert {s["status"] for s in sent} == {"SEND_OK"}
-        first = consume(java, broker, VISIBLE)
+        first = consume(java, broker.name_server, TOPIC, VISIBLE)
+        server.stop()
     check_both(broker, java_open, tmp_path / "first")
     check_contents(broker.store, first)
 
@@ -100,12 +79,12 @@ def test_a_brokers_store(
     check_both(broker, java_open, tmp_path / "second")
 
     with broker.running() as server:
-        create_topic(java, broker)
-        again = consume(java, broker, VISIBLE + ADDED)
+        create_topic(java, broker.name_server, broker.address, TOPIC)
+        again = consume(java, broker.name_server, TOPIC, VISIBLE + ADDED)
         sent = java.call("send", nameServer=broker.name_server, topic=TOPIC, count=SENT)
         assert {s["status"] for s in sent} == {"SEND_OK"}
         assert min(s["queue_offset"] for s in sent if s["kind"] == "plain") >= min(ends.values())
-        last = consume(java, broker, 2 * VISIBLE + ADDED)
+        last = consume(java, broker.name_server, TOPIC, 2 * VISIBLE + ADDED)
         server.kill()
     mine = [m for m in again if m["keys"].startswith("o")]
     assert {base64.b64decode(m["body"]).decode() for m in mine} == {

@@ -34,6 +34,7 @@ RULES = {
     "fileReservedTime": RESERVED_H,
     "deleteFileBatchMax": 4,
     "deleteCommitLogFilesInterval": 0,
+    "deleteConsumeQueueFilesInterval": 0,
     # What a thread of Java's read when its turn came goes at the end of the same round.
     "redeleteHangedFileInterval": 0,
     "destroyMapedFileIntervalForcibly": 0,
@@ -158,6 +159,7 @@ def test_thirty_days(
         "file_reserved_time": RESERVED_H,
         "delete_file_batch_max": 4,
         "delete_commit_log_files_interval": 0,
+        "delete_consume_queue_files_interval": 0,
         "delete_when": "03;04",
         "services": False,
     }

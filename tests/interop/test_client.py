@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import pytest
 from interop.broker import Broker
+from interop.client_manners import consume, once_each
 from interop.java_process import JavaProcess
 from interop.workload import SIZES
+from support.eventually import eventually
 
 from rmqcore.client import (
     AsyncProducer,
@@ -28,8 +30,7 @@ from rmqcore.remoting.request_fields import Value, encode_fields
 from rmqcore.testing.served_broker import ServedBroker, ask_once
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
-POLL_SECONDS = 30.0
-UNTIL_SECONDS = 60.0
+POLL_SECONDS = 120.0
 NUMBERS = count(1)
 # Of what Java's driver sends these reach a consumer: tests/interop/test_broker.py.
 JAVA_SENDS, VISIBLE = 30, 30 + 20 + 1 + 3 + 1
@@ -55,6 +56,11 @@ def broker(
     else:
         with ServedBroker(folder) as ours:
             yield Served("rmqcore", ours.namesrv, ours.address)
+
+
+SMOKE = pytest.mark.parametrize(
+    "broker", ["java", pytest.param("rmqcore", marks=pytest.mark.smoke)], indirect=True
+)
 
 
 @pytest.fixture
@@ -85,27 +91,25 @@ def group() -> str:
 
 
 def poll_all(consumer: PullConsumer, wanted: int) -> list[ReceivedMessage]:
-    """So many different messages; a broker may give one twice."""
+    """Poll until this many different messages have come."""
     found: dict[str, ReceivedMessage] = {}
     while len(found) < wanted:
         batch = consumer.poll(POLL_SECONDS)
         assert batch, f"{len(found)} of {wanted} messages came"
-        found.update({message.msg_id: message for message in batch})
+        found |= once_each(batch, lambda message: message.msg_id)
     return list(found.values())
 
 
 def until(done: Callable[[], bool], consumer: PullConsumer) -> None:
     """Poll until something is so; nothing comes meanwhile."""
-    for _ in range(int(UNTIL_SECONDS / 0.1)):
-        if done():
-            return
-        assert consumer.poll(0.1) == []
-    raise AssertionError("it never was so")
+    eventually(lambda: done() or consumer.poll(0.1) != [])
+    assert done(), "a message came"
 
 
 # ---- one client -------------------------------------------------------------------------------------
 
 
+@SMOKE
 def test_what_is_sent_comes_back_as_it_was(broker: Served, topic: str) -> None:
     bodies = [b"x", "\u00e9\u4e16\U0001f600".encode(), bytes(range(256)) * 100]
     with (
@@ -275,6 +279,7 @@ def test_many_messages_at_once_with_asyncio(broker: Served, topic: str) -> None:
 # ---- beside Java's clients --------------------------------------------------------------------------
 
 
+@SMOKE
 def test_what_java_sends(java: JavaProcess, broker: Served, topic: str) -> None:
     """Plain, in a batch, delayed, compressed in three ways, and of transactions the one that was committed."""
     sent = java.call("send", nameServer=broker.namesrv, topic=topic, count=JAVA_SENDS)
@@ -298,6 +303,7 @@ def test_what_java_sends(java: JavaProcess, broker: Served, topic: str) -> None:
         assert message.tags == f"Tag{name[0]}"
 
 
+@SMOKE
 def test_what_java_receives(java: JavaProcess, broker: Served, topic: str) -> None:
     long_body = b"long " * 2000
     with Producer(broker.namesrv) as producer:
@@ -307,7 +313,7 @@ def test_what_java_receives(java: JavaProcess, broker: Served, topic: str) -> No
         }
         batch = producer.send_many(topic, [b"in", b"a", b"batch"])
     sent.update(zip(batch.msg_id.split(","), [b"in", b"a", b"batch"], strict=True))
-    got = java.call("consume", nameServer=broker.namesrv, topic=topic, wanted=6, timeoutMs=30_000)
+    got = consume(java, broker.namesrv, topic, 6)
     assert {one["uniq_key"]: base64.b64decode(one["body"]) for one in got} == sent
 
 

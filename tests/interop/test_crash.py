@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from operator import gt
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from interop.questions import FOREVER
 from interop.recovery import check_recovery
 from interop.workload import ROLLBACK, SIZES, Put, Workload, ours
 from interop.writers import Clock, put_java, put_ours
+from support.eventually import eventually
 
 import rmqcore
 
@@ -38,13 +40,24 @@ def make_base(
     root: Path, puts: list[Put], put: Callable[[list[Put]], object]
 ) -> tuple[bytes, Path]:
     """Put everything into the store that is open at `root`; its checkpoint at half, and a copy of it as it runs."""
-    old = b""
-    for start in range(0, len(puts), STEP):
+    checkpoint = root / "checkpoint"
+    half = len(puts) // 2
+    for start in range(0, half, STEP):
         put(puts[start : start + STEP])
-        if start == len(puts) // 2:
-            time.sleep(1.2)  # Java writes its checkpoint every second
-            old = (root / "checkpoint").read_bytes()
+    before = flushed_ms(checkpoint)
+    put(puts[half : half + STEP])
+    # Java writes its checkpoint every second, the time of the log and that of the queues each for itself.
+    eventually(lambda: all(map(gt, flushed_ms(checkpoint), before)))
+    old = checkpoint.read_bytes()
+    for start in range(half + STEP, len(puts), STEP):
+        put(puts[start : start + STEP])
     return old, copy_store(root, root.with_name(root.name + "_running"))
+
+
+def flushed_ms(checkpoint: Path) -> tuple[int, int]:
+    """Up to when a checkpoint says that the log and the queues are on disk."""
+    log, queues = struct.unpack_from(">qq", checkpoint.read_bytes().ljust(16, b"\0"))
+    return log, queues
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from interop.differential import Differential
 from interop.java_process import JavaProcess
+from support.doses import dose
 
-STORES = int(os.environ.get("RMQCORE_JAVA_DAMAGED", "40"))
+STORES = dose("RMQCORE_JAVA_DAMAGED", test=10, verify=40, night=1000)
 A_BASE = 50
 
 

@@ -16,7 +16,7 @@ import rmqcore
 PUTS = 500
 
 
-@pytest.mark.parametrize("services", [False, True])
+@pytest.mark.parametrize("services", [pytest.param(False, marks=pytest.mark.smoke), True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_java_answers_as_we_do(
     name: str, services: bool, java_open: OpenJava, tmp_path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import unified_diff
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from interop.broker import Broker
+from interop.client_manners import admin, wait_left
 from interop.java_process import JavaProcess
 from support.server_process import ServerProcess
 
@@ -70,8 +70,6 @@ COMMANDS = [
 ]
 OF_EACH = "brokerStatus -b {b}"
 """Its values are the broker's own: the names are compared."""
-MOST_SECONDS = 90.0
-MOST_SECONDS_ONLINE = 150.0
 NOT_OURS = {"putMessageDistributeTime"}
 """Names that our `brokerStatus` lacks: how long puts took is not counted."""
 
@@ -91,21 +89,13 @@ _MASKS = [
     (r"(?<=\s)\d+\.\d\d(?=\s)", "NUMBER"),
     (r"\s+", " "),
 ]
-# What the client logs: also that its own end has cut a heartbeat or a connection off, which a slow machine sees.
-_LOG = re.compile(
-    r"\d\d:\d\d:\d\d\.\d+ (WARN|INFO|ERROR) .*|\tat .*|\t\.\.\. .*"
-    r"|(Caused by: )?\S+RemotingSendRequestException: send request to .* failed"
-    r"|(Caused by: )?\S+RemotingConnectException: connect to .*failed"
-    # Netty logs it, where an answer comes to a client of mqadmin that ends (seen once in a hundred runs).
-    r"|(Caused by: )?\S+RejectedExecutionException: event executor terminated"
-)
 
 
 def shown(text: str) -> list[str]:
-    """What a command printed, but for its log and what is never the same; in no order, as Java's maps have none."""
+    """What a command printed, but for what is never the same; in no order, as Java's maps have none."""
     lines = []
     for line in text.splitlines():
-        masked = _LOG.sub("", line)
+        masked = line
         for pattern, word in _MASKS:
             masked = re.sub(pattern, word, masked)
         lines.append(masked.strip())
@@ -114,51 +104,16 @@ def shown(text: str) -> list[str]:
 
 def outputs(java: JavaProcess, broker: str, name_server: str) -> dict[str, list[str]]:
     """Run all commands; number and text of each, with what it printed."""
-    wait_registered(java, broker, name_server)
     found = {}
     for number, command in enumerate(COMMANDS):
-        text = admin(java, command, broker, name_server)
-        found[f"{number} {command}"] = shown(text)
+        given = command.format(b=broker, c=CLUSTER, n=NAME)
+        found[f"{number} {command}"] = shown(admin(java, given, name_server))
         if command.startswith("consumeMessage"):
-            wait_left(java, broker, name_server)
-    status = admin(java, OF_EACH, broker, name_server)
-    names = {line.split(":")[0].strip() for line in status.splitlines() if not _LOG.match(line)}
+            wait_left(java, broker, name_server, "G1")
+    status = admin(java, OF_EACH.format(b=broker), name_server)
+    names = {line.split(":")[0].strip() for line in status.splitlines()}
     found[OF_EACH] = sorted(re.sub(r"_/.*", "_PATH", name) for name in names)
     return found
-
-
-def wait_registered(java: JavaProcess, broker: str, name_server: str) -> None:
-    """A real broker that is ready may register a while later."""
-    end = time.monotonic() + MOST_SECONDS
-    while broker not in admin(java, "topicRoute -t TBW102", broker, name_server):
-        assert time.monotonic() < end, "the broker has not registered"
-
-
-def wait_left(java: JavaProcess, broker: str, name_server: str) -> None:
-    """A real broker may count what ``consumeMessage`` started as online when the next command comes, at most 120 s.
-
-    Its clients beat once more while they leave: then their consumer or their inner producer is there again.
-    """
-    end = time.monotonic() + MOST_SECONDS_ONLINE
-    while "not online" not in admin(
-        java, "consumerConnection -g G1", broker, name_server
-    ) or "clientId=" in admin(java, "producer -b {b}", broker, name_server):
-        assert time.monotonic() < end, "clients of consumeMessage are still online"
-        time.sleep(1)
-
-
-def admin(java: JavaProcess, command: str, broker: str, name_server: str) -> str:
-    """Give what a command prints.
-
-    ``clusterList -m`` shows zeros where the broker has not answered in time, and says no word of it (seen on a slow
-    machine): so it is asked again, for there are messages when it is asked.
-    """
-    words = command.format(b=broker, c=CLUSTER, n=NAME).split()
-    end = time.monotonic() + MOST_SECONDS
-    while True:
-        text: str = java.call("admin", words=[*words, "-n", name_server])
-        if not re.search(rf"{NAME}(\s+0){{4}}\s*$", text, re.MULTILINE) or time.monotonic() > end:
-            return text
 
 
 @contextmanager

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interop.broker import Broker
-from support.raw_client import MOST_SECONDS, RawClient
+from support.eventually import eventually
+from support.raw_client import RawClient
 from support.sends import send
 from support.server_process import ServerProcess
 
@@ -271,10 +271,10 @@ def answering(opaque: int) -> Callable[[RemotingCommand], bool]:
 
 
 def settle(wire: RawClient, queue_offset: int) -> None:
-    deadline = time.monotonic() + MOST_SECONDS
-    while int(wire.ask(of_queue(CODE.GET_MAX_OFFSET)).ext_fields["offset"]) < queue_offset:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    def length() -> int:
+        return int(wire.ask(of_queue(CODE.GET_MAX_OFFSET)).ext_fields["offset"])
+
+    eventually(lambda: length() >= queue_offset, poll_s=0.1)
 
 
 @pytest.fixture(scope="module", params=["false", "true"], ids=["tags alone", "with SQL92"])

@@ -6,7 +6,6 @@ RMQCORE_SALVAGED_JAVA: how many random damages.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
@@ -19,6 +18,7 @@ from interop.files import copy_store
 from interop.java_store import JavaStore
 from interop.workload import CONFIGS, PLAIN, START_MS, Workload, ours
 from interop.writers import Clock, put_ours
+from support.doses import dose
 from support.stores.golden_stores import CLEAN, CRASHED, config_of, manifest_of
 
 import rmqcore
@@ -31,7 +31,7 @@ from rmqcore.offline.fsck import fsck
 from rmqcore.sysflag import has_queue_entry
 from rmqcore.testing.random_damage import damage
 
-DAMAGES = int(os.environ.get("RMQCORE_SALVAGED_JAVA", "12"))
+DAMAGES = dose("RMQCORE_SALVAGED_JAVA", test=4, verify=12, night=100)
 A_DAY = 86_400_000
 Queues = dict[tuple[str, int], dict[int, int]]
 """Topic and queue id to queue offset to physical offset."""

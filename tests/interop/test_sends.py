@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from interop.broker import Broker
 from support.broker import FakeLoop
-from support.raw_client import MOST_SECONDS, RawClient
+from support.eventually import GENEROUS_S, eventually
+from support.raw_client import RawClient
 from support.sends import SMALL, Sender, image, send
 
 import rmqcore
@@ -153,13 +154,16 @@ class JavaSide:
         """Wait until queue 0 of a topic is so long."""
         code = RequestCode.GET_MAX_OFFSET
         fields = encode_fields(code, {"topic": topic, "queueId": 0})
-        deadline = time.monotonic() + MOST_SECONDS
-        while True:
+
+        def length() -> int:
             found = self.ask(RemotingCommand(code, ext_fields=dict(fields)))
-            if int(found.ext_fields["offset"]) >= queue_offset:
-                return
-            assert time.monotonic() < deadline, f"{topic} is not {queue_offset} long: {found}"
-            time.sleep(0.1)
+            return int(found.ext_fields["offset"])
+
+        eventually(
+            lambda: length() >= queue_offset,
+            poll_s=0.1,
+            details=lambda: f"{topic} has {length()} of {queue_offset} messages",
+        )
 
 
 class OurSide:
@@ -191,15 +195,17 @@ class OurSide:
         self._pass_time(lambda: self._sender.store.max_offset(topic, 0) >= queue_offset)
 
     def _pass_time(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + MOST_SECONDS
-        while time.monotonic() < deadline:
-            assert self._sender.store.wait_dispatched(MOST_SECONDS)
+        """Let the test's clock run; what a thread of the broker is to bring needs real time as well."""
+
+        def is_done() -> bool:
+            assert self._sender.store.wait_dispatched(GENEROUS_S)
             self._sender.loop.run()
             if done():
-                return
+                return True
             self._sender.loop.advance(100)
-            time.sleep(0.001)  # what a thread of the broker is to bring needs real time as well
-        raise AssertionError("it does not come")
+            return False
+
+        eventually(is_done, poll_s=0.001)
 
 
 Side = JavaSide | OurSide
@@ -421,8 +427,9 @@ def by_queue(store: rmqcore.MessageStore) -> dict[tuple[str, int], list[dict[str
 def played(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("sends")
     java = Broker(folder / "java", SIZES | CHECKS)
-    with java.running(), RawClient(java.address) as wire:
+    with java.running() as server, RawClient(java.address) as wire:
         theirs = play(JavaSide(wire))
+        server.stop()
     sender = Sender(folder / "ours", store=OUR_SIZES, loop=FakeLoop(), address=java.address, **OURS)
     sender.broker.start()
     ours = play(OurSide(sender))

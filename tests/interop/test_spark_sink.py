@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from interop.broker import Broker
+from interop.client_manners import consume, create_topic
 from interop.conftest import OpenJava
 from interop.files import check_same_files, copy_store
 from interop.java_process import JavaProcess
@@ -108,17 +109,9 @@ def test_a_topic_goes_to_a_new_broker(java: JavaProcess, tmp_path: Path) -> None
     broker = Broker(tmp_path / "broker", {})  # the sizes of files are Java's defaults
     broker.folder.mkdir()
     Path(where).rename(broker.store)
-    with broker.running():
-        java.call(
-            "createTopic",
-            nameServer=broker.name_server,
-            broker=broker.address,
-            topic=TOPIC,
-            timeoutMs=50_000,
-        )
-        got = java.call(
-            "consume", nameServer=broker.name_server, topic=TOPIC, wanted=count, timeoutMs=30_000
-        )
+    with broker.running() as server:
+        create_topic(java, broker.name_server, broker.address, TOPIC)
+        got = consume(java, broker.name_server, TOPIC, count)
         consumed = {m["uniq_key"]: m for m in got}
         assert len(consumed) == count
         for n in range(count):
@@ -129,4 +122,5 @@ def test_a_topic_goes_to_a_new_broker(java: JavaProcess, tmp_path: Path) -> None
         sent = java.call("send", nameServer=broker.name_server, topic=TOPIC, count=10)
         assert {s["status"] for s in sent} == {"SEND_OK"}
         assert min(s["queue_offset"] for s in sent if s["kind"] == "plain") >= count // 4
+        server.stop()
     assert [finding for finding in fsck(broker.store).findings if finding.severity == "error"] == []

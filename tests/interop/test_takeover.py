@@ -64,8 +64,9 @@ def test_java_takes_over(tmp_path: Path) -> None:
     before(OurSide(killed))
     killed.broker.config_files.close()
     killed.store.close()
-    with java.running(), RawClient(java.address) as wire:
+    with java.running(may_move=False) as server, RawClient(java.address) as wire:
         after(JavaSide(wire))
+        server.stop()
     last = our_side(java.store, java.address, FakeLoop(JavaSide.clock_ms()))
     assert bodies(last) == WANTED
     last.close()

@@ -35,7 +35,7 @@ def test_the_reader_sees_what_java_sees(name: str, java_open: OpenJava, tmp_path
     }
 
 
-@pytest.mark.parametrize("services", [False, True])
+@pytest.mark.parametrize("services", [pytest.param(False, marks=pytest.mark.smoke), True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_we_answer_as_java_does(
     name: str, services: bool, java_open: OpenJava, tmp_path: Path

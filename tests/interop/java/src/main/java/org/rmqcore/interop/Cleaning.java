@@ -17,7 +17,7 @@ import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 /** One round of RocketMQ's own cleaning: what its two timers call, in the thread that asks. */
 final class Cleaning {
     private static final int HALF_A_DAY = 12;
-    private static final int WAIT_MS = 10_000;
+    private static final int WAIT_MS = 120_000;
 
     private Cleaning() {
     }

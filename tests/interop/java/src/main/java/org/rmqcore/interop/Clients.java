@@ -28,7 +28,7 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** A producer and a consumer as applications have them. */
 final class Clients {
-    private static final int SEND_TIMEOUT_MS = 10_000;
+    private static final int SEND_TIMEOUT_MS = 60_000; // a producer that waited too long sends again
     private static final int POLL_MS = 300;
     private static final int COMPRESS_OVER = 512;
     private static final int QUEUES = 4;
@@ -36,8 +36,8 @@ final class Clients {
     private int groups;
 
     /**
-     * Makes a topic, and again until the name server knows of it: a broker that starts finds its name server after some
-     * seconds only, and tells it of a new topic at once.
+     * Makes a topic, and again until the name server knows of it: the broker tells it of a new topic once, and tries no
+     * second time where that fails.
      */
     Object createTopic(JSONObject request) throws Exception {
         TopicConfig topic = new TopicConfig(request.getString("topic"), QUEUES, QUEUES);

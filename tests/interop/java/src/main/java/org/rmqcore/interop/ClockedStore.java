@@ -2,11 +2,14 @@ package org.rmqcore.interop;
 
 import com.alibaba.fastjson2.JSONObject;
 import java.io.IOException;
+import java.lang.reflect.Field;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MixAll;
+import org.apache.rocketmq.common.ServiceThread;
 import org.apache.rocketmq.common.SystemClock;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -15,12 +18,15 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
 /** RocketMQ's own store with a clock that can be set, so that two stores can be written at the same times. */
 final class ClockedStore extends DefaultMessageStore {
     private static final String NAME = "interop";
-    private static final int WAIT_MS = 60_000;
+    private static final int WAIT_MS = 120_000;
 
     private final SettableClock clock = new SettableClock();
+    private final Field dispatcher = accessible(DefaultMessageStore.class, "reputMessageService");
+    private final Field thread = accessible(ServiceThread.class, "thread");
     private boolean started;
 
-    private ClockedStore(MessageStoreConfig config, BrokerConfig broker) throws IOException {
+    private ClockedStore(MessageStoreConfig config, BrokerConfig broker)
+        throws IOException, ReflectiveOperationException {
         super(config, new BrokerStatsManager(NAME, true),
             (topic, queueId, queueOffset, tagsCode, storeTime, bitMap, properties) -> { },
             broker, new ConcurrentHashMap<>());
@@ -68,15 +74,27 @@ final class ClockedStore extends DefaultMessageStore {
     }
 
     /** Waits until queues and index hold everything. */
-    void awaitDispatch() throws InterruptedException {
+    void awaitDispatch() throws InterruptedException, ReflectiveOperationException {
         long deadline = System.currentTimeMillis() + WAIT_MS;
-        while (dispatchBehindBytes() > 0) {
+        while (dispatchBehindBytes() > 0 || dispatches()) {
             if (System.currentTimeMillis() > deadline) {
                 throw new IllegalStateException(dispatchBehindBytes() + " bytes behind after " + WAIT_MS + " ms");
             }
             Thread.sleep(1);
         }
-        Thread.sleep(20); // the last record counts as dispatched a moment before it is in the index
+    }
+
+    /** Whether the dispatcher is at work: a record counts as dispatched a moment before it is in the index. */
+    private boolean dispatches() throws ReflectiveOperationException {
+        Thread running = (Thread) thread.get(dispatcher.get(this));
+        return running != null && Arrays.stream(running.getStackTrace())
+            .anyMatch(call -> call.getMethodName().equals("doReput"));
+    }
+
+    private static Field accessible(Class<?> type, String name) throws ReflectiveOperationException {
+        Field field = type.getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
     }
 
     /**

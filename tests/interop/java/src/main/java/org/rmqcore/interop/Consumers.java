@@ -29,7 +29,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /** Consumers of each kind, as applications have them, and the messages that they are to get. */
 final class Consumers {
     private static final int POLL_MS = 200;
-    private static final int HELD_MS = 20_000;
+    private static final int HELD_MS = 60_000;
 
     private int started;
     private DefaultMQProducer producer;
@@ -40,7 +40,7 @@ final class Consumers {
             producer = new DefaultMQProducer("interopConsumersProducer");
             producer.setNamesrvAddr(request.getString("nameServer"));
             producer.setInstanceName("producer");
-            producer.setSendMsgTimeout(10_000);
+            producer.setSendMsgTimeout(HELD_MS); // one that waited too long sends again
             producer.start();
         }
         int first = request.getIntValue("first");
@@ -82,7 +82,7 @@ final class Consumers {
                 && System.currentTimeMillis() < deadline) {
                 Thread.sleep(POLL_MS);
             }
-            Thread.sleep(2 * POLL_MS); // for one that should not come
+            Thread.sleep(2 * POLL_MS); // what should not come gets the time to come
         } finally {
             members.forEach(DefaultMQPushConsumer::shutdown);
         }
@@ -163,6 +163,8 @@ final class Consumers {
         consumer.setNamesrvAddr(request.getString("nameServer"));
         consumer.setInstanceName("pull" + ++started);
         consumer.setConsumerPullTimeoutMillis(2 * HELD_MS);
+        consumer.setBrokerSuspendMaxTimeMillis(HELD_MS);
+        consumer.setConsumerTimeoutMillisWhenSuspend(2 * HELD_MS);
         consumer.start();
         try {
             JSONArray got = new JSONArray();
@@ -186,7 +188,7 @@ final class Consumers {
             }
             Thread sender = new Thread(() -> {
                 try {
-                    Thread.sleep(5 * POLL_MS);
+                    Thread.sleep(5 * POLL_MS); // the pull is held by then, and nothing says so
                     produce(request);
                 } catch (Exception failed) {
                     throw new IllegalStateException(failed);

@@ -36,6 +36,7 @@ public final class Driver {
     public static void main(String[] args) throws Exception {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         System.setOut(System.err); // what a library prints is no answer
+        ShortWaits.of(Thread.currentThread());
         Driver driver = new Driver();
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
