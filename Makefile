@@ -152,13 +152,13 @@ $(DONE)/native: $(DONE)/build $(NATIVE) setup.py
 # The jars stay in Maven's own cache, what is compiled in build/java.
 $(DONE)/java: $(DONE)/venv $(JAVA)
 	$(call say,the real RocketMQ from Maven Central$(comma) and the programs that drive it (2 min))
-	@$(BIN)/python tests/interop/java_build.py interop >/dev/null
+	@PYTHONPATH=tests $(BIN)/python tests/interop/java_build.py interop >/dev/null
 	@touch $@
 
 # What Go fetches stays in its module cache, what it builds in build/go.
 $(DONE)/go: $(DONE)/venv $(GO)
 	$(call say,RocketMQ's client for Go (1 min))
-	@$(BIN)/python tests/interop/go_build.py >/dev/null
+	@PYTHONPATH=tests $(BIN)/python tests/interop/go_build.py >/dev/null
 	@touch $@
 
 $(DONE)/package: $(DONE)/native pyproject.toml

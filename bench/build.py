@@ -52,7 +52,7 @@ def java_command(main: str, heap: str = "2g", *more: str) -> list[str | pathlib.
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
         return None
     maker = ROOT / "tests" / "interop" / "java_build.py"
-    path = output([sys.executable, maker, "bench"])[0][0]
+    path = output(["env", f"PYTHONPATH={ROOT / 'tests'}", sys.executable, maker, "bench"])[0][0]
     opens = "--add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun.nio.ch=ALL-UNNAMED".split()
     home = BUILD / "java-home"
     home.mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,17 @@
 """Finds Go, and builds our program over RocketMQ's Go client when its sources are newer than what was built.
 
-``python tests/interop/go_build.py`` builds it and prints its path. The client comes from Go's module proxy on first use.
+``PYTHONPATH=tests python tests/interop/go_build.py`` builds it and prints its path. The client comes from Go's module proxy on first use.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from support.tools import find, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ROOT / "tests" / "interop" / "go"
@@ -25,11 +26,10 @@ class GoBuildError(Exception):
 @functools.cache
 def program() -> Path:
     """Path of the program; built first where needed."""
-    go = shutil.which("go")
+    go = find("go")
     if go is None:
         raise GoBuildError(
-            "no go on PATH: a test of tests/interop runs RocketMQ's Go client, with Go 1.19 or later (Debian: apt-get install"
-            " golang-go); leave it out with --ignore=tests/interop/test_other_languages.py"
+            f"no go on PATH: RocketMQ's Go client needs Go 1.19 or later; {how_to_install(['go'])}"
         )
     newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < newest:

@@ -1,6 +1,6 @@
 """Finds Java and Maven, and builds our Java projects when their sources are newer than what was built.
 
-``python tests/interop/java_build.py NAME`` builds one and prints its class path: the benches and make do it so.
+``PYTHONPATH=tests python tests/interop/java_build.py NAME`` builds one and prints its class path: the benches and make do it so.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import contextlib
 import fcntl
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from support.tools import find, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECTS = {"interop": ROOT / "tests" / "interop" / "java", "bench": ROOT / "bench" / "java"}
@@ -34,15 +35,11 @@ class JavaBuildError(Exception):
 
 def tool(name: str) -> str:
     """Path of a program of the JDK, or of Maven: in JAVA_HOME, else on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    if home and name != "mvn" and (Path(home) / "bin" / name).exists():
-        return str(Path(home) / "bin" / name)
-    found = shutil.which(name)
+    found = find(name)
     if found is None:
         raise JavaBuildError(
-            f"no {name} on PATH{'' if name == 'mvn' else ' and none in JAVA_HOME'}: the tests in tests/interop run the real"
-            " RocketMQ, with a JDK 17 or later and Maven (Debian: apt-get install openjdk-17-jdk-headless maven); leave"
-            " them out with --ignore=tests/interop"
+            f"no {name} on PATH, and none in JAVA_HOME: the real RocketMQ needs a JDK 17 or later and Maven;"
+            f" {how_to_install(['javac', 'mvn'])}"
         )
     return found
 

@@ -59,8 +59,6 @@ KERNEL_HEADERS = [name for name in HEADERS if "/kernels/" in name]
 
 def tool(name: str) -> str:
     found = shutil.which(name)
-    if name == "c++" and not found and not os.environ.get("CI"):
-        pytest.skip("there is no C++ compiler")
     assert found, f"this test needs {name}"
     return found
 
@@ -81,7 +79,10 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", HEADERS)
 @pytest.mark.parametrize(
     "compiler",
-    ["cc -x c -std=c11 -Wconversion", "c++ -x c++ -std=c++17"],
+    [
+        "cc -x c -std=c11 -Wconversion",
+        pytest.param("c++ -x c++ -std=c++17", marks=pytest.mark.needs("c++")),
+    ],
     ids=["C11", "C++17"],
 )
 def test_a_header_compiles_alone(shipped: Path, compiler: str, name: str) -> None:
