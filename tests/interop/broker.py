@@ -113,7 +113,7 @@ class Broker:
 
     @property
     def _port(self) -> int:
-        """The broker also listens two below, for clients in a hurry, and one above, for its followers."""
+        """The broker also listens two below, where clients may ask instead, and one above, for its followers."""
         return self._ports.first + 3
 
     @property

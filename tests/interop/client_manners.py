@@ -1,9 +1,10 @@
 """What RocketMQ's own clients and servers do by themselves, and what a test does about it: each habit, its cause, its answer.
 
-It is no fault of the side that a test looks at, so each test that meets one of these habits uses the function here.
-Three more are met where they arise: `RegisteredBroker.java` (a broker that starts registers before it has found its name
-server), `ShortWaits.java` (a client that ends waits for an event of the network) and `Admin.java` (a client that ends logs
-that a heartbeat, a connection or an executor of Netty was cut off, and mqadmin prints its log among its words).
+The side that a test looks at is not at fault, so each test that meets one of these habits uses the function here.
+Four more are met where they arise: `RegisteredBroker.java` (a broker that starts registers before it has found its name
+server), `ShortWaits.java` (a client that ends waits for an event of the network), `Admin.java` (a client that ends logs that a
+heartbeat, a connection or an executor of Netty was cut off, and mqadmin prints its log among its words) and `Consumers.java`
+(a broker refuses the pulls of a member whose subscription it knows an older version of, until the next heartbeat).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def with_route(send: Callable[[], T]) -> T:
     def is_sent() -> bool:
         try:
             sent.append(send())
-        except Exception as error:  # the library has one class for all of them
+        except Exception as error:  # the library has one class for all errors
             if "No route info" not in str(error):
                 raise
         return bool(sent)

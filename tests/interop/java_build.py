@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECTS = {"interop": ROOT / "tests" / "interop" / "java", "bench": ROOT / "bench" / "java"}
 BUILD = ROOT / "build" / "java"
 BUILD_TIMEOUT_S = 600  # the first build of a machine fetches about a hundred jars
+# The better compiler would cost more than it gains.
+SHORT_LIFE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OPENED = (  # what RocketMQ reaches into, as its own start scripts open it
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -92,8 +94,7 @@ def command(home: Path, main: str, *options: str) -> list[str]:
         f"-Drocketmq.client.logRoot={home}",
         f"-Drmq.logback.configurationFile={BUILD / 'interop' / 'classes' / 'interop-logback.xml'}",
         "-Dfile.encoding=UTF-8",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # short lives: the better compiler would cost more than it gains
+        *SHORT_LIFE,
         *options,
         "-cp",
         path,

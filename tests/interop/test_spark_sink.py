@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from interop.broker import Broker
 from interop.client_manners import consume, create_topic
 from interop.conftest import OpenJava
 from interop.files import check_same_files, copy_store
+from interop.java_build import SHORT_LIFE
 from interop.java_process import JavaProcess
 from interop.questions import check_same_answers
 from interop.workload import PLAIN, SIZES, Workload, ours
@@ -102,7 +104,8 @@ def test_a_topic_goes_to_a_new_broker(java: JavaProcess, tmp_path: Path) -> None
         TOPIC,
         str(tmp_path / "replay"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    env = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(SHORT_LIFE)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     told, where = done.stdout.splitlines()[-2:]
     assert told == f"{count} messages of {TOPIC}"
 

@@ -23,7 +23,7 @@ class PortBlock:
     """Eight ports side by side, which belong to this process until the object is closed or gone.
 
     A server binds its ports seconds after they were chosen. A port that merely was free then may be taken meanwhile, by the
-    tests of another process, so each block has a file, and who holds its lock holds the block. The lock ends with the process.
+    tests of another process, so each block has a file, and the process that locks the file has the block, until it ends.
 
     Attributes
     ----------

@@ -30,6 +30,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 final class Consumers {
     private static final int POLL_MS = 200;
     private static final int HELD_MS = 60_000;
+    private static final int HEARTBEAT_MS = 1_000;
 
     private int started;
     private DefaultMQProducer producer;
@@ -95,6 +96,9 @@ final class Consumers {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(request.getString("group"));
         consumer.setNamesrvAddr(request.getString("nameServer"));
         consumer.setInstanceName("member" + ++started);
+        // A member that shares out queues anew gives its subscription a new version. A broker that knows an older one refuses
+        // its pulls until its next heartbeat, by default half a minute later.
+        consumer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (request.getBooleanValue("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
