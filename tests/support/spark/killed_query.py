@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,6 +63,7 @@ def patiently(call: Callable[[], Any]) -> Any:
         except Exception as error:
             if SLOW_START not in str(error):
                 raise
+            time.sleep(0.1)  # it may fail at once until the query's thread has started it again
 
 
 def main(folder: str, path: str, port: int, options: dict[str, str]) -> None:
