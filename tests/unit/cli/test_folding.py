@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.cli.cli_runs import Run, in_terminal
+from support.cli.cli_runs import Run
+from support.cli.one_process import each_in_terminal
 
 import rmqcore as package
 from rmqcore import Message, MessageStoreConfig
@@ -59,33 +59,20 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-AT_EACH_WIDTH = """
-import os, sys
-from rmqcore.cli import main
-
-for width in sys.argv[1].split():
-    os.environ["COLUMNS"] = width
-    code = main([word.replace("{width}", width) for word in sys.argv[2:]])
-    sys.stderr.flush()
-    print(f"\\x1e{code}", end="\\x1e", flush=True)
-"""
-
-
 def shown(
     *words: str | Path, widths: Sequence[int] = WIDTHS, streams: str = "stdout stderr"
 ) -> Iterator[tuple[int, list[str]]]:
-    """Each width with the lines on a terminal of it, without colours; ``{width}`` in a word stands for the width.
-
-    One process prints them all, for most of the time is its start.
-    """
-    program = [sys.executable, "-c", AT_EACH_WIDTH, " ".join(map(str, widths))]
-    ended, text, _ = in_terminal(*words, streams=streams, program=program, NO_COLOR="1")
-    assert ended == 0, text
-    texts = text.split("\x1e")
-    assert len(texts) == 2 * len(widths) + 1, text
-    for width, printed, code in zip(widths, texts[::2], texts[1::2], strict=False):
-        assert code in ("0", "2"), text
-        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in printed.splitlines()]
+    """Each width with the lines on a terminal of it, without colours; ``{width}`` in a word stands for the width."""
+    runs = [
+        (
+            [str(word).replace("{width}", str(width)) for word in words],
+            {"COLUMNS": str(width), "NO_COLOR": "1"},
+        )
+        for width in widths
+    ]
+    for width, (code, text) in zip(widths, each_in_terminal(*runs, streams=streams), strict=True):
+        assert code in (0, 2), text
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
         # What is to be typed stands as it is.
         fitting = [line for line in lines if not line.startswith("  $ rmqcore ")]
         assert max(map(cell_len, fitting)) <= width, max(fitting, key=cell_len)
