@@ -40,10 +40,37 @@ ROOT = Path(__file__).parent.parent
 OUTSIDE = ("faults", "interop", "stateful")
 """Folders of which `make test` runs what is marked `smoke`; so too of tests/spark what needs the session or takes long."""
 NEEDS = "needs "
-# One JVM with RocketMQ, and one with Spark, is a chain of tests that no second process may share: so there are two of each. These
-# are the modules of the first, chosen so that both halves take about as long.
-JAVA_A: frozenset[str] = frozenset()
-SPARK_A: frozenset[str] = frozenset()
+# What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
+# Of each there are two chains, which take about as long: the modules named here, and the others. All smokes of Spark are in one.
+JAVA_A = frozenset(
+    f"test_{name}"
+    for name in (
+        "broker",
+        "client",
+        "consumers",
+        "mqadmin",
+        "other_languages",
+        "pulls",
+        "sends",
+        "spark_sink",
+        "takeover",
+    )
+)
+"""Those that start brokers and clients, and mostly wait for them; the others compare stores, and use the processor."""
+SPARK_A = frozenset(
+    f"test_{name}"
+    for name in (
+        "jobs",
+        "jobs_cli",
+        "pruning_plans",
+        "pruning_rows",
+        "sink_spark",
+        "sink_stream",
+        "source_spark",
+        "sql_tables",
+        "stream_spark",
+    )
+)
 GOLDEN_ARCHIVE = Path(__file__).parent / "conformance" / "golden.tar.xz"
 
 

@@ -1,4 +1,4 @@
-"""One JVM for all tests of a session, and stores that it opens."""
+"""One JVM for all tests of a process, and stores that it opens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OpenJava(Protocol):
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
-    """The JVM that the tests share. Without Java or Maven this fails: a skipped test would look like a passed one."""
+    """The JVM that the tests share."""
     with JavaProcess(tmp_path_factory.mktemp("java")) as process:
         yield process
 

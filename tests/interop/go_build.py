@@ -1,6 +1,7 @@
 """Finds Go, and builds our program over RocketMQ's Go client when its sources are newer than what was built.
 
-``PYTHONPATH=tests python tests/interop/go_build.py`` builds it and prints its path. The client comes from Go's module proxy on first use.
+``PYTHONPATH=tests python tests/interop/go_build.py`` builds it and prints its path. The client comes from Go's module proxy on
+first use.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +93,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def in_terminal(
-    *words: str | Path, streams: str = "stdout stderr", **more: str
+    *words: str | Path,
+    streams: str = "stdout stderr",
+    program: Sequence[str] = COMMAND,
+    **more: str,
 ) -> tuple[int, str, bytes]:
     """Run with these streams on a terminal; answer the exit code, what the terminal got, and the other stream."""
     with open_terminal() as terminal:
@@ -102,7 +105,7 @@ def in_terminal(
             for name in ("stdout", "stderr")
         }
         done = subprocess.run(
-            [*COMMAND, *map(str, words)],
+            [*program, *map(str, words)],
             env=environment(**more),
             timeout=60,
             check=False,

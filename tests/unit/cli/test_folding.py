@@ -6,15 +6,17 @@ At 80 columns the names of index files were gone, 1999 was ``19…``, ``key-17``
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StoreCopy
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.cli.cli_runs import Run, in_terminal
+from support.cli.cli_runs import Run
+from support.cli.one_process import each_in_terminal
 
 import rmqcore as package
 from rmqcore import Message, MessageStoreConfig
@@ -30,6 +32,7 @@ from rmqcore.cli.common.shown import (
 from rmqcore.cli.reports.report_table import ReportTable
 from rmqcore.cli.spark import find as spark_find
 from rmqcore.cli.spark import rows as spark_rows
+from rmqcore.message import MessageView
 
 WIDTHS = (60, 80, 120, 200)
 TOPIC = "%RETRY%order-payment-notification-group"
@@ -56,16 +59,24 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def shown(width: int, *words: str | Path, streams: str = "stdout stderr") -> list[str]:
-    """The lines on a terminal without colours."""
-    code, text, _ = in_terminal(*words, streams=streams, COLUMNS=str(width), NO_COLOR="1")
-    assert code in (0, 2), text
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
-    folded = [
-        line for line in lines if not line.startswith("  $ rmqcore ")
-    ]  # to be typed as it stands
-    assert max(map(cell_len, folded)) <= width, max(folded, key=cell_len)
-    return lines
+def shown(
+    *words: str | Path, widths: Sequence[int] = WIDTHS, streams: str = "stdout stderr"
+) -> Iterator[tuple[int, list[str]]]:
+    """Each width with the lines on a terminal of it, without colours; ``{width}`` in a word stands for the width."""
+    runs = [
+        (
+            [str(word).replace("{width}", str(width)) for word in words],
+            {"COLUMNS": str(width), "NO_COLOR": "1"},
+        )
+        for width in widths
+    ]
+    for width, (code, text) in zip(widths, each_in_terminal(*runs, streams=streams), strict=True):
+        assert code in (0, 2), text
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+        # What is to be typed stands as it is.
+        fitting = [line for line in lines if not line.startswith("  $ rmqcore ")]
+        assert max(map(cell_len, fitting)) <= width, max(fitting, key=cell_len)
+        yield width, lines
 
 
 def squeezed(lines: list[str]) -> str:
@@ -73,12 +84,15 @@ def squeezed(lines: list[str]) -> str:
     return re.sub(r"\s+", "", "".join(lines))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_messages(orders: Path, width: int) -> None:
+def test_messages(orders: Path) -> None:
     words = ("--topic", TOPIC, "--key", "customer-1", "--limit", "3")
-    lines = shown(width, "query", orders, *words)
+    found = list(package.read(orders).query(TOPIC, "customer-1", 3))
+    for width, lines in shown("query", orders, *words):
+        are_whole(found, width, lines)
+
+
+def are_whole(found: list[MessageView], width: int, lines: list[str]) -> None:
     text = "\n".join(lines)
-    found = package.read(orders).query(TOPIC, "customer-1", 3)
     for view in found:
         for whole in (view.queue_offset, view.phy_offset, view.msg_size, *view.keys, view.tags):
             assert re.search(rf"\b{whole}\b", text), whole
@@ -93,68 +107,66 @@ def test_messages(orders: Path, width: int) -> None:
         assert all(body.endswith(("}", "…")) for body in bodies)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_index_files_have_names_and_numbers(orders: Path, width: int) -> None:
-    text = "\n".join(shown(width, "info", orders))
-    for file in package.read(orders).index_files():
-        numbers = (file.name, file.entry_count, file.begin_phy_offset, file.end_phy_offset)
-        assert all(re.search(rf"\b{number}\b", text) for number in numbers), file
-    assert "…" not in text
-    assert "1970" not in text
+def test_index_files_have_names_and_numbers(orders: Path) -> None:
+    for width, lines in shown("info", orders):
+        text = "\n".join(lines)
+        for file in package.read(orders).index_files():
+            numbers = (file.name, file.entry_count, file.begin_phy_offset, file.end_phy_offset)
+            assert all(re.search(rf"\b{number}\b", text) for number in numbers), (width, file)
+        assert "…" not in text, width
+        assert "1970" not in text, width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("by", [(), ("--by", "hour", "--by", "queue")], ids=["topic", "all"])
-def test_statistics(orders: Path, width: int, by: tuple[str, ...]) -> None:
-    lines = shown(width, "stats", orders, *by)
-    assert "…" not in "".join(lines)
-    assert TOPIC[:12] in "\n".join(lines)
-    assert re.search(rf"\b{1000 if not by else 500}\b", "\n".join(lines).replace(",", ""))
-    assert ("sizes,tagsandkeys" in squeezed(lines)) == (width < 120)
+def test_statistics(orders: Path, by: tuple[str, ...]) -> None:
+    for width, lines in shown("stats", orders, *by):
+        text = "\n".join(lines)
+        assert "…" not in text, width
+        assert TOPIC[:12] in text, width
+        assert re.search(rf"\b{1000 if not by else 500}\b", text.replace(",", "")), width
+        assert ("sizes,tagsandkeys" in squeezed(lines)) == (width < 120), width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
     "words",
     [["fsck"], ["doctor"], ["retention"], ["top", "--once", "--interval", "0.1"]],
     ids=lambda words: words[0],
 )
-def test_reports_fit(orders: Path, width: int, words: list[str]) -> None:
-    shown(width, words[0], orders, *words[1:])
+def test_reports_fit(orders: Path, words: list[str]) -> None:
+    assert len(list(shown(words[0], orders, *words[1:]))) == len(WIDTHS)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_backup(orders: Path, tmp_path: Path, width: int) -> None:
+def test_a_backup(orders: Path, tmp_path: Path) -> None:
     """It said "1 files", in a table of its own."""
-    words = ("backup", orders, tmp_path / "a-long-name-for-a-folder-of-backups" / "copy")
-    text = squeezed(shown(width, *words))
-    assert f"backup{words[2]}" in text
-    assert "deleted0files" in text
-    (orders / "index" / "not-an-index-file").unlink(missing_ok=True)
-    lines = shown(width, *words)
-    assert re.search(r"^copied +(1 file,|-)", "\n".join(lines), re.MULTILINE)
-    assert not re.search(r"\b1 (files|records)\b", "\n".join(lines))
+    folder = tmp_path / "a-long-name-for-a-folder-of-backups"
+    words = ("backup", orders, folder / "copy-{width}")
+    for width, lines in shown(*words):
+        text = squeezed(lines)
+        assert f"backup{folder}/copy-{width}" in text
+        assert "deleted0files" in text, width
+    for width, lines in shown(*words):
+        assert re.search(r"^copied +(1 file,|-)", "\n".join(lines), re.MULTILINE), width
+        assert not re.search(r"\b1 (files|records)\b", "\n".join(lines)), width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_salvage(golden: Path, tmp_path: Path, width: int) -> None:
+def test_a_salvage(golden: Path, tmp_path: Path) -> None:
     """It printed lines that the terminal broke in the middle of words."""
-    out = tmp_path / "a-long-name-for-a-folder-of-stores" / "salvaged"
-    plain = squeezed(
-        shown(width, "salvage", golden / "crash_flipped" / "input", out, streams="stdout")
-    )
-    assert f"newstore{out}" in plain
-    assert "442bytesofthelog,1messagethatqueueshad" in plain
-    assert "TopicCrashB191" in plain
+    source, folder = golden / "crash_flipped" / "input", tmp_path / "a-long-name-of-a-folder"
+    for width, lines in shown("salvage", source, folder / "salvaged-{width}", streams="stdout"):
+        plain = squeezed(lines)
+        assert f"newstore{folder}/salvaged-{width}" in plain
+        assert "442bytesofthelog,1messagethatqueueshad" in plain, width
+        assert "TopicCrashB191" in plain, width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("words", [["recover"], ["recover", "--apply", "--yes"]], ids=" ".join)
-def test_a_recovery(store_copy: StoreCopy, width: int, words: list[str]) -> None:
-    store = store_copy("crash_flipped", "input")
-    plain = squeezed(shown(width, words[0], store, *words[1:]))
-    assert "BODYCRCis" in plain
-    assert f"{store}/cut/" in plain or "21messagesof6queues" in plain
+def test_a_recovery(golden: Path, tmp_path: Path, words: list[str]) -> None:
+    for width in WIDTHS:
+        shutil.copytree(golden / "crash_flipped" / "input", tmp_path / f"store-{width}")
+    for width, lines in shown(words[0], tmp_path / "store-{width}", *words[1:]):
+        plain = squeezed(lines)
+        assert "BODYCRCis" in plain, width
+        assert f"{tmp_path}/store-{width}/cut/" in plain or "21messagesof6queues" in plain, width
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -213,23 +225,20 @@ def test_one_is_no_plural(count: int, noun: str, told: str) -> None:
     assert human_bytes(1) == "1 byte"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_two_forecasts(golden: Path, width: int) -> None:
+def test_two_forecasts(golden: Path) -> None:
     """At 60 columns "fileReservedTime=24" was "fileReserved", and sizes had no end."""
     changes = ("--what-if", "fileReservedTime=24", "--what-if", "diskMaxUsedSpaceRatio=60")
-    lines = shown(width, "retention", golden / "basic" / "store", *changes)
-    assert "whatiffileReservedTime=24,diskMaxUsedSpaceRatio=60" in squeezed(lines)
-    assert "\n".join(lines).count(" of 7, ") == 2
-    for name in ("diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio"):
-        assert re.search(rf"\b{name}\b", "\n".join(lines))
+    for width, lines in shown("retention", golden / "basic" / "store", *changes):
+        assert "whatiffileReservedTime=24,diskMaxUsedSpaceRatio=60" in squeezed(lines), width
+        assert "\n".join(lines).count(" of 7, ") == 2, width
+        for name in ("diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio"):
+            assert re.search(rf"\b{name}\b", "\n".join(lines)), width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_differences(golden: Path, width: int) -> None:
-    stores = golden / "basic" / "store", golden / "batch" / "store"
-    lines = shown(width, "diff", *stores)
-    assert "…" not in "".join(lines)
-    assert "onlyin" in squeezed(lines)
+def test_differences(golden: Path) -> None:
+    for width, lines in shown("diff", golden / "basic" / "store", golden / "batch" / "store"):
+        assert "…" not in "".join(lines), width
+        assert "onlyin" in squeezed(lines), width
 
 
 def test_wide_folds_nothing_and_is_a_table_in_a_pipe(rmqcore: Run, orders: Path) -> None:
@@ -314,20 +323,19 @@ def test_a_report_without_room_becomes_cards() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_what_is_empty_below_a_row_is_a_hyphen(tmp_path: Path, width: int) -> None:
+def test_what_is_empty_below_a_row_is_a_hyphen(tmp_path: Path) -> None:
     """Tags, keys and body share the line below a row. A message without tags showed its key where the tag belongs."""
     with package.open(tmp_path / "store", services=False) as store:
         store.put(Message(TOPIC, b"a body " * 9, keys=["only-a-key"]))
         store.put(Message(TOPIC, b"b body " * 9, tags="only-a-tag"))
         store.put(Message(TOPIC, b"c body " * 9))
         store.put(Message(TOPIC, b"", tags="tag", keys=["key-1", "key-2"]))
-    lines = shown(width, "cat", tmp_path / "store")
-    assert "  tags, keys, body" in lines
-    below = [line for line in lines if re.match(r"  \S", line)][1:]
-    assert [line[:21].rstrip() for line in below] == [
-        "  -  only-a-key  a bo",
-        "  only-a-tag  -  b bo",
-        "  -  -  c body c body",
-        "  tag  key-1 key-2  -",
-    ]
+    for _, lines in shown("cat", tmp_path / "store", widths=(80, 100)):
+        assert "  tags, keys, body" in lines
+        below = [line for line in lines if re.match(r"  \S", line)][1:]
+        assert [line[:21].rstrip() for line in below] == [
+            "  -  only-a-key  a bo",
+            "  only-a-tag  -  b bo",
+            "  -  -  c body c body",
+            "  tag  key-1 key-2  -",
+        ]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import StoreCopy
 from support.cli.cli_runs import COMMAND, Run, environment, in_terminal, open_terminal
+from support.cli.one_process import each_in_terminal
 
 import rmqcore as package
 from rmqcore.disk.locks.lock import StoreLock
@@ -176,14 +177,17 @@ def test_a_broker_refuses_it_too(rmqcore: Run, lone_log: Path) -> None:
 
 def test_for_people(store_copy: StoreCopy) -> None:
     store = store_copy("crash_flipped", "input")
-    code, text, _ = in_terminal("recover", store)
+    plan, done, again = each_in_terminal(
+        (("recover", store), {}), (("recover", store, "--apply"), {}), (("recover", store), {})
+    )
+    code, text = plan
     assert code == 2
     for word in ("not clean", "log ends at", "204236", "BODYCRC", "will cut", "something is lost"):
         assert word in text
-    code, text, _ = in_terminal("recover", store, "--apply")
+    code, text = done
     assert code == 0
     assert "kept in" in text
-    code, text, _ = in_terminal("recover", store)
+    code, text = again
     assert code == 0
     assert "nothing is lost" in text
 

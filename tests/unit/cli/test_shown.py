@@ -12,7 +12,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.cli.cli_runs import Run, in_terminal
+from support.cli.cli_runs import Run
+from support.cli.one_process import each_in_terminal
 from support.stores.live_log import LiveLog
 
 from rmqcore.cli.common.shown import printable
@@ -34,39 +35,35 @@ def store(tmp_path: Path) -> Path:
     return log.root
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["info"],
-        ["info", "--json"],
-        ["fsck"],
-        ["fsck", "--json"],
-        ["fsck", "--format", "jsonl"],
-        ["cat"],
-        ["cat", "--format", "jsonl"],
-        ["cat", "--format", "csv"],
-        ["cat", "--json"],
-        ["tail"],
-        ["tail", "--format", "csv"],
-        ["lookup", "0", "--json"],
-        ["lookup", "0"],
-        ["recover"],
-    ],
-    ids=" ".join,
-)
-def test_nothing_that_a_terminal_obeys(store: Path, words: list[str]) -> None:
-    code, text, _ = in_terminal(words[0], store, *words[1:], **DUMB)
-    assert code in (0, 2), text
-    assert [char for char in text if not char.isprintable() and char not in "\r\n"] == []
-    assert "Traceback" not in text
+SHOWN = [
+    ["info"],
+    ["info", "--json"],
+    ["fsck"],
+    ["fsck", "--json"],
+    ["fsck", "--format", "jsonl"],
+    ["cat"],
+    ["cat", "--format", "jsonl"],
+    ["cat", "--format", "csv"],
+    ["cat", "--json"],
+    ["tail"],
+    ["tail", "--format", "csv"],
+    ["lookup", "0", "--json"],
+    ["lookup", "0"],
+    ["recover"],
+]
 
 
-@pytest.mark.parametrize("words", [["info", "--json"], ["cat", "--json"]], ids=" ".join)
-def test_json_on_a_terminal_has_the_same_values(
-    rmqcore: Run, store: Path, words: list[str]
-) -> None:
-    _, text, _ = in_terminal(words[0], store, *words[1:], **DUMB)
-    assert json.loads(text) == rmqcore(words[0], store, *words[1:]).object
+def test_nothing_that_a_terminal_obeys(rmqcore: Run, store: Path) -> None:
+    """JSON has the same values as elsewhere, too."""
+    runs: list[tuple[list[str | Path], dict[str, str]]]
+    runs = [([verb, store, *words], DUMB) for verb, *words in SHOWN]
+    for (words, _), (code, text) in zip(runs, each_in_terminal(*runs), strict=True):
+        assert code in (0, 2), text
+        odd = [char for char in text if not char.isprintable() and char not in "\r\n"]
+        assert odd == [], words
+        assert "Traceback" not in text, words
+        if words[0] in ("info", "cat") and words[-1] == "--json":
+            assert json.loads(text) == rmqcore(*words).object, words
 
 
 def test_a_pipe_gets_what_is_stored(rmqcore: Run, store: Path) -> None:
@@ -75,10 +72,11 @@ def test_a_pipe_gets_what_is_stored(rmqcore: Run, store: Path) -> None:
 
 
 def test_names_are_no_markup(store: Path) -> None:
-    _, text, _ = in_terminal("info", store, **WIDE)
-    assert MARKUP.replace("/", "_") in text  # the store's path
-    assert MARKUP.replace("/", "|") in text  # the topic
-    code, text, _ = in_terminal("info", store.parent / "[/x] none", **DUMB)
+    (_, found), (code, text) = each_in_terminal(
+        (("info", store), WIDE), (("info", store.parent / "[/x] none"), DUMB)
+    )
+    assert MARKUP.replace("/", "_") in found  # the store's path
+    assert MARKUP.replace("/", "|") in found  # the topic
     assert code == 1
     assert "[/x] none" in text
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support.cli.cli_runs import Run, in_terminal
+from support.cli.cli_runs import Run
+from support.cli.one_process import each_in_terminal
 from support.oracle import records as oracle
 from support.stores.store_maker import START_MS, make_store, sample_records
 
@@ -55,24 +57,27 @@ def test_json(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
     assert slow["behind_ms"] == newest - slow["first_unread_ms"]
 
 
-@pytest.mark.parametrize("columns", [20, 40, 80, 200])
-@pytest.mark.parametrize("by", [(), ("--by", "hour", "--by", "queue")], ids=["topic", "all"])
-def test_tables_fit_the_terminal(
-    golden: Path, tmp_path: Path, columns: int, by: tuple[str, ...]
-) -> None:
-    store = with_groups(golden, tmp_path)
-    code, text, _ = in_terminal(
-        "stats", store, *by, "--no-progress", COLUMNS=str(columns), LINES="50", NO_COLOR="1"
+def at_each_width(*words: str | Path, widths: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Each width with what a terminal of it gets; the verb answers 0."""
+    runs = (
+        (words, {"COLUMNS": str(columns), "LINES": "50", "NO_COLOR": "1"}) for columns in widths
     )
-    assert code == 0
-    body = [line for line in text.splitlines() if not line.startswith("consumer offsets: ")]
-    assert "\x1b[31m" not in text
-    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in body) <= columns
-    assert ("TopicBasicA" in text) or columns < 80
+    for columns, (code, text) in zip(widths, each_in_terminal(*runs), strict=True):
+        assert code == 0, columns
+        yield columns, text
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
-def test_stored_names_are_text(tmp_path: Path, columns: int) -> None:
+@pytest.mark.parametrize("by", [(), ("--by", "hour", "--by", "queue")], ids=["topic", "all"])
+def test_tables_fit_the_terminal(golden: Path, tmp_path: Path, by: tuple[str, ...]) -> None:
+    store, widths = with_groups(golden, tmp_path), (20, 40, 80, 200)
+    for columns, text in at_each_width("stats", store, *by, "--no-progress", widths=widths):
+        body = [line for line in text.splitlines() if not line.startswith("consumer offsets: ")]
+        assert "\x1b[31m" not in text, columns
+        assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in body) <= columns
+        assert ("TopicBasicA" in text) or columns < 80
+
+
+def test_stored_names_are_text(tmp_path: Path) -> None:
     """A name that a terminal obeys, markup of rich, and times that no calendar has."""
     records = [
         oracle.Record(
@@ -85,12 +90,10 @@ def test_stored_names_are_text(tmp_path: Path, columns: int) -> None:
         for at in (START_MS, -(1 << 63), (1 << 63) - 1)
     ]
     root = make_store(records).write(tmp_path)
-    code, text, _ = in_terminal(
-        "stats", root, "--by", "hour", "--no-progress", COLUMNS=str(columns), NO_COLOR="1"
-    )
-    assert code == 0
-    assert "\x1b[31m" not in text
-    assert "\u202e" not in text
+    words = ("stats", root, "--by", "hour", "--no-progress")
+    for columns, text in at_each_width(*words, widths=(40, 80, 200)):
+        assert "\x1b[31m" not in text, columns
+        assert "\u202e" not in text, columns
 
 
 def test_damage_is_listed(rmqcore: Run, golden: Path) -> None:

@@ -10,10 +10,9 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import StoreCopy
 from rich.errors import StyleSyntaxError
 from rich.style import Style
-from support.cli.cli_runs import in_terminal
+from support.cli.one_process import each_in_terminal
 from support.places import ROOT
 
 from rmqcore.cli.common import styles
@@ -85,28 +84,26 @@ def test_styles_are_in_one_place() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"], ["cat", "--help"], ["info", "STORE"], ["fsck", "STORE"], ["fsck", "DAMAGED"], ["doctor", "DAMAGED"],
-        ["stats", "STORE"], ["retention", "STORE"], ["recover", "DAMAGED"], ["diff", "STORE", "DAMAGED"],
-        ["top", "DAMAGED", "--once", "--interval", "0.1"], ["cat", "DAMAGED"], ["salvage", "DAMAGED", "OUT"],
-        ["backup", "STORE", "OUT"], ["cat", "STORE", "--frob"], ["cat", "STORE", "--topic", "Typo"],
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_what_a_terminal_gets(
-    golden: Path, store_copy: StoreCopy, tmp_path: Path, words: list[str]
-) -> None:
+SEEN = """
+    --help; cat --help; info STORE; fsck STORE; fsck DAMAGED; doctor DAMAGED; stats STORE; retention STORE; recover DAMAGED;
+    diff STORE DAMAGED; top DAMAGED --once --interval 0.1; cat DAMAGED; salvage DAMAGED OUT/salvaged; backup STORE OUT/copy;
+    cat STORE --frob; cat STORE --topic Typo
+"""
+
+
+def test_what_a_terminal_gets(golden: Path, tmp_path: Path) -> None:
     """Rich's own styles, too: of progress bars, tables and help."""
-    places = {
-        "STORE": golden / "basic" / "store",
-        "DAMAGED": golden / "crash_flipped" / "input",
-        "OUT": tmp_path / "out",
-    }
-    _, text, _ = in_terminal(
-        *(places.get(word, word) for word in words), TERM="xterm-256color", COLUMNS="100"
-    )
+    given = SEEN.replace("STORE", str(golden / "basic" / "store"))
+    given = given.replace("DAMAGED", str(golden / "crash_flipped" / "input"))
+    runs = [words.split() for words in given.replace("OUT", str(tmp_path)).split(";")]
+    variables = {"TERM": "xterm-256color", "COLUMNS": "100"}
+    found = each_in_terminal(*((words, variables) for words in runs))
+    for words, (_, text) in zip(runs, found, strict=True):
+        is_in_our_styles(words, text)
+
+
+def is_in_our_styles(words: list[str], text: str) -> None:
     colors = re.findall(r"\x1b\[([0-9;]*)m", text)
-    assert {code for found in colors for code in re.sub(r"38;5;\d+|38;2;\d+;\d+;\d+", "", found).split(";")} <= CODES  # fmt: skip
-    assert set(re.findall(r"38;[25];[0-9;]*\d", text)) <= {"38;5;244"}  # grey50, of bars
+    plain = [re.sub(r"38;5;\d+|38;2;\d+;\d+;\d+", "", found) for found in colors]
+    assert {code for found in plain for code in found.split(";")} <= CODES, words
+    assert set(re.findall(r"38;[25];[0-9;]*\d", text)) <= {"38;5;244"}, words  # grey50, of bars

@@ -11,19 +11,20 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.cli.cli_runs import Run
+from support.cli.one_process import each_run
 
 from rmqcore.disk import read_range
 from rmqcore.offline.log import log_files
 from rmqcore.offline.reader import StoreReader
 
 Done = subprocess.CompletedProcess[str]
+Rightless = Callable[..., list[Done]]
 READS_ALL = "-dac_override,-dac_read_search"
 NOT_ROOT = (
     ["setpriv", f"--bounding-set={READS_ALL}", f"--inh-caps={READS_ALL}"]
@@ -107,19 +108,19 @@ def test_other_errors_are_errors(golden: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def without_rights(golden: Path, tmp_path: Path) -> Iterator[Callable[[str], Callable[..., Done]]]:
-    """Takes all rights from a path in a copy of a store, and gives what runs a verb on it as a user who is not root."""
+def without_rights(golden: Path, tmp_path: Path) -> Iterator[Callable[[str], Rightless]]:
+    """Takes all rights from a path in a copy of a store, and gives what runs verbs on it as a user who is not root."""
     store = tmp_path / "store"
     shutil.copytree(golden / "basic" / "store", store)
     taken: list[Path] = []
 
-    def take(name: str) -> Callable[..., Done]:
+    def take(name: str) -> Rightless:
         taken.append(store / name)
         taken[-1].chmod(0)
 
-        def run(verb: str, *words: str | Path) -> Done:
-            command = [*NOT_ROOT, sys.executable, "-m", "rmqcore.cli", verb, str(store), *words]
-            return subprocess.run(command, capture_output=True, text=True, check=False)
+        def run(*runs: Sequence[str | Path]) -> list[Done]:
+            with_store = [(verb, store, *words) for verb, *words in runs]
+            return each_run(*with_store, before=NOT_ROOT)
 
         return run
 
@@ -138,27 +139,25 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_rights_of_a_part(without_rights: Callable[[str], Callable[..., Done]], name: str) -> None:
+def test_rights_of_a_part(without_rights: Callable[[str], Rightless], name: str) -> None:
     """The part is named once, by each of the three that look at all, and nothing else is wrong with the store."""
     run = without_rights(name)
-    done = run("info", "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, done.stderr) == (2, f"unreadable: {name}: Permission denied\n")
+    info, fsck, doctor = run(*([verb, "--json"] for verb in ("info", "fsck", "doctor")))
+    found = json.loads(info.stdout)
+    assert (info.returncode, info.stderr) == (2, f"unreadable: {name}: Permission denied\n")
     assert found["unreadable"] == [{"path": name, "error": "Permission denied"}]
     assert (len(found["queues"]), len(found["index_files"])) == PARTS[name]
     assert found["max_phy_offset"] == 848491
 
-    done = run("fsck", "--json")
-    found = json.loads(done.stdout)
-    assert done.returncode == 2
+    found = json.loads(fsck.stdout)
+    assert fsck.returncode == 2
     assert found["totals"] == {"unreadable": {"error": 1}}
     assert found["findings"][0]["path"] == name
     assert found["findings"][0]["message"] == "Permission denied"
     assert found["counts"]["records"] == 2000
 
-    done = run("doctor", "--json")
-    diagnoses = {one["name"]: one for one in json.loads(done.stdout)["diagnoses"]}
-    assert done.returncode == 2
+    diagnoses = {one["name"]: one for one in json.loads(doctor.stdout)["diagnoses"]}
+    assert doctor.returncode == 2
     assert set(diagnoses) - {"owners"} == {"unreadable"}  # that this user may not write is another
     assert [one["path"] for one in diagnoses["unreadable"]["evidence"]] == [name]
     assert diagnoses["unreadable"]["command"].startswith("ls -ldn ")
@@ -166,40 +165,42 @@ def test_rights_of_a_part(without_rights: Callable[[str], Callable[..., Done]], 
 
 
 def test_a_directory_that_may_be_listed_and_not_entered(
-    without_rights: Callable[[str], Callable[..., Done]], tmp_path: Path
+    without_rights: Callable[[str], Rightless], tmp_path: Path
 ) -> None:
     run = without_rights("index")
     (tmp_path / "store" / "index").chmod(0o400)
-    done = run("fsck", "--json")
-    assert json.loads(done.stdout)["totals"] == {"unreadable": {"error": 1}}
-    done = run("info", "--json")
-    assert done.returncode == 2
-    assert len(json.loads(done.stdout)["unreadable"]) == 4
+    fsck, info = run(["fsck", "--json"], ["info", "--json"])
+    assert json.loads(fsck.stdout)["totals"] == {"unreadable": {"error": 1}}
+    assert info.returncode == 2
+    assert len(json.loads(info.stdout)["unreadable"]) == 4
 
 
 @pytest.mark.parametrize("verb", ["salvage", "backup", "diff"])
 def test_a_job_ends_and_says_what_to_do(
-    without_rights: Callable[[str], Callable[..., Done]], golden: Path, tmp_path: Path, verb: str
+    without_rights: Callable[[str], Rightless], golden: Path, tmp_path: Path, verb: str
 ) -> None:
     """What a job leaves out another user could read, so that it does not go on without a file; a second run ends the backup."""
     name = f"commitlog/{131072:020}"
     run = without_rights(name)
     other = golden / "basic" / "store" if verb == "diff" else tmp_path / "out"
-    done = run(verb, other)
+    (done,) = run([verb, other])
     assert done.returncode == 1
     first, hint = done.stderr.splitlines()
     assert first == f"Error: {tmp_path / 'store' / name}: Permission denied"
     assert "run it as the user that owns the file" in hint
     (tmp_path / "store" / name).chmod(0o600)
-    assert run(verb, other).returncode == 0
+    (again,) = run([verb, other])
+    assert again.returncode == 0
 
 
 def test_a_topic_that_cannot_be_listed_keeps_no_other_from_its_messages(
-    without_rights: Callable[[str], Callable[..., Done]],
+    without_rights: Callable[[str], Rightless],
 ) -> None:
     run = without_rights("consumequeue/TopicBasicA")
-    done = run("get", "--topic", "TopicBasicB", "--queue", "0", "--offset", "0", "--json")
-    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "FOUND")
-    done = run("get", "--topic", "TopicBasicA", "--queue", "0", "--offset", "0")
-    assert done.returncode == 1
-    assert "consumequeue/TopicBasicA/0: Permission denied" in done.stderr
+    other, own = run(
+        ["get", "--topic", "TopicBasicB", "--queue", "0", "--offset", "0", "--json"],
+        ["get", "--topic", "TopicBasicA", "--queue", "0", "--offset", "0"],
+    )
+    assert (other.returncode, json.loads(other.stdout)["status"]) == (0, "FOUND")
+    assert own.returncode == 1
+    assert "consumequeue/TopicBasicA/0: Permission denied" in own.stderr

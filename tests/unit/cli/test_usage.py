@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli.cli_runs import COMMAND, Run, environment
+from support.cli.cli_runs import Run
 
 from rmqcore import __version__
 from rmqcore.cli.app import VERBS as ALL_VERBS
@@ -210,14 +210,16 @@ def test_importing_the_package_loads_none_of_the_extras() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_the_verbs(shell: str) -> None:
+def test_completion_names_the_verbs(
+    rmqcore: Run, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
     more = {"_RMQCORE_COMPLETE": f"complete_{shell}", "COMP_WORDS": "rmqcore ex", "COMP_CWORD": "1"}
     more |= {"_TYPER_COMPLETE_ARGS": "rmqcore ex", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run(
-        COMMAND, env=environment(**more), capture_output=True, text=True, check=False
-    )
-    assert "export" in done.stdout
-    assert "cat" not in done.stdout.split()
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    offered = rmqcore().out.decode()
+    assert "export" in offered
+    assert "cat" not in offered.split()
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

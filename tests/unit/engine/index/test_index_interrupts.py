@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from support.doses import dose
 from support.stores.index_batches import quick_folder
 from support.stores.keyed_store import SETTINGS, RisingClock, contents, index_findings, keys_of
 
@@ -19,6 +20,9 @@ from rmqcore import Message
 from rmqcore.engine.store.store import MessageStore
 
 COUNT = 60
+PARTS = 4
+STRIDE = dose("RMQCORE_INDEX_INTERRUPTS", test=4, verify=1, night=1)
+"""Through the lines that an exception comes before."""
 WATCHED = ("/rmqcore/engine/index/", "/rmqcore/engine/dispatch/")
 
 
@@ -65,7 +69,7 @@ def index_of(root: Path) -> list[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_interrupted_before_any_line(tmp_path: Path, part: int) -> None:
     """Ctrl-C while messages were indexed left a file that the next dispatch met: EEXIST, and the store failed.
 
@@ -76,7 +80,7 @@ def test_interrupted_before_any_line(tmp_path: Path, part: int) -> None:
     wanted = index_of(tmp_path / "whole")
     assert len(wanted) > 3
     assert index_findings(tmp_path / "whole") == []
-    for after in range(1 + part, lines[0], 4):
+    for after in range(1 + part * STRIDE, lines[0], PARTS * STRIDE):
         with quick_folder() as name:
             root = Path(name) / "store"
             store = opened(root)

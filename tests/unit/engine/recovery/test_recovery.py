@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import QUEUE_ENTRIES, BuiltStore
+from support.stores.index_batches import quick_folder
 
 from rmqcore.broker_conf import snake_case
 from rmqcore.config import MessageStoreConfig
@@ -452,7 +453,6 @@ def test_killed_between_any_two_steps(
 )
 @examples(1.5)
 def test_whatever_is_damaged(
-    tmp_path_factory: pytest.TempPathFactory,
     count: int,
     abort: bool,
     damage: list[tuple[int, bytes]],
@@ -461,44 +461,45 @@ def test_whatever_is_damaged(
     most: int,
 ) -> None:
     """The log keeps a beginning of what was put; no queue points behind it; a second recovery changes nothing."""
-    root = tmp_path_factory.mktemp("damaged")
-    store = BuiltStore(root, log_file_size=FILE_SIZE).fill(count)
-    store.write(abort=abort)
-    if checkpoint >= 0:
-        store.write_checkpoint(logics_physical_offset=checkpoint)
-    else:
-        (root / "checkpoint").unlink()
-    original = bytes(store.log)
-    for at, noise in damage:
-        path, pos = store.log_file(at % max(len(store.log), 1))
-        patch(path, pos, noise[: FILE_SIZE - pos])
-    files = sorted(path for path in (root / "consumequeue").rglob("0*") if path.is_file())
-    for number, at, noise in queue_damage:
-        if files:
-            path = files[number % len(files)]
-            size = path.stat().st_size
-            patch(path, at % size, noise[: size - at % size])
-    config = replace(CONFIG, commit_log_recover_max_num=most)
-    opened = Opened(root, config)
-    report = opened.recover()
-    end = report.end_phy_offset
-    assert 0 <= end <= max(len(original), 0) + FILE_SIZE
-    log = b"".join(tree(root, "commitlog").values())
-    scanned = log[report.start_phy_offset : end]
-    if scanned and not damage:
-        assert scanned == original[report.start_phy_offset : end]
-    assert not log[end:].strip(b"\0") or log[end + 4 : end + 8] == oracle.BLANK.to_bytes(
-        4, "big", signed=True
-    )
-    for topic, queue_id in opened.queues.queues():
-        queue = opened.queues.find(topic, queue_id)
-        assert queue is not None
-        assert opened.log.next_queue_offset(topic, queue_id) == queue.max_offset
-    before = data(root)
-    again = Opened(root, config).recover()
-    if again.start_phy_offset >= report.start_phy_offset:
-        assert (again.end_phy_offset, again.cut_bytes) == (end, 0)
-        assert data(root) == before
+    with quick_folder() as name:
+        root = Path(name)
+        store = BuiltStore(root, log_file_size=FILE_SIZE).fill(count)
+        store.write(abort=abort)
+        if checkpoint >= 0:
+            store.write_checkpoint(logics_physical_offset=checkpoint)
+        else:
+            (root / "checkpoint").unlink()
+        original = bytes(store.log)
+        for at, noise in damage:
+            path, pos = store.log_file(at % max(len(store.log), 1))
+            patch(path, pos, noise[: FILE_SIZE - pos])
+        files = sorted(path for path in (root / "consumequeue").rglob("0*") if path.is_file())
+        for number, at, noise in queue_damage:
+            if files:
+                path = files[number % len(files)]
+                size = path.stat().st_size
+                patch(path, at % size, noise[: size - at % size])
+        config = replace(CONFIG, commit_log_recover_max_num=most)
+        opened = Opened(root, config)
+        report = opened.recover()
+        end = report.end_phy_offset
+        assert 0 <= end <= max(len(original), 0) + FILE_SIZE
+        log = b"".join(tree(root, "commitlog").values())
+        scanned = log[report.start_phy_offset : end]
+        if scanned and not damage:
+            assert scanned == original[report.start_phy_offset : end]
+        assert not log[end:].strip(b"\0") or log[end + 4 : end + 8] == oracle.BLANK.to_bytes(
+            4, "big", signed=True
+        )
+        for topic, queue_id in opened.queues.queues():
+            queue = opened.queues.find(topic, queue_id)
+            assert queue is not None
+            assert opened.log.next_queue_offset(topic, queue_id) == queue.max_offset
+        before = data(root)
+        again = Opened(root, config).recover()
+        if again.start_phy_offset >= report.start_phy_offset:
+            assert (again.end_phy_offset, again.cut_bytes) == (end, 0)
+            assert data(root) == before
 
 
 def patch(path: Path, pos: int, noise: bytes) -> None:

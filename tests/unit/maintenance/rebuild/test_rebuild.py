@@ -17,6 +17,7 @@ from support.oracle import records as oracle
 from support.oracle.queue import Queue
 from support.stores.built_store import FILLER, BuiltStore
 from support.stores.golden_stores import CLEAN
+from support.stores.index_batches import quick_folder
 
 from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import INDEX_HEADER_SIZE, index_file_size
@@ -262,38 +263,38 @@ def test_topics_that_are_no_folder_stay_outside(tmp_path: Path, topic: str) -> N
 )
 @examples(0.8)
 def test_any_offsets(
-    tmp_path_factory: pytest.TempPathFactory,
     queue_offsets: list[int],
     sizes: tuple[int, int],
     cuts: list[int],
     topic: str,
     waits: bool,
 ) -> None:
-    folder = tmp_path_factory.mktemp("queue") / "consumequeue"
-    slow = Queue(160, topic)
-    builder = QueueBuilder(folder, 160)
-    log = bytearray()
-    places = []
-    for number, queue_offset in enumerate(queue_offsets):
-        body = b"x" * sizes[number % 2]
-        record = oracle.Record(
-            topic.encode(), body, b"", queue_offset=queue_offset, phy_offset=len(log)
-        )
-        raw = oracle.encode_record(record)
-        places.append(len(log))
-        slow.put(len(log), len(raw), 0, queue_offset)
-        log += raw
-    scan = ColumnScan(QUEUE_COLUMNS)
-    bounds = sorted({0, len(log), *(places[cut % len(places)] for cut in cuts)})
-    for begin, end in pairwise(bounds):
-        scan.feed(log, end, begin, 0, len(log) + 1)
-        builder.add(scan, scan.take())
-        if not waits:
-            builder.flush()
-    builder.flush()
-    builder.close()
-    got = {int(path.name): path.read_bytes() for path in (folder / topic / "0").iterdir()}
-    assert got == {start: bytes(data) for start, data in slow.files.items()}
+    with quick_folder() as name:
+        folder = Path(name) / "consumequeue"
+        slow = Queue(160, topic)
+        builder = QueueBuilder(folder, 160)
+        log = bytearray()
+        places = []
+        for number, queue_offset in enumerate(queue_offsets):
+            body = b"x" * sizes[number % 2]
+            record = oracle.Record(
+                topic.encode(), body, b"", queue_offset=queue_offset, phy_offset=len(log)
+            )
+            raw = oracle.encode_record(record)
+            places.append(len(log))
+            slow.put(len(log), len(raw), 0, queue_offset)
+            log += raw
+        scan = ColumnScan(QUEUE_COLUMNS)
+        bounds = sorted({0, len(log), *(places[cut % len(places)] for cut in cuts)})
+        for begin, end in pairwise(bounds):
+            scan.feed(log, end, begin, 0, len(log) + 1)
+            builder.add(scan, scan.take())
+            if not waits:
+                builder.flush()
+        builder.flush()
+        builder.close()
+        got = {int(path.name): path.read_bytes() for path in (folder / topic / "0").iterdir()}
+        assert got == {start: bytes(data) for start, data in slow.files.items()}
 
 
 def test_entries_wait_for_those_of_more_batches(

@@ -14,6 +14,7 @@ from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 from support.stores.golden_stores import CLEAN
+from support.stores.index_batches import quick_folder
 
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
@@ -173,27 +174,27 @@ def test_damage_and_what_comes_behind_the_first_pass(
 )
 @examples(0.4)
 def test_any_log(
-    tmp_path_factory: pytest.TempPathFactory,
     puts: list[tuple[str, int, int | None, list[str] | None]],
     most: int,
     rows: int,
     damaged: int | None,
 ) -> None:
-    folder = tmp_path_factory.mktemp("passes")
-    store = BuiltStore(folder / "store", log_file_size=1 << 14)
-    for number, (topic, queue_id, queue_offset, light) in enumerate(puts):
-        multi = None
-        if light is not None:
-            offsets = ",".join(str(number // 2) for _ in light)
-            multi = {
-                "INNER_MULTI_DISPATCH": ",".join(light),
-                "INNER_MULTI_QUEUE_OFFSET": offsets,
-            }
-        store.put(topic, queue_id, queue_offset=queue_offset, properties=multi)
-    store.write_log()
-    if damaged is not None and damaged < len(store.records):
-        store.change_log(store.records[damaged].phy_offset + 30, b"\xff\xff")
-    compare(store.root, folder, most, rows=rows, names=64)
+    with quick_folder() as name:
+        folder = Path(name)
+        store = BuiltStore(folder / "store", log_file_size=1 << 14)
+        for number, (topic, queue_id, queue_offset, light) in enumerate(puts):
+            multi = None
+            if light is not None:
+                offsets = ",".join(str(number // 2) for _ in light)
+                multi = {
+                    "INNER_MULTI_DISPATCH": ",".join(light),
+                    "INNER_MULTI_QUEUE_OFFSET": offsets,
+                }
+            store.put(topic, queue_id, queue_offset=queue_offset, properties=multi)
+        store.write_log()
+        if damaged is not None and damaged < len(store.records):
+            store.change_log(store.records[damaged].phy_offset + 30, b"\xff\xff")
+        compare(store.root, folder, most, rows=rows, names=64)
 
 
 def test_names_of_topics_whose_records_have_no_entry_are_forgotten(
