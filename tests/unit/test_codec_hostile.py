@@ -45,14 +45,6 @@ READERS: dict[str, tuple[Callable[[Any], Any], bytes, object]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_collections() -> Iterator[None]:
-    """Collections do not look through what was there before: a run of all tests has millions of objects."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 # ---- buffers ----------------------------------------------------------------------------------------
 
 
