@@ -23,8 +23,6 @@ def own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    gc.freeze()  # what was there before is not looked through: a run of all tests has millions of objects
     yield folder
     gc.collect()  # a reader and its lookup hold each other
-    gc.unfreeze()
     assert left_behind() == []
