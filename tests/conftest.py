@@ -6,6 +6,7 @@ support/doses.py says how much a test tries: RMQCORE_DOSE chooses.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -216,6 +217,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: ranks.get(scope := scope_of(item.nodeid), 4 if scope in slow else 5)
     )
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of each collection of garbage: tests ask for many, with millions of objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def is_outside(item: pytest.Item) -> bool:
