@@ -70,12 +70,14 @@ static void *look(void *context) {
     return NULL;
 }
 
-/* What a cleaner does, and whoever adds queues: at once with the session, each call by itself. */
+/* What a cleaner does, and a thread that adds queues: at once with the session, each call by itself. A flush once made a path from the
+ * table's topics while one more topic moved them. */
 static void *change(void *context) {
     (void)context;
     const int32_t topic = rmq_cq_topic_add(table, "third");
     for (int32_t i = 0; !is_over(); i++) {
         rmq_cq_set_min(table, queues[0][0], 0);
+        if (i < 2000) rmq_cq_topic_add(table, "fourth");
         if (i < 2000) rmq_cq_find_or_add(table, topic, i);
         if (i % 64 == 0) rmq_ring_ring(&ring);
         usleep(50);

@@ -16,7 +16,7 @@
 enum { FILLER_BLOCK = 512 /* entries */ };
 
 int rmq_cq_make_path(const rmq_cq_table *t, const rmq_cq *q, int64_t file, char *out) {
-    const char *topic = t->topics[q->topic];
+    const char *topic = q->topic_name;
     int n;
     if (file >= 0) n = snprintf(out, PATH_ROOM, "%s/%s/%d/%020lld", t->root, topic, q->queue_id, (long long)file);
     else if (file == -1) n = snprintf(out, PATH_ROOM, "%s/%s/%d", t->root, topic, q->queue_id);

@@ -118,6 +118,7 @@ rmq_cq *rmq_cq_find_or_add_held(rmq_cq_table *t, int32_t topic, int32_t queue_id
     }
     rmq_cq *queue = *chunk + t->count % CHUNK;
     queue->topic = topic;
+    queue->topic_name = t->topics[topic];
     queue->queue_id = queue_id;
     queue->first_file = queue->last_file = queue->max_phy = queue->ahead_pos = -1;
     for (int k = 0; k < RMQ_CQ_OPEN_FILES; k++) queue->open.places[k] = -1;

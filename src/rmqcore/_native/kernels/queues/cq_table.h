@@ -26,6 +26,7 @@ enum { RMQ_CQ_NEW_FILE = 1, RMQ_CQ_NEW_QUEUE = 2, RMQ_CQ_NEW_TOPIC = 4, RMQ_CQ_N
 /* A queue. Positions are bytes in it (20 an entry), and a file goes by the position of its first byte; -1: the queue has no file. */
 typedef struct rmq_cq {
     int32_t topic, queue_id;
+    const char *topic_name; /* the table's topics may move while a flush or a read makes a path, their names do not */
     /* What the files hold. */
     int64_t first_file, last_file, end, min;
     int64_t max_phy; /* CommitLog offset behind the last message that has an entry, -1 without such a message */
