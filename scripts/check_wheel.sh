@@ -3,8 +3,8 @@
 # extra alone and with everything, tests it away from the checkout, and builds examples/cython_consumer against it. The bill of
 # materials goes to build/rmqcore.cdx.json.
 # Usage: [PYTHON=python] scripts/check_wheel.sh [EXTRA...]. PYTHON has the dependency group `release`.
-# EXTRA: these extras only, of those that scripts/wheel_extra.py knows; `none` for the core alone. QUICK=1 leaves out the second build
-# and the tests of the core alone, which take most of the time.
+# EXTRA: these extras only, of those that scripts/wheel_extra.py knows; `none` for the core alone. QUICK=1 leaves out the second build,
+# the tests of the core alone, and half of those of the command line, which take most of the time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
@@ -122,6 +122,9 @@ sed "s/^dynamic = \[\"version\"\]$/version = \"$version\"/" "$root/pyproject.tom
     --output-file "$root/build/rmqcore.cdx.json" all/bin/python
 "$python" -m pip --quiet --python all/bin/python install --group "$root/pyproject.toml:test" --group "$root/pyproject.toml:demo"
 all/bin/rmqcore --version
+tests=("$root"/tests/{unit/cli,unit/testing,unit/test_imports.py,conformance})
+if [[ ${QUICK:-} == 1 ]]; then # each verb once: `make test` has the rest
+    tests=("$root"/tests/{unit/cli/test_{usage,docs,cat,stats_verb,doctor_verb,rebuild_verb,retention_verb}.py,unit/test_imports.py,conformance/test_{golden,model}.py})
+fi
 all/bin/python -P -m pytest --rootdir "$root" -c "$root/pyproject.toml" -p no:cacheprovider -q \
-    -n logical --maxprocesses 4 --dist loadfile \
-    "$root"/tests/{unit/cli,unit/testing,unit/test_imports.py,conformance}
+    -n logical --maxprocesses 4 --dist loadfile "${tests[@]}"

@@ -11,20 +11,22 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 KERNEL_ROOT = HERE.parent.parent / "src" / "rmqcore" / "_native" / "kernels"
 KERNELS = [
-    *KERNEL_ROOT.glob("crc32/*.c"),
-    *(KERNEL_ROOT / "format" / f"{name}.c" for name in ("record", "properties", "utf8", "jhash")),
+    path
+    for pattern in (
+        "crc32/*.c",
+        "format/record.c",
+        "format/properties.c",
+        "format/utf8.c",
+        "format/jhash.c",
+        "format/text.c",
+        "format/text_out.c",
+        "broker/request_*.c",
+        "broker/send_*.c",
+        "broker/pull.c",
+    )
+    for path in KERNEL_ROOT.glob(pattern)
 ]
-REQUESTS = [KERNEL_ROOT / "broker" / f"request_{name}.c" for name in ("frame", "json", "binary")]
-MORE = {
-    "send": [
-        KERNEL_ROOT / "format" / "text.c",
-        *REQUESTS,
-        *(KERNEL_ROOT / "broker" / f"send_{name}.c" for name in ("properties", "topics")),
-    ],
-    "text_out": [KERNEL_ROOT / "format" / f"{name}.c" for name in ("text", "text_out")],
-    "pull": [*REQUESTS, KERNEL_ROOT / "broker" / "pull.c"],
-}
-"""Further kernels of a program."""
+"""What the programs call."""
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
 FLAGS = {
     "O3": ["-O3"],
@@ -33,19 +35,30 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize("flags", FLAGS)
+@pytest.fixture(scope="module", params=FLAGS)
+def compiled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[str], pathlib.Path]:
+    """Compile the kernels once for each set of flags; return the command that compiles a program, and their library."""
+    compiler = shutil.which("cc")
+    assert compiler, "the native tests need a C compiler named cc"
+    folder = tmp_path_factory.mktemp("kernels")
+    command = [compiler, *WARNINGS, *FLAGS[request.param], f"-I{KERNEL_ROOT}"]
+    subprocess.run([*command, "-c", *KERNELS], cwd=folder, check=True)
+    library = folder / "libkernels.a"  # of which a program gets the kernels that it calls
+    subprocess.run(["ar", "rcs", library, *folder.glob("*.o")], check=True)
+    return command, library
+
+
 @pytest.mark.parametrize(
     "name", ["record", "properties", "utf8", "text_out", "crc32_states", "send", "pull"]
 )
-def test_program(tmp_path: pathlib.Path, name: str, flags: str) -> None:
-    compiler = shutil.which("cc")
-    assert compiler, "the native tests need a C compiler named cc"
+def test_program(
+    compiled: tuple[list[str], pathlib.Path], tmp_path: pathlib.Path, name: str
+) -> None:
     program = tmp_path / name
-    sources = [*KERNELS, *MORE.get(name, []), HERE / f"test_{name}.c"]
-    subprocess.run(
-        [compiler, *WARNINGS, *FLAGS[flags], f"-I{KERNEL_ROOT}", *sources, "-o", program],
-        check=True,
-    )
+    command, library = compiled
+    subprocess.run([*command, HERE / f"test_{name}.c", library, "-o", program], check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == f"{name}: 0 failures\n"
