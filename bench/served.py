@@ -74,7 +74,7 @@ class Connection:
 
 
 def _not_quick(command: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-    """Refuse what would be counted as a quick request, and is none."""
+    """Refuse a request that the quick path left to a handler: it must not be counted as quick."""
     raise RuntimeError(f"{command} of {channel.peer} is left to a handler")
 
 

@@ -39,7 +39,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = ("faults", "interop", "stateful")
-"""Folders of which `make test` runs what is marked `smoke`; so too of tests/spark what needs the session or takes long."""
+"""Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long."""
 NEEDS = "needs "
 # What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
 # Of each there are two chains, which take about as long: the modules named here, and the others. All smokes of Spark are in one.

@@ -233,7 +233,7 @@ def test_a_store_that_is_dropped_in_the_middle_of_a_step(
     put(store, 1)
     assert slow.begun.wait(120)
     del store
-    # The open below waits by then; where it does not yet, it finds nothing to wait for.
+    # The open below waits at this moment; where it does not yet, it finds nothing to wait for.
     later = threading.Timer(0.2, slow.go_on.set)
     later.start()
     with rmqcore.open(tmp_path, **TINY) as again:

@@ -45,7 +45,7 @@ def compiled(
     folder = tmp_path_factory.mktemp("kernels")
     command = [compiler, *WARNINGS, *FLAGS[request.param], f"-I{KERNEL_ROOT}"]
     subprocess.run([*command, "-c", *KERNELS], cwd=folder, check=True)
-    library = folder / "libkernels.a"  # of which a program gets the kernels that it calls
+    library = folder / "libkernels.a"  # a program gets those kernels that it calls
     subprocess.run(["ar", "rcs", library, *folder.glob("*.o")], check=True)
     return command, library
 

@@ -22,7 +22,7 @@ LOCKS = Path(tempfile.gettempdir()) / f"rmqcore-test-ports-{os.getuid()}"
 class PortBlock:
     """Eight ports side by side, which belong to this process until the object is closed or gone.
 
-    A server binds its ports seconds after they were chosen. A port that merely was free then may be taken meanwhile, by the
+    A server binds its ports seconds after they were chosen. A port that was free may be taken in between, by the
     tests of another process, so each block has a file, and the process that locks the file has the block, until it ends.
 
     Attributes

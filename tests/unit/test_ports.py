@@ -13,7 +13,7 @@ from support.ports import BLOCK, PortBlock
 
 @pytest.fixture
 def first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
-    """The first port of the one block that there is in the test; no other process gets it meanwhile."""
+    """The first port of the only block in the test; no other process gets it while the test runs."""
     block = PortBlock()
     monkeypatch.setattr(ports, "LOCKS", tmp_path)
     monkeypatch.setattr(ports, "FIRST", block.first)

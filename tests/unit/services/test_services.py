@@ -74,7 +74,9 @@ def test_an_idle_store_is_left_alone(running: Running, mode: str) -> None:
 
     def rests() -> bool:
         calls = len(store.calls)
-        threading.Event().wait(0.2)  # none may come meanwhile; the first time some are under way
+        threading.Event().wait(
+            0.2
+        )  # no call may come in this time; in the first round some are under way
         return len(store.calls) == calls
 
     eventually(rests)

@@ -303,7 +303,7 @@ def test_an_idle_store_begins_no_session(tmp_path: Path) -> None:
 
         def idles() -> bool:
             sessions = done_of(store).sessions
-            time.sleep(0.3)  # none may begin meanwhile; the first time one may end
+            time.sleep(0.3)  # no session may start in this time; in the first round one may end
             return done_of(store).sessions == sessions
 
         eventually(idles)

@@ -28,7 +28,7 @@ def slowly(self, columns, **options):
     for number, batch in enumerate(batches(self, columns, **options)):
         if number:
             os.write(1, b"asked again\\n")  # print writes a line in two parts, between which another thread's came
-            time.sleep(1)  # a slow file system: the script ends meanwhile. Without the GIL, as the scan is
+            time.sleep(1)  # a slow file system: the script ends during this call. Without the GIL, as the scan is
         yield batch
 
 StoreReader.batches = slowly

@@ -192,7 +192,7 @@ final class Consumers {
             }
             Thread sender = new Thread(() -> {
                 try {
-                    Thread.sleep(5 * POLL_MS); // the pull is held by then, and nothing says so
+                    Thread.sleep(5 * POLL_MS); // long enough for the broker to hold the pull: no event says that it does
                     produce(request);
                 } catch (Exception failed) {
                     throw new IllegalStateException(failed);
