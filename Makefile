@@ -41,7 +41,7 @@ demo: $(DONE)/package $(DONE)/demo $(DONE)/jre ## a real RocketMQ store read, ch
 	@$(BIN)/python examples/demo.py
 
 # $(call pytest,TESTS): a path in PYTEST_ARGS takes the place of the command's tests.
-pytest = $(BIN)/python -m pytest $(PYTEST_PARALLEL) $(if $(findstring tests/,$(PYTEST_ARGS)),,$(1)) $(PYTEST_ARGS)
+pytest = $(BIN)/python -m pytest $(PYTEST_PARALLEL) $(if $(filter tests/%,$(PYTEST_ARGS)),,$(1)) $(PYTEST_ARGS)
 # $(call verify,LEVEL): all tests, with the doses of a level.
 verify = RMQCORE_DOSE=$(1) $(call pytest,tests) --hypothesis-seed=$(SEED)
 
@@ -55,7 +55,7 @@ verify: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $
 	$(call verify,verify)
 
 night: $(DONE)/package $(DONE)/test $(DONE)/demo $(DONE)/notebook $(DONE)/jre $$(REAL_CLIENTS) ## all tests, 1,500 new examples a property, every position of every stride: hours
-	$(call verify,night)
+	RMQCORE_SEED=$(SEED) $(call verify,night)
 
 LINTERS := ruff format mypy stubs cython c warnings layers spelling size
 

@@ -20,4 +20,5 @@ for file in "$tests"/property/test_*.py "$tests"/unit/native/test_*.py "$tests"/
     esac
 done
 ((${#files[@]} > 20)) || { echo "core_tests: only ${#files[@]} files with tests in $tests" >&2; exit 1; }
+export RMQCORE_DOSE=${RMQCORE_DOSE:-verify}
 exec "${PYTHON:-python}" -P -m pytest --rootdir "$project" -c "$project/pyproject.toml" -p no:cacheprovider -q "$@" "${files[@]}"

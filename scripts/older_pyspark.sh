@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # What is tested is installed: the sources beside it, which no native code was built for, must not come first anywhere.
-export PYTHONSAFEPATH=1
+export PYTHONSAFEPATH=1 RMQCORE_DOSE=${RMQCORE_DOSE:-verify}
 for line; do
     venv=build/pyspark-$line
     "${PYTHON:-python3}" -m venv --clear "$venv"

@@ -2,6 +2,7 @@
 # Installs every dependency at its lower bound in pyproject.toml and runs the tests on them.
 # Usage: [PYTHON=python3.11] scripts/oldest.sh
 set -euo pipefail
+export RMQCORE_DOSE=${RMQCORE_DOSE:-verify}
 cd "$(dirname "$0")/.."
 venv=build/oldest
 "${PYTHON:-python3}" -m venv --clear "$venv"

@@ -12,6 +12,7 @@ import shutil
 import signal
 import tarfile
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,8 +30,10 @@ _common: dict[str, Any] = {
 # The same examples in every run: what fails for one person fails for all.
 settings.register_profile("test", max_examples=25, derandomize=True, database=None, **_common)
 # Examples by the seed that `make verify` prints; a failure also prints the line that repeats it alone.
-settings.register_profile("verify", max_examples=100, database=None, **_common)
-settings.register_profile("night", max_examples=1500, **_common)
+# derandomize: where CI is set, Hypothesis begins with a profile of its own that repeats its examples.
+_new = {"derandomize": False, "database": None, **_common}
+settings.register_profile("verify", max_examples=100, **_new)
+settings.register_profile("night", max_examples=1500, **_new)
 settings.load_profile(LEVEL)
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of
@@ -124,17 +127,17 @@ def pytest_report_header(config: pytest.Config) -> str:
 def again(config: pytest.Config) -> str:
     """Return the line that draws the examples of this run again; empty if every run has the same."""
     seed = config.getoption("hypothesis_seed", None)
-    return (
-        "" if seed is None else f"doses: {LEVEL}; the same examples again: make {LEVEL} SEED={seed}"
-    )
+    return "" if seed is None else f"doses: {LEVEL}; the same examples again: SEED={seed}"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # behind all that others have to say
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+) -> Generator[None]:
     """End with how to repeat a failure, what was left out for a missing program, and the one command that brings it all."""
-    if terminalreporter.getreports("failed") and again(config):
+    yield
+    failures = terminalreporter.getreports("failed") + terminalreporter.getreports("error")
+    if failures and again(config):
         terminalreporter.line(again(config))
     left_out: Counter[tuple[str, str]] = Counter()
     for report in terminalreporter.getreports("skipped"):
@@ -227,7 +230,8 @@ def pytest_collection_finish() -> None:
 
 def is_outside(item: pytest.Item) -> bool:
     """Say whether `make test` leaves a test to `make verify`, unless it is marked `smoke`."""
-    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    tests = ROOT / "tests"
+    folder = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
     takes_long = takes_spark(item) or item.get_closest_marker("slow") is not None
     return folder in OUTSIDE or (folder == "spark" and takes_long)
 

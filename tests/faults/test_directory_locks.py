@@ -228,6 +228,7 @@ def test_a_store_that_is_dropped_in_the_middle_of_a_step(
 ) -> None:
     """`del store; rmqcore.open(...)` was refused 15 times of 40: a thread was dispatching the last put, and held the store."""
     slow = SlowStep(monkeypatch)
+    assert rmqcore.opening.LONGEST_STEP >= 1
     monkeypatch.setattr("rmqcore.opening.LONGEST_STEP", 120)
     store = rmqcore.open(tmp_path, **TINY)
     put(store, 1)

@@ -20,6 +20,7 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, rng: random.Random, mode
     killed = Killed(tmp_path / "store", rng, {**TINY, "flush_disk_type": mode})
     # One that dies before its first message leaves nothing to look for.
     while killed.kills < min(A_STORE, KILLS) or not killed.acked:
+        assert killed.kills < 20, "no message is acknowledged"
         killed.kill()
     killed.check()
 

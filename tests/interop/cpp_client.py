@@ -39,7 +39,8 @@ def send(namesrv: str, topic: str, number: int) -> None:
     producer.set_namesrv_addr(namesrv)
     producer.start()
     for i in range(number):
-        sent = with_route(partial(producer.send_sync, message(topic, "sync", i)))
+        one_send = partial(producer.send_sync, message(topic, "sync", i))
+        sent = with_route(one_send) if i == 0 else one_send()
         say(kind="sync", status=int(sent.status), msg_id=sent.msg_id, queue_offset=sent.offset)
     for i in range(number):
         producer.send_oneway(message(topic, "oneway", i))

@@ -101,9 +101,15 @@ def poll_all(consumer: PullConsumer, wanted: int) -> list[ReceivedMessage]:
 
 
 def until(done: Callable[[], bool], consumer: PullConsumer) -> None:
-    """Poll until something is so; nothing comes meanwhile."""
-    eventually(lambda: done() or consumer.poll(0.1) != [])
-    assert done(), "a message came"
+    """Poll until a condition holds; no message may come before."""
+    came: list[ReceivedMessage] = []
+
+    def is_over() -> bool:
+        came.extend(consumer.poll(0.1))
+        return bool(came) or done()
+
+    eventually(is_over)
+    assert came == []
 
 
 # ---- one client -------------------------------------------------------------------------------------

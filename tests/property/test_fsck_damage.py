@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.doses import examples
 from support.oracle import records as oracle
 from support.stores.store_damage import Change, changes
 from support.stores.store_maker import MadeStore, make_store, sample_records
@@ -105,6 +106,7 @@ def unproven(part: str, byte: int) -> bool:
     return header_times or entry_zero or first_time
 
 
+@examples(2)  # of two parts
 @given(
     part=st.sampled_from(["consumequeue", "index"]),
     number=st.integers(0, len(STORES) - 1),

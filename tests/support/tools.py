@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +25,12 @@ def find(name: str) -> str | None:
     home = os.environ.get("JAVA_HOME")
     if home and name in ("java", "javac") and (at := Path(home, "bin", name)).exists():
         return str(at)
-    return shutil.which(name)
+    found = shutil.which(name)
+    # macOS has programs of these names that do nothing but offer to install a JDK.
+    if found == f"/usr/bin/{name}" and name in ("java", "javac") and sys.platform == "darwin":
+        home = subprocess.run(["/usr/libexec/java_home"], capture_output=True, check=False)
+        return found if home.returncode == 0 else None
+    return found
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -107,7 +107,7 @@ def in_terminal(
         done = subprocess.run(
             [*program, *map(str, words)],
             env=environment(**more),
-            timeout=60,
+            timeout=300,
             check=False,
             **on,  # type: ignore[call-overload]
         )

@@ -100,6 +100,8 @@ def test_what_a_terminal_gets(golden: Path, tmp_path: Path) -> None:
     found = each_in_terminal(*((words, variables) for words in runs))
     for words, (_, text) in zip(runs, found, strict=True):
         is_in_our_styles(words, text)
+    plain = [words for words, (_, text) in zip(runs, found, strict=True) if "\x1b[" not in text]
+    assert len(plain) < len(runs) // 2, f"without any style: {plain}"
 
 
 def is_in_our_styles(words: list[str], text: str) -> None:

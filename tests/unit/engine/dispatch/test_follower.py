@@ -303,10 +303,11 @@ def test_an_idle_store_begins_no_session(tmp_path: Path) -> None:
 
         def idles() -> bool:
             sessions = done_of(store).sessions
-            time.sleep(0.3)  # no session may start in this time; in the first round one may end
+            time.sleep(1)  # no session may start in this time; in the first round one may end
             return done_of(store).sessions == sessions
 
         eventually(idles)
+        assert idles()
         for number in range(5):  # and the next message is dispatched all the same
             put_plain(store, 1)
             eventually(lambda: store.dispatch_behind_bytes == 0)
