@@ -267,22 +267,33 @@ def test_memory_does_not_follow_the_number_of_queues(
 
     The room that there is for all of them is made small here: `fsck` and `rebuild` go over the log many times.
     """
+    few: dict[str, list[int]] = {}
+    more: dict[str, list[int]] = {}
+    for attempt in range(3):  # how many pages of its libraries a process has is up to the system
+        peaks_of(make, tmp_path / f"few{attempt}", FEW_QUEUES, few)
+        peaks_of(make, tmp_path / f"more{attempt}", MORE_QUEUES, more)
+        grown = {verb: min(more[verb]) - min(kib) for verb, kib in few.items()}
+        a_queue = {verb: kib / (MORE_QUEUES - FEW_QUEUES) for verb, kib in grown.items()}
+        if max(a_queue.values()) < MOST_A_QUEUE:
+            return
+    raise AssertionError(f"KiB a queue: {a_queue}")
+
+
+def peaks_of(
+    make: Callable[[Path, int], None], folder: Path, count: int, peaks: dict[str, list[int]]
+) -> None:
+    """Add the peak of each verb, in KiB, for a store with this many queues."""
     source = RUN.replace("from rmqcore.cli import main", LITTLE_ROOM)
     assert source != RUN
-    took: dict[str, list[int]] = {
-        "rebuild": [],
-        "fsck": [],
-        "info": [],
-        "fsck of the log alone": [],
-    }
-    for count in (FEW_QUEUES, MORE_QUEUES):
-        root, out = tmp_path / f"store{count}", tmp_path / f"built{count}"
-        make(root, count)
-        took["fsck of the log alone"].append(peak_kib("fsck", root, source=source)[1])
-        took["rebuild"].append(peak_kib("rebuild", root, "--cq", "--out", out, source=source)[1])
-        (out / "consumequeue").rename(root / "consumequeue")
-        assert sum(1 for _ in (root / "consumequeue").glob("*/*")) >= count
-        took["fsck"].append(peak_kib("fsck", root, source=source)[1])
-        took["info"].append(peak_kib("info", root, source=source)[1])
-    for verb, (few, more) in took.items():
-        assert (more - few) / (MORE_QUEUES - FEW_QUEUES) < MOST_A_QUEUE, verb
+    root, out = folder / "store", folder / "built"
+    make(root, count)
+
+    def measure(name: str, *words: str | Path) -> None:
+        peaks.setdefault(name, []).append(peak_kib(*words, source=source)[1])
+
+    measure("fsck of the log alone", "fsck", root)
+    measure("rebuild", "rebuild", root, "--cq", "--out", out)
+    (out / "consumequeue").rename(root / "consumequeue")
+    assert sum(1 for _ in (root / "consumequeue").glob("*/*")) >= count
+    measure("fsck", "fsck", root)
+    measure("info", "info", root)
