@@ -185,8 +185,8 @@ def _names_spark_session(file: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: brokers and killed programs are mostly waited for."""
-    return min(4, (os.cpu_count() or 1) + 1)
+    """Two processes more than there are cores: brokers, sessions and killed programs are mostly waited for."""
+    return min(6, (os.cpu_count() or 1) + 2)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -269,6 +269,7 @@ def test_memory_does_not_follow_the_number_of_queues(
     """
     few: dict[str, list[int]] = {}
     more: dict[str, list[int]] = {}
+    a_queue: dict[str, float] = {}
     for attempt in range(3):  # how many pages of its libraries a process has is up to the system
         peaks_of(make, tmp_path / f"few{attempt}", FEW_QUEUES, few)
         peaks_of(make, tmp_path / f"more{attempt}", MORE_QUEUES, more)
