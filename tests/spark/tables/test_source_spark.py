@@ -376,5 +376,6 @@ def test_workers_freeze_what_they_have_loaded(spark: SparkSession, golden: Path)
 def test_nothing_is_frozen_outside_a_worker(golden: Path) -> None:
     import gc
 
+    frozen = gc.get_freeze_count()  # what the tests' own process has frozen
     read_table(store_of(golden, "delay"))
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= frozen  # some of it ends
