@@ -22,7 +22,7 @@ PYX_FILES := $(wildcard rmqcore/c_api/*.pxd src/rmqcore/_native/*/*.pyx src/rmqc
 JAVA := $(shell find tests/interop/java -type f)
 GO := $(wildcard tests/interop/go/*)
 # Random examples of this run: `make verify` and the night draw new ones, and print the line that draws them again.
-SEED ?= $(shell date +%s)
+SEED := $(or $(SEED),$(shell date +%s))
 # The programs that drive the real RocketMQ, where this machine can build them; CI has to.
 has_tools = $(shell $(PYTHON) tests/support/tools.py $(1) && echo yes)
 REAL_CLIENTS = $(if $(call has_tools,javac mvn),$(DONE)/java) $(if $(call has_tools,go),$(DONE)/go)

@@ -121,7 +121,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how much this run tries, and how to try the same again."""
-    return again(config) or "doses: test, the same examples in every run"
+    return again(config) or f"doses: {LEVEL}"
 
 
 def again(config: pytest.Config) -> str:
