@@ -114,11 +114,17 @@ class QuickSends:
         kernel, topic = self._kernel, self._broker.topics.get(name)
         if kernel is None or self._settings is None:
             return
-        if topic is not None and is_plain(topic, self._settings):
+        if topic is not None and self._takes(topic):
             kernel.set_topic(name, queue_nums(topic))
         else:
             self.count()
             kernel.forget_topic(name)
+
+    def _takes(self, topic: TopicConfig) -> bool:
+        """Whether sends to a topic can be plain, and the store has no batch queues of it."""
+        assert self._appender is not None
+        assert self._settings is not None
+        return is_plain(topic, self._settings) and not self._appender.is_closed(topic.name)
 
     def count(self) -> None:
         """Give what was stored to the statistics."""
@@ -142,7 +148,7 @@ class QuickSends:
         )
         self._settings = settings
         for name, topic in self._broker.topics.known().items():
-            if is_plain(topic, settings):
+            if self._takes(topic):
                 self._kernel.set_topic(name, queue_nums(topic))
 
     def _changed(self, answers: bytes, status: PutMessageStatus) -> bytes:

@@ -26,6 +26,7 @@ ROCKSDB_FOLDER = "consumequeue_rocksdb"
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
+ASKED_FILES = 4
 _MOST_NAMES = 100_000
 """Names of a directory that are looked at, where one of a sort is enough."""
 
@@ -179,22 +180,14 @@ def dledger_folders(paths: StorePaths) -> list[Path]:
 def is_dledger_log(folder: Path) -> bool:
     """Whether the files of a log's directory begin with a record behind the head of a DLedger entry.
 
+    The first files and the last one are asked: damage in one does not make another log of it.
+
     Notes
     -----
-    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 (2 of an entry that is no message) in the first int, the record at 48.
+    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int, the record at 48.
     """
-    for name in _log_files(folder):
-        try:
-            head = read_range(os.fspath(folder / name), 0, DLEDGER_HEAD_SIZE + REC_MAGIC + 4)
-        except (OSError, StoreError):
-            continue
-        if not any(head):
-            continue
-        if int.from_bytes(head[:4], "big") == 2:  # noqa: PLR2004  an entry without a record
-            continue
-        magic = int.from_bytes(head[DLEDGER_HEAD_SIZE + REC_MAGIC :], "big", signed=True)
-        return int.from_bytes(head[:4], "big") == 1 and magic in (MAGIC_V1, MAGIC_V2)
-    return False
+    files = _log_files(folder)
+    return any(_begins_with_head(folder / name) for name in {*files[:ASKED_FILES], *files[-1:]})
 
 
 def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
@@ -252,15 +245,29 @@ def _log_files(folder: Path) -> list[str]:
     return sorted(name for name in _names(folder) if parse_file_name(name) is not None)
 
 
+def _begins_with_head(path: Path) -> bool:
+    head = _start_of(path, DLEDGER_HEAD_SIZE + REC_MAGIC + 4)
+    return int.from_bytes(head[:4], "big") == 1 and _is_magic(head[DLEDGER_HEAD_SIZE + REC_MAGIC :])
+
+
 def _holds_records(folder: Path) -> bool:
     """Whether the oldest file of a directory begins with a record, as those of a CommitLog do."""
-    for name in _log_files(folder)[:1]:
-        try:
-            head = read_range(os.fspath(folder / name), 0, REC_MAGIC + 4)
-        except (OSError, StoreError):
-            return False
-        return int.from_bytes(head[REC_MAGIC:], "big", signed=True) in (MAGIC_V1, MAGIC_V2)
-    return False
+    return any(
+        _is_magic(_start_of(folder / name, REC_MAGIC + 4)[REC_MAGIC:])
+        for name in _log_files(folder)[:1]
+    )
+
+
+def _is_magic(four: bytes) -> bool:
+    return int.from_bytes(four, "big", signed=True) in (MAGIC_V1, MAGIC_V2)
+
+
+def _start_of(path: Path, count: int) -> bytes:
+    """The first bytes of a file; none where it cannot be read: another look at the store says why."""
+    try:
+        return read_range(os.fspath(path), 0, count)
+    except (OSError, StoreError):
+        return b""
 
 
 def _first_topic(folder: Path) -> str | None:

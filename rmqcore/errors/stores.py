@@ -110,12 +110,12 @@ class LostPagesError(StoreFormatError, OSError):
 
 
 class CommitLogMissingError(StoreError):
-    """There are consume queues with messages, but no CommitLog file at all."""
+    """Queues know messages whose CommitLog files are missing: all of them, or whole files at the end after a clean exit."""
 
     code = "COMMITLOG_MISSING"
     hint = (
-        "is the CommitLog's disk mounted? To delete the queues and begin anew, as Java does unasked, set "
-        "recover_without_commit_log"
+        "is a disk of the CommitLog not mounted, or does the log lie elsewhere (store_path_commit_log, --commitlog)? To go on "
+        "without what is missing, as Java does unasked, set recover_without_commit_log: queues lose those entries"
     )
     exit_code = DAMAGED
 

@@ -13,6 +13,7 @@ from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
 from rmqcore.disk.read_range import Unreadable
+from rmqcore.disk.store_kinds import StoreKind, find_kinds
 from rmqcore.errors import RemoteStorageError, StoreError, is_unreadable
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
@@ -36,6 +37,8 @@ class StoreInfo(Report):
         Of the oldest and newest message.
     abort : bool
         The ``abort`` file is there: the store is in use, or was not cleanly closed.
+    kinds : tuple of StoreKind
+        What there is beside a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
     commitlog_bytes, consumequeue_bytes, index_bytes : int
         Bytes on disk (allocated blocks: the files are sparse); behind a URL the sizes of the files.
     """
@@ -56,6 +59,7 @@ class StoreInfo(Report):
     checkpoint: StoreCheckpoint | None
     checkpoint_error: str | None
     abort: bool
+    kinds: tuple[StoreKind, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
@@ -99,6 +103,7 @@ def read_info(
         checkpoint=checkpoint,
         checkpoint_error=checkpoint_error,
         abort=paths.abort.exists(),
+        kinds=find_kinds(paths),
     )
 
 

@@ -121,6 +121,10 @@ def _summary(found: StoreInfo, *, log_only: bool) -> Table:
         "oldest message": format_time(found.first_store_timestamp_ms),
         "newest message": format_time(found.last_store_timestamp_ms),
     }
+    if found.kinds:
+        rows["kind"] = "\n".join(
+            printable(f"{kind.sentence}: {kind.place}") for kind in found.kinds
+        )
     if log_only:
         return facts(rows | {"log only": LOG_ONLY})
     rows |= {

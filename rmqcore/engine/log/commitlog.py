@@ -162,6 +162,10 @@ class CommitLog:
         """Give the queue offset that the queue's next message gets."""
         return self.appender.next_queue_offset(topic, queue_id)
 
+    def close_topic(self, topic: str) -> None:
+        """Refuse the messages of a topic of batch queues: MESSAGE_ILLEGAL."""
+        self.appender.close_topic(topic)
+
     def set_next_queue_offset(self, topic: str, queue_id: int, value: int) -> None:
         """Give the queue's next message this queue offset; recovery calls it for each queue, before the first put."""
         self.appender.set_next_queue_offset(topic, queue_id, value)

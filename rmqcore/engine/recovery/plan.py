@@ -202,6 +202,40 @@ def plan_recovery(
     )
 
 
+def refuse_missing_end(
+    commitlog: Log, queues: Queues, checkpoint: StoreCheckpoint, config: MessageStoreConfig
+) -> None:
+    """Refuse a log that a clean exit left longer: whole files are missing at its end, and new messages would take their offsets.
+
+    One entry, or the checkpoint, may lead behind the last file because it is damaged: two witnesses are wanted.
+
+    Parameters
+    ----------
+    commitlog : CommitLog
+        Loaded.
+    queues : ConsumeQueues
+        Loaded and recovered.
+    checkpoint : StoreCheckpoint
+    config : MessageStoreConfig
+        ``recover_without_commit_log`` lets the open continue.
+
+    Raises
+    ------
+    CommitLogMissingError
+        A directory of the log is missing, or was not given.
+    """
+    if not len(commitlog.files) or config.recover_without_commit_log:
+        return
+    end = commitlog.files.end_offset
+    behind = _queues_behind(queues, end)
+    witnesses = len(behind) + (checkpoint.newest_known_phy_offset >= end)
+    if behind and witnesses > 1:
+        raise CommitLogMissingError(
+            f"{', '.join(map(str, commitlog.folders))}: the last file ends at {end}, and after a clean exit {len(behind)} "
+            f"consume queues know messages up to CommitLog offset {queues.max_phy_offset}"
+        )
+
+
 def _scan(
     commitlog: Log,
     batch_rows: int,

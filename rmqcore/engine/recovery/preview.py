@@ -6,11 +6,12 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import refuse_to_write
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.index.heal import IndexReport, plan_index
-from rmqcore.engine.recovery.plan import RecoveryPlan, plan_recovery
+from rmqcore.engine.recovery.plan import RecoveryPlan, plan_recovery, refuse_missing_end
 from rmqcore.engine.recovery.thoroughness import NORMAL, RecoverMode
 
 
@@ -29,12 +30,13 @@ def preview_recovery(
     Raises
     ------
     StoreFormatError
-        Files of another size than configured.
+        Files of another size than configured. StoreKindError: an open refuses the store.
     CommitLogMissingError
-        There are queues with messages and no CommitLog file at all.
+        There are queues with messages and no CommitLog file at all; or as `refuse_missing_end`.
     OSError
         A file cannot be read.
     """
+    refuse_to_write(paths)
     clean_exit = not AbortFile(paths.abort).exists
     settings, trusted = mode.queues(config, clean_exit=clean_exit)
     checkpoint = CheckpointFile(paths.checkpoint).values
@@ -45,6 +47,8 @@ def preview_recovery(
     try:
         queues.load(clean_exit=trusted)
         queues.recover()
+        if clean_exit:
+            refuse_missing_end(commitlog, queues, checkpoint, config)
         plan = plan_recovery(
             commitlog, queues, checkpoint, settings, clean_exit=trusted, progress=mode.progress
         )

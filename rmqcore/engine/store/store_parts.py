@@ -12,7 +12,7 @@ from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.store_kinds import refuse_to_write
+from rmqcore.disk.store_kinds import refuse_to_write, unwritten_topics
 from rmqcore.disk.swap import finish_swaps
 from rmqcore.engine.clean.before_open import clean_before_open, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
@@ -21,6 +21,7 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.missing_disk import check_no_disk_is_missing
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
 from rmqcore.engine.recovery.index.heal import heal_index
+from rmqcore.engine.recovery.plan import refuse_missing_end
 from rmqcore.engine.recovery.recovery import recover
 from rmqcore.engine.recovery.report import RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
@@ -154,8 +155,12 @@ class StoreParts:
         )
         settings, trusted = mode.queues(self.config, clean_exit=clean_exit)
         self.queues.load(clean_exit=trusted)
+        for topic in unwritten_topics(self.paths):
+            self.log.close_topic(topic)
         self.index.check()
         self.queues.recover(synced=clean_exit)
+        if clean_exit:
+            refuse_missing_end(self.log, self.queues, self.checkpoint.values, self.config)
         self._loaded = True
         self.recovery = recover(
             self.paths,

@@ -23,6 +23,7 @@ from rmqcore.maintenance.doctor.log_checks import (
 from rmqcore.maintenance.doctor.machine_checks import check_number_of_files, check_owners
 from rmqcore.maintenance.doctor.name_checks import (
     check_holes,
+    check_kind,
     check_names,
     check_parts,
     check_places,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[Patient], Iterator[Diagnosis]]
 CHECKS: tuple[Check, ...] = (
+    check_kind,
     check_exit,
     check_names,
     check_holes,

@@ -200,6 +200,15 @@ KINDS = {
         "Raise vm.max_map_count and the limit of open files before the broker is started again.",
         "cat /proc/sys/vm/max_map_count",
     ),
+    "store_kind": Kind(
+        INFO,
+        (18,),
+        "Not all of the store is in plain files of a log, queues and index, or a part of it is work that only a broker of "
+        "Java does.",
+        "docs/store-kinds.md says what each command does with it. A kind that rmqcore does not write is refused by everything "
+        "that writes.",
+        "rmqcore info {store}",
+    ),
     "rocksdb_queues": Kind(
         INFO,
         (18,),

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
 from rmqcore.disk.read_range import read_range
+from rmqcore.disk.store_kinds import find_kinds
 from rmqcore.errors import is_unreadable
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
@@ -50,6 +51,15 @@ def check_names(patient: Patient) -> Iterator[Diagnosis]:
     for name, evidence in found.items():
         first = patient.paths.root / evidence[0].path
         yield patient.diagnosis(name, evidence, unreadable=first)
+
+
+def check_kind(patient: Patient) -> Iterator[Diagnosis]:
+    """What the store is, beside plain files."""
+    kinds = find_kinds(patient.paths)
+    if kinds:
+        yield patient.diagnosis(
+            "store_kind", [Evidence(kind.place, kind.sentence) for kind in kinds]
+        )
 
 
 def check_holes(patient: Patient) -> Iterator[Diagnosis]:

@@ -214,7 +214,7 @@ cdef extern from "scan/arrow_export.h" nogil:
 cdef extern from "put/append.h" nogil:
     enum:
         RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
-        RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE
+        RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE, RMQ_PUT_BATCH_TOPIC
         RMQ_LIMIT_NONE, RMQ_LIMIT_TOPIC_LENGTH, RMQ_LIMIT_TOPIC_NAME, RMQ_LIMIT_QUEUE_ID, RMQ_LIMIT_INNER_BATCH
         RMQ_LIMIT_PROPERTIES, RMQ_LIMIT_BODY, RMQ_LIMIT_RECORD, RMQ_LIMIT_FILE
         RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED, RMQ_A_ELSEWHERE
@@ -245,7 +245,7 @@ cdef extern from "put/append.h" nogil:
     int64_t rmq_log_max_message_size(const rmq_log *log) noexcept
     void rmq_log_state(const rmq_log *log, int64_t *wrote, int64_t *store_timestamp) noexcept
     int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id) noexcept
-    void rmq_log_forget_queues(rmq_log *log) noexcept
+    int rmq_log_close_topic(rmq_log *log, const uint8_t *topic, size_t topic_len) noexcept
     void rmq_put_check(const rmq_log *log, rmq_put *put) noexcept
     void rmq_put_check_record(rmq_put *put, int append_prop_crc) noexcept
     int rmq_put_limit(const rmq_log *log, const rmq_put *put, int64_t *found, int64_t *most) noexcept
@@ -264,6 +264,8 @@ cdef extern from "put/next_queue_offsets.h" nogil:
         const uint8_t *topic
     rmq_queue_offsets *rmq_queue_offsets_new() noexcept
     void rmq_queue_offsets_free(rmq_queue_offsets *table) noexcept
+    enum:
+        RMQ_QUEUE_CLOSED
     int64_t *rmq_queue_offsets_again(
         rmq_queue_offsets *table, rmq_queue_recent *recent, const uint8_t *topic, size_t topic_len, int32_t queue_id
     ) noexcept

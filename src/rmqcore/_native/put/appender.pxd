@@ -38,7 +38,7 @@ cdef class Appender:
     cdef int ring(self) except -1
     cdef int appended(self) except -1
     cdef int lock(self) except -1
-    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except -1
+    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except? -1
     cdef PutChunk take_chunk(self)
     cdef int give_chunk(self, PutChunk chunk) except -1
     cdef PutResult put_chunk(self, PutChunk chunk)

@@ -172,7 +172,7 @@ cdef class Appender:
         self.refused = refuse
         self.forbidden = True
 
-    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except -1:
+    cdef int64_t exchange(self, str topic, int32_t queue_id, int64_t expected, int64_t value) except? -1:
         """Give the queue offset that the next message of a queue gets; where it is `expected` (ANY: whatever it is) set it."""
         cdef bytes name = topic.encode()
         cdef int64_t *counter
@@ -181,7 +181,7 @@ cdef class Appender:
         counter = rmq_log_queue_offset(self.log, name, len(name), queue_id)
         if counter != NULL:
             found = counter[0]
-            if expected == ANY or found == expected:
+            if found != RMQ_QUEUE_CLOSED and (expected == ANY or found == expected):
                 counter[0] = value
         rmq_log_unlock(self.log)
         if counter == NULL:
@@ -199,6 +199,20 @@ cdef class Appender:
     def restart_queue(self, str topic not None, int32_t queue_id, int64_t expected):
         """Let the next message of a queue get 0 where it would get `expected`; answer whether it does."""
         return self.exchange(topic, queue_id, expected, 0) == expected
+
+    def close_topic(self, str topic not None):
+        """Refuse the messages of a topic from now on with MESSAGE_ILLEGAL: its queues are not ours to write."""
+        cdef bytes name = topic.encode()
+        cdef int code
+        self.lock()
+        code = rmq_log_close_topic(self.log, name, len(name))
+        rmq_log_unlock(self.log)
+        if code:
+            raise MemoryError
+
+    def is_closed(self, str topic not None):
+        """Whether `close_topic` was called for a topic."""
+        return self.exchange(topic, 0, NO_COUNTER, 0) == RMQ_QUEUE_CLOSED
 
     def arm_append(self, hook):
         """Call `hook()` once, after the next append."""

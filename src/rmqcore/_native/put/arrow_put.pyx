@@ -5,7 +5,8 @@ from libc.stdint cimport int8_t, int64_t
 from rmqcore._native.put.appender cimport Appender
 from rmqcore._native.put.arrow_rows cimport ArrowRows, describe_refusal, rows_of
 from rmqcore._native.kernels cimport (
-    RMQ_A_STOPPED, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE, rmq_log, rmq_put,
+    RMQ_A_STOPPED, RMQ_PUT_BATCH_TOPIC, RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_OK, RMQ_PUT_SERVICE_NOT_AVAILABLE,
+    rmq_log, rmq_put,
 )
 from rmqcore._native.put.put_result cimport put_reason, unstored_rows
 
@@ -43,6 +44,8 @@ cdef str put_rows(Appender appender, ArrowRows rows, list parts):
                     phy_offset_of[at + i] = puts[i].msg.phy_offset
                     queue_offset_of[at + i] = puts[i].msg.queue_offset
                     timestamp_of[at + i] = puts[i].msg.store_timestamp
+                elif puts[i].status == RMQ_PUT_BATCH_TOPIC and refusal is None:
+                    refusal = f"row {rows.before + at + i}: {put_reason(log, &puts[i])}"
             i = rows.scratch.state.refusal.row - at
             if rows.scratch.state.refusal.code != 0 and refusal is None and 0 <= i < n:
                 limit = f"the store does not take: {put_reason(log, &puts[i])}"

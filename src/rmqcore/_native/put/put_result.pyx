@@ -21,6 +21,7 @@ STATUSES = (
     PutMessageStatus.UNKNOWN_ERROR,
     PutMessageStatus.CREATE_MAPPED_FILE_FAILED,
     PutMessageStatus.SERVICE_NOT_AVAILABLE,
+    PutMessageStatus.MESSAGE_ILLEGAL,
 )
 cdef object PUT_OK = PutMessageStatus.PUT_OK
 
@@ -133,6 +134,9 @@ cpdef PutResult refused_result(status, str reason=None):
 cdef str put_reason(const rmq_log *log, const rmq_put *put):
     cdef int64_t found = 0, most = 0
     cdef int limit
+    if put.status == RMQ_PUT_BATCH_TOPIC:
+        topic = (<bytes> put.msg.topic[:put.msg.topic_len]).decode("utf-8", "replace")
+        return f"topic {topic!r} has batch queues (batchconsumequeue/, queue.type=BatchCQ), which rmqcore does not write"
     if put.status != RMQ_PUT_MESSAGE_ILLEGAL and put.status != RMQ_PUT_PROPERTIES_SIZE_EXCEEDED:
         return None
     limit = rmq_put_limit(log, put, &found, &most)

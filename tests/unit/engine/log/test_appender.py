@@ -338,6 +338,30 @@ def test_messages_that_leave_the_list_during_the_put_are_illegal(tmp_path: Path)
     assert told == [Status.PUT_OK] * 600 + [Status.MESSAGE_ILLEGAL] * 1400
 
 
+def test_a_closed_topic_takes_no_message_of_any_queue(tmp_path: Path) -> None:
+    """Queues that were known before, and those that come when the table of counters has grown."""
+    log = Log(tmp_path)
+    appender = log.appender
+    assert appender.put(Message("Closed", b"x", queue_id=3)).status is Status.PUT_OK
+    appender.close_topic("Closed")
+    for queue_id in range(300):
+        assert appender.put(Message("Open", b"x", queue_id=queue_id)).status is Status.PUT_OK
+        assert (
+            appender.put(Message("Closed", b"x", queue_id=queue_id)).status
+            is Status.MESSAGE_ILLEGAL
+        )
+    assert appender.next_queue_offset("Open", 299) == 1
+    assert appender.is_closed("Closed")
+    appender.set_next_queue_offset("Closed", 3, 7)  # as a recovery that finds ordinary queues of the topic
+    assert appender.put(Message("Closed", b"x", queue_id=3)).status is Status.MESSAGE_ILLEGAL
+    assert not appender.is_closed("Open")
+    end = appender.max_phy_offset
+    assert (
+        appender.put_batch([Message("Closed", b"x", queue_id=900)]).status is Status.MESSAGE_ILLEGAL
+    )
+    assert appender.max_phy_offset == end
+
+
 def test_hooks_ring_once_and_in_time(tmp_path: Path) -> None:
     log, rung = Log(tmp_path), []
     log.appender.put(Message("t", b""))

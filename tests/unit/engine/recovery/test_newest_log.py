@@ -16,6 +16,7 @@ import rmqcore
 from rmqcore import Message
 from rmqcore.engine.recovery import plan
 from rmqcore.engine.recovery.report import RecoveryReport
+from rmqcore.errors import CommitLogMissingError
 from rmqcore.offline.fsck import fsck
 from rmqcore.testing.recovery_check import check_again
 
@@ -50,8 +51,8 @@ def closed(tmp_path: Path) -> Path:
     return root
 
 
-def reopened(root: Path) -> RecoveryReport:
-    with rmqcore.open(root, services=False, **CONFIG) as store:
+def reopened(root: Path, **settings: Any) -> RecoveryReport:
+    with rmqcore.open(root, services=False, **CONFIG, **settings) as store:
         while store.dispatch_once():
             pass
         return store.recovery
@@ -113,7 +114,9 @@ def test_a_log_that_lost_its_end(closed: Path) -> None:
         file.seek(cut - start)
         file.write(bytes(CONFIG["mapped_file_size_commit_log"] - (cut - start)))
     break_entry(closed, "T1", 150)
-    report = reopened(closed)
+    with pytest.raises(CommitLogMissingError, match="3 consume queues know messages"):
+        reopened(closed)
+    report = reopened(closed, recover_without_commit_log=True)
     assert report.distrust
     assert report.compared_bytes == report.end_phy_offset
     check_again(closed, CONFIG)

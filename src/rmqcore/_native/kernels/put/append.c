@@ -104,7 +104,9 @@ int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_l
     return rmq_queue_offsets_at(log->queues, topic, topic_len, queue_id);
 }
 
-void rmq_log_forget_queues(rmq_log *log) { rmq_queue_offsets_clear(log->queues); }
+int rmq_log_close_topic(rmq_log *log, const uint8_t *topic, size_t topic_len) {
+    return rmq_queue_offsets_close(log->queues, topic, topic_len);
+}
 
 int64_t rmq_now_ms(void) {
     struct timespec t;
@@ -260,6 +262,10 @@ int rmq_log_append(rmq_log *log, rmq_put *puts, size_t count, int64_t now_ms, si
                 put->status = RMQ_PUT_UNKNOWN_ERROR;
                 continue;
             }
+            if (*next == RMQ_QUEUE_CLOSED) {
+                put->status = RMQ_PUT_BATCH_TOPIC;
+                continue;
+            }
             put->msg.queue_offset = (*next)++;
         }
         const int64_t at = log->wrote;
@@ -287,6 +293,10 @@ int rmq_log_append_batch(rmq_log *log, rmq_put *puts, size_t count, int64_t now_
     int64_t *next = rmq_queue_offsets_at(log->queues, puts[0].msg.topic, puts[0].msg.topic_len, puts[0].msg.queue_id);
     if (next == NULL) {
         settle(puts, count, RMQ_PUT_UNKNOWN_ERROR);
+        return RMQ_A_DONE;
+    }
+    if (*next == RMQ_QUEUE_CLOSED) {
+        settle(puts, count, RMQ_PUT_BATCH_TOPIC);
         return RMQ_A_DONE;
     }
     if (now_ms == RMQ_NO_CLOCK) now_ms = rmq_now_ms();

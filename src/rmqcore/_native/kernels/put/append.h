@@ -17,6 +17,7 @@ enum {
     RMQ_PUT_UNKNOWN_ERROR = 4, /* no memory for the queue's counter */
     RMQ_PUT_CREATE_MAPPED_FILE_FAILED = 5,
     RMQ_PUT_SERVICE_NOT_AVAILABLE = 6, /* the log was stopped before it came to this message */
+    RMQ_PUT_BATCH_TOPIC = 7, /* MESSAGE_ILLEGAL: the topic has batch queues, which are not written */
 };
 
 /* Why an append returned. */
@@ -79,7 +80,8 @@ void rmq_log_state(const rmq_log *log, int64_t *wrote, int64_t *store_timestamp)
 
 /* The queue's counter or NULL without memory. Lock held while it is used. */
 int64_t *rmq_log_queue_offset(rmq_log *log, const uint8_t *topic, size_t topic_len, int32_t queue_id);
-void rmq_log_forget_queues(rmq_log *log);
+/* Refuses the messages of a topic from now on (RMQ_PUT_BATCH_TOPIC). Lock held. Answers 0, -1 without memory. */
+int rmq_log_close_topic(rmq_log *log, const uint8_t *topic, size_t topic_len);
 
 /* How many 0x01 (upper half) and 0x02 (lower half) there are in encoded properties. */
 int64_t rmq_props_separators(const uint8_t *props, int64_t len);

@@ -13,7 +13,10 @@ typedef struct entry {
 struct rmq_queue_offsets {
     entry *slots; /* mask + 1 of them, at most half in use */
     uint32_t mask, count;
+    int any_closed;
 };
+
+enum { WHOLE_TOPIC = -1 }; /* in the place of a queue id: the entry of a topic that is closed */
 
 rmq_queue_offsets *rmq_queue_offsets_new(void) {
     rmq_queue_offsets *t = calloc(1, sizeof *t);
@@ -27,12 +30,6 @@ rmq_queue_offsets *rmq_queue_offsets_new(void) {
 
 static void free_topics(rmq_queue_offsets *t) {
     for (uint32_t i = 0; i <= t->mask; i++) free(t->slots[i].topic);
-}
-
-void rmq_queue_offsets_clear(rmq_queue_offsets *t) {
-    free_topics(t);
-    memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
-    t->count = 0;
 }
 
 void rmq_queue_offsets_free(rmq_queue_offsets *t) {
@@ -59,27 +56,56 @@ static int grow(rmq_queue_offsets *t) {
     return 0;
 }
 
-int64_t *rmq_queue_offsets_at(rmq_queue_offsets *t, const uint8_t *topic, size_t topic_len, int32_t queue_id) {
+static uint32_t hash_of(const uint8_t *topic, size_t topic_len, int32_t queue_id) {
     /* The queue id is spread over all bits: queues of one topic must not fill neighbouring slots. */
-    const uint32_t hash = rmq_text_hash(topic, topic_len) ^ ((uint32_t)queue_id * UINT32_C(2654435761));
+    return rmq_text_hash(topic, topic_len) ^ ((uint32_t)queue_id * UINT32_C(2654435761));
+}
+
+/* The queue's slot, or the free one where it belongs. */
+static entry *slot_of(const rmq_queue_offsets *t, uint32_t hash, const uint8_t *topic, size_t topic_len,
+                      int32_t queue_id) {
     uint32_t at = hash & t->mask;
     for (; t->slots[at].topic; at = (at + 1) & t->mask) {
-        entry *e = &t->slots[at];
+        const entry *e = &t->slots[at];
         if (e->hash == hash && e->queue_id == queue_id && e->topic_len == topic_len &&
             rmq_text_equal(e->topic, topic, topic_len))
-            return &e->next_offset;
+            break;
     }
+    return &t->slots[at];
+}
+
+static int is_closed(const rmq_queue_offsets *t, const uint8_t *topic, size_t topic_len) {
+    return t->any_closed &&
+           slot_of(t, hash_of(topic, topic_len, WHOLE_TOPIC), topic, topic_len, WHOLE_TOPIC)->topic != NULL;
+}
+
+int64_t *rmq_queue_offsets_at(rmq_queue_offsets *t, const uint8_t *topic, size_t topic_len, int32_t queue_id) {
+    const uint32_t hash = hash_of(topic, topic_len, queue_id);
+    entry *slot = slot_of(t, hash, topic, topic_len, queue_id);
+    if (slot->topic) return &slot->next_offset;
     if (t->count >= (t->mask + 1) / 2) {
         if (grow(t)) return NULL;
-        for (at = hash & t->mask; t->slots[at].topic; at = (at + 1) & t->mask) {
-        }
+        slot = slot_of(t, hash, topic, topic_len, queue_id);
     }
     uint8_t *copy = malloc(topic_len ? topic_len : 1);
     if (copy == NULL) return NULL;
     if (topic_len) memcpy(copy, topic, topic_len);
-    t->slots[at] = (entry){copy, (uint32_t)topic_len, hash, queue_id, 0};
+    const int64_t next_offset = is_closed(t, topic, topic_len) ? RMQ_QUEUE_CLOSED : 0;
+    *slot = (entry){copy, (uint32_t)topic_len, hash, queue_id, next_offset};
     t->count++;
-    return &t->slots[at].next_offset;
+    return &slot->next_offset;
+}
+
+int rmq_queue_offsets_close(rmq_queue_offsets *t, const uint8_t *topic, size_t topic_len) {
+    int64_t *whole = rmq_queue_offsets_at(t, topic, topic_len, WHOLE_TOPIC);
+    if (whole == NULL) return -1;
+    t->any_closed = 1;
+    for (uint32_t i = 0; i <= t->mask; i++) {
+        entry *e = &t->slots[i];
+        if (e->topic && e->topic_len == topic_len && rmq_text_equal(e->topic, topic, topic_len))
+            e->next_offset = RMQ_QUEUE_CLOSED;
+    }
+    return 0;
 }
 
 int64_t *rmq_queue_offsets_find(rmq_queue_offsets *t, rmq_queue_recent *recent, const uint8_t *topic, size_t topic_len,

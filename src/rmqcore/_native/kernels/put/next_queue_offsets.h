@@ -13,9 +13,10 @@ void rmq_queue_offsets_free(rmq_queue_offsets *table);
 /* The queue's counter, made with 0 at its first use; NULL without memory. Valid until the next call: the table may move. */
 int64_t *rmq_queue_offsets_at(rmq_queue_offsets *table, const uint8_t *topic, size_t topic_len, int32_t queue_id);
 
-void rmq_queue_offsets_clear(rmq_queue_offsets *table);
+/* Closes a topic: the counters of its queues, those that come later too, are RMQ_QUEUE_CLOSED. Answers 0, -1 without memory. */
+int rmq_queue_offsets_close(rmq_queue_offsets *table, const uint8_t *topic, size_t topic_len);
 
-enum { RMQ_QUEUE_RECENT = 16 };
+enum { RMQ_QUEUE_RECENT = 16, RMQ_QUEUE_CLOSED = -1 };
 
 /* Counters found a moment ago: the messages of one call are of few queues, and most share the very bytes of their topic. The
  * struct begins as zeros. Between calls that share it no other call for the table may come, and topics stay where they are. */
