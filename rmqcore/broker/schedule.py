@@ -38,13 +38,18 @@ class _Level:
         self.queue_offset = 0
         self.due_ms: int | None = None
         """None: the queue has nothing more, and an arrival wakes the level; or it waits for the disk."""
+        self.awaited = self.waited_for = -1
+        """Queue offsets of the message that the timer waits for, and of the one that it has waited for: that one is due, whatever
+        the wall clock has been set to since."""
+        self.timer: Timer | None = None
         self.waits_for_disk = False
 
 
 class ScheduleMessages:
     """Delivers delayed messages. Its methods are called by the loop's thread only.
 
-    There is one timer, for the message that is due first; an empty queue costs nothing. A message is delivered at least once: the
+    Each level that waits has a timer, which runs by the monotonic clock and no longer than the level's delay: a wall clock that
+    is set back or forward delays no message. An empty queue costs nothing. A message is delivered at least once: the
     offsets are saved when what was delivered up to them is on disk.
 
     Parameters
@@ -63,7 +68,6 @@ class ScheduleMessages:
         self._broker = broker
         self._levels = [_Level(i, delay_ms) for i, delay_ms in enumerate(self.delays_ms, 1)]
         self._offsets = DelayOffsets(broker.config_files, broker.now_ms)
-        self._timer: Timer | None = None
         self._listening: Listening | None = None
 
     # ---- beginning and end ----------------------------------------------------------------------------
@@ -99,9 +103,8 @@ class ScheduleMessages:
         if self._listening is not None:
             self._listening.remove()
             self._listening = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for level in self._levels:
+            self._stop_timer(level)
         if not self._offsets.changed:
             return
         try:
@@ -162,23 +165,28 @@ class ScheduleMessages:
     def _look(self, levels: Iterable[_Level]) -> None:
         for level in levels:
             self._deliver(level)
-        self._set_timer()
+            self._set_timer(level)
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiting = [level.due_ms for level in self._levels if level.due_ms is not None]
-        if waiting:
-            wait_ms = max(min(waiting) - self._broker.now_ms(), 0)
-            self._timer = self._broker.loop.call_later(wait_ms / 1000, self._time_is_up)
+    def _set_timer(self, level: _Level) -> None:
+        self._stop_timer(level)
+        if level.due_ms is not None:
+            most_ms = max(level.delay_ms, AGAIN_MS)
+            wait_ms = min(max(level.due_ms - self._broker.now_ms(), 0), most_ms)
+            level.timer = self._broker.loop.call_later(
+                wait_ms / 1000, partial(self._time_is_up, level)
+            )
 
-    def _time_is_up(self) -> None:
-        self._timer = None
+    def _stop_timer(self, level: _Level) -> None:
+        if level.timer is not None:
+            level.timer.cancel()
+            level.timer = None
+
+    def _time_is_up(self, level: _Level) -> None:
+        level.timer = None
         if self._listening is None:
             return
-        now_ms = self._broker.now_ms()
-        self._look([lv for lv in self._levels if lv.due_ms is not None and lv.due_ms <= now_ms])
+        level.waited_for = level.awaited
+        self._look([level])
 
     # ---- delivering -----------------------------------------------------------------------------------
 
@@ -187,7 +195,7 @@ class ScheduleMessages:
         if level.waits_for_disk:
             return
         now_ms, store = self._broker.now_ms(), self._broker.store
-        level.due_ms = None
+        level.due_ms, level.awaited = None, -1
         wanted = SCHEDULE_TOPIC, level.number - 1, level.queue_offset, _MOST_AT_ONCE
         try:
             found = (store.get if is_read_in else store.get_warm)(*wanted)
@@ -221,16 +229,17 @@ class ScheduleMessages:
         level.waits_for_disk = False
         if self._listening is not None:
             self._deliver(level, is_read_in=True)
-            self._set_timer()
+            self._set_timer(level)
 
     def _deliver_found(self, level: _Level, messages: list[MessageView], now_ms: int) -> int | None:
         """Deliver messages up to one whose time has not come: give that time; None where there is no such message."""
         for view in messages:
             due_ms = view.tags_code
-            if now_ms < due_ms <= now_ms + level.delay_ms:
+            is_early = now_ms < due_ms <= now_ms + level.delay_ms
+            if is_early and view.queue_offset != level.waited_for:
                 if self._offsets.get(level.number) != view.queue_offset:
                     self._offsets.note(level.number, view.queue_offset)
-                level.queue_offset = view.queue_offset
+                level.queue_offset = level.awaited = view.queue_offset
                 return due_ms
             if not self._time_up(level, view):
                 level.queue_offset = view.queue_offset

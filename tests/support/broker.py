@@ -48,16 +48,19 @@ class FakeLoop:
     ----------
     now_ms : int
         The clock, for the loop's timers and, as `clock`, for a broker.
+    stepped_ms : int
+        How far the broker's clock has been set forward or back.
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.now_ms = now_ms
+        self.stepped_ms = 0
         self._timers: list[FakeTimer] = []
         self._soon: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._numbers = count()
 
     def clock(self) -> int:
-        return self.now_ms
+        return self.now_ms + self.stepped_ms
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> FakeTimer:
         timer = FakeTimer(self.now_ms + round(delay * 1000), next(self._numbers), callback)

@@ -98,13 +98,13 @@ def test_a_delay_makes_timer_properties_void(delayed: Delayed) -> None:
     assert not [name for name in waiting.properties if name.startswith("TIMER")]
 
 
-def test_the_one_timer_is_for_the_message_that_is_due_first(delayed: Delayed) -> None:
+def test_each_level_that_waits_has_a_timer_for_its_first_message(delayed: Delayed) -> None:
     idle = delayed.loop.waiting_timers()
     delayed.send(3, b"10 s")
     delayed.send(2, b"5 s")
     delayed.send(1, b"1 s")
     delayed.send(1, b"1 s too")
-    assert delayed.loop.waiting_timers() == idle + 1
+    assert delayed.loop.waiting_timers() == idle + 3
     delayed.advance(10 * SECOND)
     assert delayed.bodies() == [b"1 s", b"1 s too", b"5 s", b"10 s"]
     times = [m.store_timestamp_ms - delayed.loop.now_ms for m in delayed.messages("orders")]
@@ -242,6 +242,30 @@ def test_a_time_too_far_ahead_is_now(tmp_path: Path) -> None:
     after.advance(0)
     assert after.bodies() == [b"b"]
     after.close()
+
+
+DAY = 24 * 3600 * SECOND
+
+
+@pytest.mark.parametrize("step_ms", [-DAY, -600 * SECOND, -3 * SECOND, 3 * SECOND, 600 * SECOND, DAY])
+def test_a_wall_clock_that_steps_delays_no_message(delayed: Delayed, step_ms: int) -> None:
+    """After 600 seconds back nothing of the level was delivered for ten minutes, nor what was sent later."""
+    delayed.send(2, b"before")
+    delayed.advance(SECOND)
+    delayed.loop.stepped_ms += step_ms
+    delayed.send(2, b"after")
+    delayed.advance(3 * SECOND)
+    assert b"after" not in delayed.bodies()
+    delayed.advance(SECOND)
+    assert delayed.bodies() == [b"before"]
+    for _ in range(6):
+        delayed.advance(SECOND)
+    assert delayed.bodies() == [b"before", b"after"]
+    delayed.send(2, b"later")
+    delayed.advance(4 * SECOND)
+    assert len(delayed.bodies()) == 2
+    delayed.advance(SECOND)
+    assert len(delayed.bodies()) == 3
 
 
 def test_other_delays_may_be_configured(tmp_path: Path) -> None:
