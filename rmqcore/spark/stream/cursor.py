@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.queues.queues import list_queues
+from rmqcore.offline.queues.log_end import newest_dispatched
 from rmqcore.spark.splits.written import STEP, some_apart
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
@@ -101,7 +101,7 @@ class StoreCursor:
         self._at_blank = False
         self._missed = -1
         if rules.tail_guard == "consumequeue":
-            written = dispatched_end(location, self.files.first_offset or 0)
+            written = dispatched_end(location)
             stop = written if stop is None else min(stop, written)
         self._stop = stop
 
@@ -255,8 +255,7 @@ def is_blank(file: LogFile, phy_offset: int) -> bool:
         return False
 
 
-def dispatched_end(location: StoreLocation, first_offset: int) -> int:
+def dispatched_end(location: StoreLocation) -> int:
     """CommitLog offset behind the newest message that is in a queue."""
     with location.local_copy("consumequeue") as paths:
-        queues = list_queues(paths, first_offset)
-    return max((queue.max_phy_offset or 0 for queue in queues), default=0)
+        return newest_dispatched(paths).end
