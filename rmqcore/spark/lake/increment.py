@@ -14,8 +14,9 @@ from itertools import pairwise
 from rmqcore.errors import DataLossError, WatermarkError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.seal import seal_at
 from rmqcore.offline.log.walk import gap_between
-from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits, seal_at
+from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import LATEST
 from rmqcore.spark.splits.planning import SplitPlan
