@@ -65,6 +65,8 @@ class StoreCursor:
         CommitLog offset beyond which the position never moves.
     search : Search, optional
         Whether damage at the end of the log is searched for; by default it is.
+    files : StreamFiles, optional
+        The files of the store, if the caller has listed them.
 
     Attributes
     ----------
@@ -88,8 +90,9 @@ class StoreCursor:
         *,
         stop: int | None = None,
         search: Search | None = None,
+        files: StreamFiles | None = None,
     ) -> None:
-        self.files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
+        self.files = files or StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
         self.position = start
         self.unfinished = False
         self.damage: DamageRange | None = None
