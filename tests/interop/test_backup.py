@@ -13,10 +13,12 @@ from interop.workload import CONFIGS, Workload, ours
 from interop.writers import Clock, put_java, put_ours
 
 import rmqcore
-from rmqcore import MessageStoreConfig
+from rmqcore import Message, MessageStoreConfig
+from rmqcore.errors import OtherStoreError
 from rmqcore.maintenance.backup.backup import backup
 
 PUTS, ROUNDS = 250, 2
+NOW_MS = 1_900_000_000_000
 
 
 def check_restored(
@@ -68,3 +70,32 @@ def test_of_a_store_that_we_write(name: str, java_open: OpenJava, tmp_path: Path
             assert (report.exit_code, report.state) == (0, "clean"), report
             restored = tmp_path / f"restored{number}"
             check_restored(dest, restored, report.watermark_phy_offset, name, java_open)
+
+
+def test_of_a_store_that_java_has_cut(java_open: OpenJava, tmp_path: Path) -> None:
+    """RocketMQ's recovery leaves the old bytes behind the end where it cuts: they are no part of the log any more."""
+    config = {**CONFIGS["plain"], "mappedFileSizeCommitLog": 4 << 20}
+    root, dest = tmp_path / "store", tmp_path / "copy"
+    with rmqcore.open(root, **ours(config)) as store:
+        for number in range(4000):
+            store.put(Message("T", b"%08d" % number + b"x" * 900)).raise_for_status()
+        store.wait_dispatched()
+    assert backup(root, dest).exit_code == 0
+    with rmqcore.read(root) as reader:
+        cut = [message.phy_offset for message in reader.messages()][1500]
+    log = root / "commitlog" / f"{0:020}"
+    with log.open("r+b") as file:
+        file.seek(cut + 100)
+        file.write(b"\xff" * 8)
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+    before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    with java_open(root, config) as java:
+        java.put((Message("New", b"%08d" % number + b"y" * 900), NOW_MS) for number in range(320))
+        java.await_dispatch()
+        end = java.offsets()["max_phy_offset"]
+        assert cut < end < cut + (1 << 20)
+        with pytest.raises(OtherStoreError, match="cut back"):
+            backup(root, dest)
+    assert log.read_bytes()[end:] == before[dest / "commitlog" / f"{0:020}"][end:]
+    assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before

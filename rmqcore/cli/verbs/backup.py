@@ -129,7 +129,11 @@ def _verdict(report: BackupReport) -> str:
         return "not checked"
     if report.fsck["exit_code"] == 0:
         return f"sound, {counted(report.fsck['records'], 'record')}"
-    whose = "the store has the same damage" if report.fsck["in_source"] else "see `rmqcore fsck`"
+    whose = "the store has the same damage"
+    if not report.fsck["in_source"]:
+        whose = (
+            "the store does not have these errors, so backup.json says damaged; see `rmqcore fsck`"
+        )
     return f"damaged: {whose}"
 
 

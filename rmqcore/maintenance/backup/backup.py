@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.durable import make_directory
@@ -14,9 +15,10 @@ from rmqcore.disk.locks.directory_lock import DirectoryLock
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.read_range import read_range
-from rmqcore.errors import TargetNotEmptyError
+from rmqcore.errors import OtherStoreError, TargetNotEmptyError
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.copier import STAGING
+from rmqcore.maintenance.backup.manifest import DAMAGED as DAMAGED_COPY
 from rmqcore.maintenance.backup.manifest import WHOLE, Manifest, load_manifest
 from rmqcore.maintenance.backup.options import Options
 from rmqcore.maintenance.backup.report import CLEAN, CRASHED, BackupReport
@@ -24,7 +26,8 @@ from rmqcore.maintenance.backup.room import explain_full_disk
 from rmqcore.maintenance.backup.settle import settle
 from rmqcore.maintenance.backup.store_copy import OWN, Copied, StoreCopy
 from rmqcore.offline.found_config import found_config
-from rmqcore.offline.fsck import fsck
+from rmqcore.offline.fsck import FsckReport, fsck
+from rmqcore.offline.fsck.findings import ERROR
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
@@ -128,13 +131,13 @@ def _run(
             manifest.save(dest)  # so that a run that is refused below may be repeated
         dest.make(STAGING, exist_ok=True)
         lock = stack.enter_context(DirectoryLock(dest.path / STAGING, "a backup is under way"))
-        with StoreLocks(own):
+        with StoreLocks(own), _nothing_left_of_a_refused_run(dest):
             copy = StoreCopy(paths, dest, manifest, options)
             copied = copy.run()
         reason = "" if copied.clean else _settle(own, settings, options.progress)
         found = _checked(paths, own, config, options) if options.check else None
         report = _report(paths, own, copy, copied, reason, found, time.monotonic() - began)
-        manifest.state = WHOLE
+        manifest.state = WHOLE if found is None or found["in_source"] else DAMAGED_COPY
         manifest.watermark_phy_offset = report.watermark_phy_offset
         manifest.watermark_store_timestamp_ms = report.watermark_store_timestamp_ms
         manifest.min_phy_offset = report.min_phy_offset
@@ -144,6 +147,16 @@ def _run(
         lock.release()
         dest.remove(STAGING)
     return report
+
+
+@contextmanager
+def _nothing_left_of_a_refused_run(dest: Folder) -> Iterator[None]:
+    """Remove the working folder if the store is refused: the copy is as it was before the run."""
+    try:
+        yield
+    except OtherStoreError:
+        dest.remove(STAGING)
+        raise
 
 
 def _settle(own: StorePaths, settings: MessageStoreConfig, progress: Progress | None) -> str:
@@ -159,13 +172,28 @@ def _checked(
     if config is not None:
         levels = config.changed(store_path_commit_log=None, read_only_commit_log_store_paths=None)
     found = fsck(own.root, config=levels, progress=options.progress)
-    damage = [(one.start_phy_offset, one.end_phy_offset) for one in found.damage[:MOST_COMPARED]]
     return {
         "exit_code": found.exit_code,
         "records": found.counts["records"],
         "totals": found.totals,
-        "in_source": bool(damage) and all(_same_bytes(paths, own, *place) for place in damage),
+        "in_source": found.exit_code == OK or _in_source(paths, own, found, config),
     }
+
+
+def _in_source(
+    paths: StorePaths, own: StorePaths, found: FsckReport, config: MessageStoreConfig | None
+) -> bool:
+    """Whether the store has all errors that fsck found in the copy: the same damaged bytes, and as many errors of each kind."""
+    damage = [(one.start_phy_offset, one.end_phy_offset) for one in found.damage[:MOST_COMPARED]]
+    if not all(_same_bytes(paths, own, *place) for place in damage):
+        return False
+    of_store = fsck(
+        paths.root, config=config, commitlog=paths.commitlogs, follow_links=paths.follow_links
+    )
+    return all(
+        counts.get(ERROR, 0) <= of_store.totals.get(kind, {}).get(ERROR, 0)
+        for kind, counts in found.totals.items()
+    )
 
 
 def _same_bytes(paths: StorePaths, own: StorePaths, start: int, end: int) -> bool:

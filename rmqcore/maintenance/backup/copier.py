@@ -249,7 +249,12 @@ class Copier:
                 if got != os.preadv(fd, [other[:size]], pos) or got < size:
                     return pos
                 self._pace(got)
-                if self._buf[:size] != self._other[:size]:
+                same = (
+                    self._buf == self._other
+                    if size == BLOCK
+                    else self._buf[:size] == self._other[:size]
+                )
+                if not same:
                     return pos
                 pos += size
         return None

@@ -21,10 +21,9 @@ from rmqcore.maintenance.backup.tree import Seen
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.queues.log_end import cut_before
 
 PART = "commitlog"
-COMPARED = 1 << 20
-"""Of a file that grew so much is held against the store's at its beginning, and before the place where it grew."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,17 @@ def find_watermark(files: list[LogFile], known: Watermark | None) -> Watermark:
 
 
 class LogCheck:
-    """Holds the log of a store against what a copy has of it, before anything of the copy is changed.
+    """Compares the log of a store with what a copy has of it, before anything of the copy is changed.
 
-    A store that was cut back, or another one, would overwrite messages that perhaps only the copy has.
+    A store that was cut back, or another one, would overwrite messages that perhaps only the copy has. A recovery of RocketMQ
+    leaves the bytes behind the end where it cuts the log, so every byte that the copy has is compared, but for files that are
+    copied whole and unchanged since.
 
     Parameters
     ----------
     copier : Copier
     manifest : Manifest
+        If no run into the copy was ever whole, marks of files that differ are removed: those files are copied anew.
     """
 
     def __init__(self, copier: Copier, manifest: Manifest) -> None:
@@ -86,16 +88,37 @@ class LogCheck:
         self._manifest = manifest
 
     def run(self, paths: StorePaths, files: Sequence[LogFile]) -> None:
-        """Check that the log of the store begins as the copy does, or later, and goes on where the copy ends.
+        """Check that the log of the store starts where the copy does, or later, and continues where the copy ends.
 
         Raises
         ------
         OtherStoreError
-            It does not.
+            The log does not.
         """
         known = self._manifest.watermark_phy_offset
-        if known < 0:
-            return
+        if known >= 0:
+            self._check_start(paths, files, known)
+        first = files[0].file_from_offset if files else 0
+        by_place = {place_of(file): file for file in files}
+        for place, mark in list(self._manifest.files.items()):
+            folder, _, name = place.partition("/")
+            if folder != PART or int(name) < first or not mark.copied_to:
+                continue
+            why = self._difference(paths, by_place.get(place), place, mark)
+            if why is None:
+                continue
+            if known >= 0:
+                raise OtherStoreError(f"{why}: the store was cut back or exchanged since")
+            del self._manifest.files[place]
+        if known >= 0:
+            end = cut_before(paths, files, known)
+            if end is not None:
+                raise OtherStoreError(
+                    f"the queues of {paths.root} end with a message before CommitLog offset {end}, and records that follow it "
+                    f"there are older; the backup has the log up to {known}: the store was cut back since"
+                )
+
+    def _check_start(self, paths: StorePaths, files: Sequence[LogFile], known: int) -> None:
         if not files:
             raise OtherStoreError(
                 f"{paths.root} has no CommitLog file, and the backup has the log up to {known}"
@@ -106,39 +129,31 @@ class LogCheck:
                 f"the log of {paths.root} begins at {first}, behind the end of the backup's at {known}, and the store is another "
                 "directory than the backup was made of"
             )
-        by_place = {place_of(file): file for file in files}
-        for place, mark in self._manifest.files.items():
-            folder, _, name = place.partition("/")
-            if folder != PART or int(name) < first or not mark.copied_to:
-                continue
-            if place not in by_place:
-                raise OtherStoreError(
-                    f"{paths.root} has no file {place}, and the backup has {mark.copied_to} bytes of it: the store was cut back "
-                    "or exchanged since"
-                )
-            self._compare(by_place[place], place, mark)
 
-    def _compare(self, file: LogFile, place: str, mark: Mark) -> None:
+    def _difference(
+        self, paths: StorePaths, file: LogFile | None, place: str, mark: Mark
+    ) -> str | None:
+        """Why the store does not have what the copy has of a file; None if it has, or the file is just being deleted."""
+        if file is None:
+            return (
+                f"{paths.root} has no file {place}, and the backup has {mark.copied_to} bytes of it"
+            )
         try:
             opened = open_file(Path(file.path), os.O_RDONLY)
-        except FileNotFoundError:  # cleaned since it was listed
-            return
+        except FileNotFoundError:
+            return None
         source = Source(Path(file.path), opened, [])
         try:
             if mark.fits(source.status) and mark.copied_to == source.size:
-                return
-            ranges = [(0, mark.copied_to)]
-            if mark.copied_to < mark.size and mark.inode == source.status.st_ino:
-                ranges = [(0, COMPARED), (mark.copied_to - COMPARED, mark.copied_to)]
-            for begin, end in ranges:
-                at = self._copier.differs(source, place, max(0, begin), min(end, mark.copied_to))
-                if at is not None:
-                    raise OtherStoreError(
-                        f"{source.path} and {place} of the backup differ behind byte {at}: the store was cut back or "
-                        "exchanged since"
-                    )
+                return None
+            at = self._copier.differs(source, place, 0, mark.copied_to)
         finally:
             opened.close()
+        return (
+            None
+            if at is None
+            else f"{source.path} and {place} of the backup differ behind byte {at}"
+        )
 
 
 def place_of(file: LogFile) -> str:

@@ -12,7 +12,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreFormatError
 
 NAME = "backup.json"
-WHOLE, UNFINISHED = "whole", "unfinished"
+WHOLE, UNFINISHED, DAMAGED = "whole", "unfinished", "damaged"
 FORMAT = 1
 
 
@@ -42,7 +42,8 @@ class Manifest:
     Attributes
     ----------
     state : str
-        `WHOLE`, or `UNFINISHED` while a run is under way and after one that did not come to its end.
+        `WHOLE`; `UNFINISHED` while a run is under way and after one that did not come to its end; `DAMAGED` after a run whose
+        fsck found errors in the copy that the store does not have.
     source : str
         The store's root.
     root_inode : int

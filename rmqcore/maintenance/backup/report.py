@@ -62,8 +62,8 @@ class BackupReport(Report):
     state_reason : str
         Why the copy is as after a crash.
     fsck : dict or None
-        What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has the same
-        bytes where the copy's log is damaged. None where it was not checked.
+        What fsck found in the copy: ``exit_code``, ``records``, ``totals``, and ``in_source``, whether the store has all errors
+        that the copy has. None where it was not checked.
     seconds : float
     """
 

@@ -120,6 +120,7 @@ class StoreCopy:
         """Copy everything; the copy is as after a crash then, or as clean as the store."""
         paths, dest, manifest = self._paths, self._dest, self._manifest
         self._forget_changed()
+        opened = _opened(paths)
         files = list_log_files(paths)
         LogCheck(self.copier, manifest).run(paths, files)
         if self._options.keep_deleted and files:
@@ -132,15 +133,12 @@ class StoreCopy:
         manifest.root_inode = paths.root.stat().st_ino
         manifest.save(dest)
         self._copy_parts(TreeCopy(self.copier, manifest, self.seen, self._save))
-        files = list_log_files(paths)
-        known = None
-        if manifest.watermark_phy_offset >= 0:
-            known = Watermark(manifest.watermark_phy_offset, manifest.watermark_store_timestamp_ms)
-        watermark = find_watermark(files, known) if files else Watermark(0, None)
-        self._total_bytes = self._done_bytes + sum(file.size for file in files)
-        LogCopy(self.copier, manifest, self.seen, self._save).run(
-            files, watermark.phy_offset, self._link_below
-        )
+        watermark = self._copy_log()
+        while opened != _opened(paths):
+            # Its recovery may have cut what is copied already.
+            opened = _opened(paths)
+            LogCheck(self.copier, manifest).run(paths, list_log_files(paths))
+            watermark = self._copy_log()
         self.copier.sync()
         if self._checkpoint:
             self.seen.places.add("checkpoint")
@@ -151,6 +149,18 @@ class StoreCopy:
         if clean:
             AbortFile(dest.path / "abort").remove()
         return Copied(watermark, clean, deleted, log_part.log_begin(dest))
+
+    def _copy_log(self) -> Watermark:
+        manifest, files = self._manifest, list_log_files(self._paths)
+        known = None
+        if manifest.watermark_phy_offset >= 0:
+            known = Watermark(manifest.watermark_phy_offset, manifest.watermark_store_timestamp_ms)
+        watermark = find_watermark(files, known) if files else Watermark(0, None)
+        self._total_bytes = self._done_bytes + sum(file.size for file in files)
+        LogCopy(self.copier, manifest, self.seen, self._save).run(
+            files, watermark.phy_offset, self._link_below
+        )
+        return watermark
 
     def _forget_changed(self) -> None:
         """Forget files of the copy that are not as they were left: they are copied again."""
@@ -276,6 +286,15 @@ def _clean_exit(paths: StorePaths) -> tuple[int, int, bytes] | None:
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_mtime_ns, read_range(paths.checkpoint, 0, 4096)
+
+
+def _opened(paths: StorePaths) -> tuple[int, int] | None:
+    """What tells one opening of a store from another: each writes the abort file anew. None if the store was closed cleanly."""
+    try:
+        status = paths.abort.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _holds_log(paths: StorePaths, name: str) -> bool:

@@ -11,22 +11,30 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.spark.lake.document import TableDocument, TableFormat
-from rmqcore.spark.lake.table_log import TableChange, TableFile
+from rmqcore.spark.lake.table_log import (
+    TableChange,
+    TableFile,
+    check_columns,
+    rows_of_unknown_commit,
+    with_rows_of,
+)
 from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.rows.schema import arrow_schema, columns_named
 
 if TYPE_CHECKING:
-    from deltalake import Schema
+    from deltalake import DeltaTable, Schema
     from deltalake.transaction import AddAction
 
 APP_ID = "rmqcore"
 PARTITION = "day"
+RESTORE = "RESTORE"
 _HASH = (1 << 40) - 1
 """The bits of an application's number that are the document's hash; those above are the number of the commit."""
 _ESCAPE = re.compile("%[0-9a-fA-F]{2}")
@@ -40,8 +48,8 @@ class DeltaLog:
 
     format: TableFormat = "delta"
 
-    def read(self, out: Folder) -> TableDocument | None:
-        """Give the document of the table; None where there is no table.
+    def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
+        """Give the document of the table; None where there is no table; see `TableLog`.
 
         Raises
         ------
@@ -60,7 +68,8 @@ class DeltaLog:
             )
         if not DeltaTable.is_deltatable(str(out.path)):
             return None
-        number = DeltaTable(str(out.path)).transaction_version(APP_ID)
+        table = DeltaTable(str(out.path))
+        number = table.transaction_version(APP_ID)
         if number is None:
             raise TargetNotEmptyError(f"{out.path} is a Delta table that rmqcore did not make")
         place = _document_place(number)
@@ -75,7 +84,8 @@ class DeltaLog:
             document = TableDocument.parse(json.loads(data), str(out.path / place))
         if document is None or _number_of(document) != number:
             raise StoreFormatError(f"{out.path / place} was changed since it was written")
-        return document
+        check_columns(document, _column_names(table), str(out.path))
+        return document if anew else _of_rows(table, document, str(out.path))
 
     def commit(self, out: Folder, change: TableChange) -> None:
         """Commit files that are in their places, with the document; nothing happens where that was done before."""
@@ -102,6 +112,7 @@ class DeltaLog:
         else:
             table = DeltaTable(str(out.path))
             if table.transaction_version(APP_ID) != number:
+                check_columns(change.document, _column_names(table), str(out.path))
                 table.create_write_transaction(
                     list(actions),
                     "overwrite" if change.replaces else "append",
@@ -113,6 +124,52 @@ class DeltaLog:
             place = f"{TABLE}/{name}"
             if name.startswith("watermark-") and place != _document_place(number):
                 out.delete(place)
+
+
+def _column_names(table: DeltaTable) -> list[str]:
+    return [field.name for field in table.schema().fields]
+
+
+def _of_rows(table: DeltaTable, document: TableDocument, where: str) -> TableDocument:
+    """The document with the watermarks of the rows that the table has.
+
+    RESTORE brings the files of an older version back, and leaves the application's number as it was. Each of our commits has its
+    document in its metadata: that of the version which was restored is the one.
+    """
+    if RESTORE not in _operations_since_ours(table):
+        return document
+    commits = {commit["version"]: commit for commit in table.history()}
+    version: int | None = table.version()
+    while version in commits:
+        commit = commits[version]
+        if APP_ID in commit:
+            found = TableDocument.parse(json.loads(commit[APP_ID]), f"version {version} of {where}")
+            return (
+                document
+                if found.commit == document.commit
+                else with_rows_of(document, found, where)
+            )
+        version = _version_before(commit)
+    raise rows_of_unknown_commit(where, document, "its log does not say to which version")
+
+
+def _operations_since_ours(table: DeltaTable) -> set[str | None]:
+    """The operations of the commits behind our newest one, without reading the whole history if that is near."""
+    limit = 16
+    while True:
+        commits = table.history(limit)
+        since = list(takewhile(lambda commit: APP_ID not in commit, commits))
+        if len(since) < len(commits) or len(commits) < limit:
+            return {commit.get("operation") for commit in since}
+        limit *= 8
+
+
+def _version_before(commit: dict[str, Any]) -> int | None:
+    """The version whose rows a foreign commit goes on with; None if it does not say which one it restored."""
+    if commit.get("operation") != RESTORE:
+        return int(commit["version"]) - 1
+    version = commit.get("operationParameters", {}).get("version")
+    return int(version) if str(version).isdecimal() else None
 
 
 def _number_of(document: TableDocument) -> int:

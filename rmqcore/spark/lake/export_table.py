@@ -111,7 +111,7 @@ def export_table(
     ------
     WatermarkError
         A store is not the one that the table has the beginning of: it was cut, recovered or replaced; or the table has it under
-        another name.
+        another name. Or rows of the table were taken back (RESTORE, a rollback), and it no longer knows how far it has the logs.
     DataLossError
         The files behind a watermark were deleted, and failOnDataLoss is on.
     TargetNotEmptyError
@@ -119,7 +119,7 @@ def export_table(
     StoreLockedError
         Another run, or a compaction, is at work there.
     ValueError
-        A wrong option, or one that the table was made without.
+        A wrong option, or one that the table was made without; or a column of the table was renamed or dropped.
     SplitError, StoreError
         As in `export_parquet`. The table is as it was then.
     """

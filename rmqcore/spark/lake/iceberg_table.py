@@ -1,6 +1,7 @@
 """The log of an Iceberg table: files and watermark in one commit.
 
-The watermark is a property of the table, which the transaction that adds the files sets with them.
+The watermark is a property of the table, which the transaction that adds the files sets with them. A rollback takes snapshots
+back and no properties; so each of our snapshots has the number of its commit in its summary, and its document if that is short.
 """
 
 from __future__ import annotations
@@ -8,13 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.errors import TargetNotEmptyError
 from rmqcore.offline.export.parquet_writer import NOT_SORTED_BY
 from rmqcore.spark.lake.document import TableDocument, TableFormat
-from rmqcore.spark.lake.table_log import ICEBERG_TABLE, TableChange
+from rmqcore.spark.lake.table_log import (
+    ICEBERG_TABLE,
+    TableChange,
+    check_columns,
+    rows_of_unknown_commit,
+    with_rows_of,
+)
 from rmqcore.spark.output.export_folder import TABLE
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.schema import arrow_schema, columns_named
@@ -25,6 +33,13 @@ if TYPE_CHECKING:
 
 PROPERTY = "rmqcore.table"
 MADE = "rmqcore.version"
+COMMIT = "rmqcore.commit"
+"""In the summary of a snapshot of ours: the number of its commit."""
+NEWEST = "rmqcore.newest"
+"""Property of the table: `COMMIT` of our newest snapshot."""
+SEQUENCE = "rmqcore.sequence"
+"""Property of the table: our newest snapshot has this sequence number or a greater one, all snapshots before it have less."""
+LONGEST_KEPT = 16 * 1024
 CATALOG = "catalog.db"
 
 
@@ -45,8 +60,8 @@ class IcebergLog:
         self._given = catalog
         self._identifier = identifier
 
-    def read(self, out: Folder) -> TableDocument | None:
-        """Give the document of the table; None where there is no table.
+    def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
+        """Give the document of the table; None where there is no table; see `TableLog`.
 
         Raises
         ------
@@ -57,7 +72,11 @@ class IcebergLog:
             return None
         with self._catalog(out) as catalog:
             table = self._table(catalog, out)
-            return None if table is None else _document(table)
+            document = None if table is None else _document(table)
+            if table is None or document is None:
+                return None
+            check_columns(document, table.schema().column_names, str(out.path))
+            return document if anew else _of_rows(table, document, str(out.path))
 
     def commit(self, out: Folder, change: TableChange) -> None:
         """Commit files that are in their places, with the document; nothing happens where that was done before."""
@@ -75,6 +94,8 @@ class IcebergLog:
                 )
             elif table.properties.get(PROPERTY) == change.document.encode():
                 return
+            else:
+                check_columns(change.document, table.schema().column_names, str(out.path))
             _commit(table, out, change)
 
     @contextmanager
@@ -123,13 +144,59 @@ def _document(table: Table) -> TableDocument | None:
     return TableDocument.parse(json.loads(text), f"{PROPERTY} of {name}")
 
 
+def _of_rows(table: Table, document: TableDocument, where: str) -> TableDocument:
+    """The document with the watermarks of the rows that the table has.
+
+    These are those of our newest snapshot among the present one and those before it.
+    """
+    newest = table.properties.get(NEWEST)
+    if newest is None:  # no snapshot of ours yet, or of an earlier version
+        return document
+    least = int(table.properties[SEQUENCE])
+    sequence = least
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        summary = snapshot.summary
+        found = None if summary is None else summary.get(COMMIT)
+        if found == newest:
+            return document
+        if summary is not None and found is not None:
+            text = summary.get(PROPERTY)
+            if text is None:
+                raise rows_of_unknown_commit(
+                    where, document, "the document of that commit was too long to keep"
+                )
+            return with_rows_of(document, TableDocument.parse(json.loads(text), where), where)
+        sequence = snapshot.sequence_number or 0
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+        if snapshot is None and parent is not None and sequence >= least:
+            return document  # ours was compacted, and has expired
+    raise rows_of_unknown_commit(where, document, "no snapshot of rmqcore is left before")
+
+
 def _commit(table: Table, out: Folder, change: TableChange) -> None:
     from pyiceberg.expressions import AlwaysTrue
 
     paths: list[Any] = [str(out.path / file.place) for file in change.files]
+    number = str(change.document.commit)
+    properties = {PROPERTY: change.document.encode()}
+    deletes = change.replaces and table.current_snapshot() is not None
+    if paths or deletes:
+        properties |= {
+            NEWEST: number if paths else f"{number} emptied",
+            SEQUENCE: str(getattr(table.metadata, "last_sequence_number", 0) + 1),
+        }
     with table.transaction() as transaction:
-        if change.replaces and table.current_snapshot() is not None:
-            transaction.delete(AlwaysTrue())
+        if deletes:
+            emptied = _summary(f"{number} emptied", replace(change.document, watermarks={}))
+            transaction.delete(AlwaysTrue(), snapshot_properties=emptied)
         if paths:
-            transaction.add_files(paths)
-        transaction.set_properties({PROPERTY: change.document.encode()})
+            transaction.add_files(paths, snapshot_properties=_summary(number, change.document))
+        transaction.set_properties(properties)
+
+
+def _summary(commit: str, document: TableDocument) -> dict[str, str]:
+    """What a snapshot says of the rows that it leaves: a long document would be kept in each of the table's snapshots."""
+    text = document.encode()
+    return {COMMIT: commit} | ({PROPERTY: text} if len(text) <= LONGEST_KEPT else {})

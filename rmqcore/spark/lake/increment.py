@@ -14,8 +14,9 @@ from itertools import pairwise
 from rmqcore.errors import DataLossError, WatermarkError
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.seal import seal_at
 from rmqcore.offline.log.walk import gap_between
-from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits, seal_at
+from rmqcore.spark.lake.watermark import Watermark, check_watermark, fits
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import LATEST
 from rmqcore.spark.splits.planning import SplitPlan
@@ -23,7 +24,7 @@ from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor
-from rmqcore.spark.stream.files import StreamFiles
+from rmqcore.spark.stream.files import StreamFiles, log_cut_before
 from rmqcore.spark.stream.limits import Allowance, share_out
 from rmqcore.spark.stream.planning import plan_batch
 from rmqcore.spark.stream.stream_options import check_stream_options, stream_rules
@@ -100,6 +101,7 @@ def plan_increments(
             _check_new(store, files, marks, stores)
         else:
             check_watermark(store.broker, files, mark)
+            _check_not_cut(store, files, mark.phy_offset)
         start = (
             _first(files, options.span(store.broker).start_phy_offset)
             if mark is None
@@ -126,6 +128,16 @@ def plan_increments(
         plan = SplitPlan(store, reaching, gaps, 0, sizing.max_partition_bytes)
         found.append(Increment(plan, start, end, cursor.unfinished))
     return found
+
+
+def _check_not_cut(store: StoreLocation, files: Sequence[LogFile], known: int) -> None:
+    """Refuse a store whose log a recovery has cut below the watermark, and left the old bytes behind its end."""
+    end = log_cut_before(store, files, known)
+    if end is not None:
+        raise WatermarkError(
+            f"store {store.broker}: the table has its log up to CommitLog offset {known}, and the queues end at {end}, behind "
+            "which older records lie: the log was cut since"
+        )
 
 
 def _first(files: Sequence[LogFile], wanted: int | None) -> int | None:

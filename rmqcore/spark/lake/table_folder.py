@@ -8,6 +8,7 @@ first: every step can be repeated, and the table's log says whether the last one
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
 from rmqcore.spark.jobs.export_files import PartFile
 from rmqcore.spark.lake.document import TableDocument
 from rmqcore.spark.lake.manifest import manifest_of, read_manifest
-from rmqcore.spark.lake.table_log import TableChange, TableFile, TableLog
+from rmqcore.spark.lake.table_log import ColumnsChangedError, TableChange, TableFile, TableLog
 from rmqcore.spark.output.export_folder import (
     MANIFEST,
     ExportFolder,
@@ -31,6 +32,7 @@ from rmqcore.spark.output.job_folder import JOURNAL, TEMPORARY, discard_jobs
 from rmqcore.spark.output.journal import read_journal
 from rmqcore.spark.storage.store_location import StoreLocation
 
+LOG = logging.getLogger(__name__)
 _DATA = "data"
 _PLACE = re.compile(r"data/day=[^/]+/part-\d{5,}\.parquet")
 """Of the files of a Delta or Iceberg table: a path without signs that its log would have to escape."""
@@ -81,11 +83,30 @@ class TableFolder(ExportFolder):
     def _finish(self) -> bool:
         if self._log is None:
             return super()._finish()
-        return self._finish_table(self._log)
+        try:
+            return self._finish_table(self._log)
+        except ColumnsChangedError as error:
+            if not self._overwrite:
+                raise
+            LOG.warning(
+                "the commit of an earlier run is dropped, its rows will be replaced: %s", error
+            )
+            self._drop_commit()
+            return True
+
+    def _drop_commit(self) -> None:
+        """Remove the files of a commit that was begun, of which the table's log knows nothing, and its journal."""
+        journal = read_journal(self.inside, {"moves", "change"})
+        for _, place in () if journal is None else journal["moves"]:
+            self.inside.delete(place, missing_ok=True)
+        self.inside.delete(f"{TEMPORARY}/{JOURNAL}")
+        discard_jobs(self.inside)
 
     def _refuse_content(self, *, was_finished: bool) -> None:
         self.document = (
-            read_manifest(self.inside)[0] if self._log is None else self._log.read(self.inside)
+            read_manifest(self.inside)[0]
+            if self._log is None
+            else self._log.read(self.inside, anew=self._overwrite)
         )
         if self.document is not None:
             return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rmqcore.disk.inside.folder import Folder
+from rmqcore.errors import WatermarkError
 from rmqcore.spark.jobs.export_files import PartFile
 from rmqcore.spark.lake.document import TableDocument, TableFormat
 
+LOG = logging.getLogger(__name__)
 ICEBERG_TABLE = "rmqcore.messages"
 """Namespace and name of an Iceberg table that is given no other."""
 
@@ -64,8 +68,71 @@ class TableLog(Protocol):
     def format(self) -> TableFormat:
         """Its name."""
 
-    def read(self, out: Folder) -> TableDocument | None:
-        """Give the document of the table; None where there is no table."""
+    def read(self, out: Folder, *, anew: bool = False) -> TableDocument | None:
+        """Return the document of the table; None if there is no table.
+
+        The watermarks are those of the rows that the table has: if its owner took rows back (RESTORE, a rollback), the watermarks
+        go back too.
+
+        Parameters
+        ----------
+        out : Folder
+        anew : bool
+            All rows are to be replaced: the watermarks do not matter.
+
+        Raises
+        ------
+        WatermarkError
+            Rows were taken back, and the table no longer knows which watermarks it had then.
+        ColumnsChangedError
+            The table lacks a column that its files have.
+        """
 
     def commit(self, out: Folder, change: TableChange) -> None:
-        """Commit files that are in their places, with the document; nothing happens where that was done before."""
+        """Commit files that are in their places, with the document; nothing happens where that was done before.
+
+        Raises
+        ------
+        ColumnsChangedError
+            The table lacks a column that the files have. Nothing was committed.
+        """
+
+
+class ColumnsChangedError(ValueError):
+    """A column of a table was renamed or dropped, so its files no longer fit."""
+
+
+def check_columns(document: TableDocument, present: Iterable[str], where: str) -> None:
+    """Check that a table still has all columns that its files have.
+
+    Raises
+    ------
+    ColumnsChangedError
+        It lacks some.
+    """
+    there = set(present)
+    missing = [name for name, _ in document.settings["columns"] if name not in there]
+    if missing:
+        raise ColumnsChangedError(
+            f"the table at {where} no longer has the column {', '.join(missing)}, which export_table writes: rename it back, or "
+            "export into a new folder; a commit that waits for the column is dropped with overwrite"
+        )
+
+
+def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -> TableDocument:
+    """The document of a table whose rows are those of an earlier commit; numbers that were given stay given."""
+    LOG.warning(
+        "%s was taken back to commit %d of %d: the run exports again what came since",
+        where,
+        restored.commit,
+        document.commit,
+    )
+    return replace(restored, commit=document.commit, next_part=document.next_part)
+
+
+def rows_of_unknown_commit(where: str, document: TableDocument, why: str) -> WatermarkError:
+    """The error for a table that was taken back to rows whose watermarks are not known."""
+    return WatermarkError(
+        f"the rows of {where} were taken back to before commit {document.commit} of rmqcore, and {why}: go forward to the newest "
+        "version again"
+    )

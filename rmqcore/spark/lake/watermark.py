@@ -1,37 +1,18 @@
 """How far a table has a store's log, and whether the log is still the one that it was.
 
-The watermark says up to which CommitLog offset all records are in the table. Its seal is a hash of the log's bytes before: a log
-that was cut and written anew, or another store in the same place, has others.
+The watermark says up to which CommitLog offset all records are in the table. Its seal (`rmqcore.offline.log.seal`) tells whether
+another log lies there now.
 """
 
 from __future__ import annotations
 
-import hashlib
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from rmqcore.errors import StoreFormatError, WatermarkError
 from rmqcore.offline.log.log_files import LogFile
-
-SEAL_BYTES = 64 * 1024
-"""A seal covers so many bytes before its end, as far as they lie in one file."""
-
-
-@dataclass(frozen=True)
-class Seal:
-    """A hash of the bytes before an offset.
-
-    Attributes
-    ----------
-    end_phy_offset : int
-        Where records or damage ended that were read.
-    sha256 : str
-    """
-
-    end_phy_offset: int
-    sha256: str
+from rmqcore.offline.log.seal import Seal, broken_seal, seal_at
 
 
 @dataclass(frozen=True)
@@ -85,33 +66,6 @@ def _no_watermark(found: Any, where: str) -> StoreFormatError:
     )
 
 
-def seal_at(files: Sequence[LogFile], end_phy_offset: int) -> Seal | None:
-    """Seal the log before an offset; None where its bytes are not there, or the disk does not give them."""
-    file = _file_before(files, end_phy_offset)
-    if file is None:
-        return None
-    begin = max(0, end_phy_offset - file.file_from_offset - SEAL_BYTES)
-    data = bytearray(end_phy_offset - file.file_from_offset - begin)
-    unread: list[OSError] = []
-    try:
-        with (
-            file.open(lambda start, end, error: unread.append(error)) as source,
-            memoryview(data) as view,
-        ):
-            got = source.read_into(view, begin)
-    except FileNotFoundError:  # cleaned since it was listed
-        return None
-    if unread or got < len(data):
-        return None
-    return Seal(end_phy_offset, hashlib.sha256(data).hexdigest())
-
-
-def _file_before(files: Sequence[LogFile], end_phy_offset: int) -> LogFile | None:
-    """The file that has the byte before an offset."""
-    at = bisect_left(files, end_phy_offset, key=lambda file: file.file_from_offset) - 1
-    return files[at] if at >= 0 and end_phy_offset <= files[at].end_offset else None
-
-
 def fits(files: Sequence[LogFile], mark: Watermark) -> bool:
     """Whether the bytes that a watermark seals lie in a log."""
     return mark.seal is not None and seal_at(files, mark.seal.end_phy_offset) == mark.seal
@@ -127,19 +81,12 @@ def check_watermark(broker: str, files: Sequence[LogFile], mark: Watermark) -> N
     WatermarkError
         It is not: the log ends before the watermark, or other bytes lie there.
     """
-    seal = mark.seal
-    if seal is None:
+    if mark.seal is None:
         return
-    if not files or files[-1].end_offset < seal.end_phy_offset:
-        ends = f"ends at {files[-1].end_offset}" if files else "has no files"
+    # Whether a part is lost that the table lacks because the sealed file was deleted, the plan finds out.
+    why = broken_seal(files, mark.seal)
+    if why is not None:
         raise WatermarkError(
-            f"store {broker}: the table has its log up to CommitLog offset {mark.phy_offset}, and the log {ends}: it was cut or "
-            "replaced since"
-        )
-    if _file_before(files, seal.end_phy_offset) is None:
-        return  # deleted: whether a part is lost that the table lacks, the plan finds out
-    if seal_at(files, seal.end_phy_offset) != seal:
-        raise WatermarkError(
-            f"store {broker}: the table has its log up to CommitLog offset {mark.phy_offset}, and the bytes before "
-            f"{seal.end_phy_offset} are not those that were exported: the log was cut, repaired or replaced since"
+            f"store {broker}: the table has its log up to CommitLog offset {mark.phy_offset}, and {why}: the log was cut, "
+            "repaired or replaced since"
         )

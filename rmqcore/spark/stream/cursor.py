@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.queues.queues import list_queues
+from rmqcore.offline.queues.log_end import newest_dispatched
 from rmqcore.spark.splits.written import STEP, some_apart
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.files import Place, StreamFiles
@@ -65,6 +65,8 @@ class StoreCursor:
         CommitLog offset beyond which the position never moves.
     search : Search, optional
         Whether damage at the end of the log is searched for; by default it is.
+    files : StreamFiles, optional
+        The files of the store, if the caller has listed them.
 
     Attributes
     ----------
@@ -88,8 +90,9 @@ class StoreCursor:
         *,
         stop: int | None = None,
         search: Search | None = None,
+        files: StreamFiles | None = None,
     ) -> None:
-        self.files = StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
+        self.files = files or StreamFiles(location, fail_on_data_loss=rules.fail_on_data_loss)
         self.position = start
         self.unfinished = False
         self.damage: DamageRange | None = None
@@ -101,7 +104,7 @@ class StoreCursor:
         self._at_blank = False
         self._missed = -1
         if rules.tail_guard == "consumequeue":
-            written = dispatched_end(location, self.files.first_offset or 0)
+            written = dispatched_end(location)
             stop = written if stop is None else min(stop, written)
         self._stop = stop
 
@@ -255,8 +258,7 @@ def is_blank(file: LogFile, phy_offset: int) -> bool:
         return False
 
 
-def dispatched_end(location: StoreLocation, first_offset: int) -> int:
+def dispatched_end(location: StoreLocation) -> int:
     """CommitLog offset behind the newest message that is in a queue."""
     with location.local_copy("consumequeue") as paths:
-        queues = list_queues(paths, first_offset)
-    return max((queue.max_phy_offset or 0 for queue in queues), default=0)
+        return newest_dispatched(paths).end

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rmqcore.errors import DataLossError
 from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.queues.log_end import cut_before
 from rmqcore.spark.storage.locations import StoreLocation
 
 LOG = logging.getLogger(__name__)
@@ -115,3 +117,16 @@ class StreamFiles:
 
     def _file(self, at: int) -> LogFile | None:
         return self.files[at] if at < len(self.files) else None
+
+
+def log_cut_before(
+    location: StoreLocation, files: Sequence[LogFile], phy_offset: int
+) -> int | None:
+    """Return where a log ends if its queues prove that a recovery cut it before an offset (`cut_before`), else None.
+
+    The queues of a remote store are not brought in for that.
+    """
+    if not location.is_local:
+        return None
+    with location.local_copy("consumequeue") as paths:
+        return cut_before(paths, files, phy_offset)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from rmqcore.errors import DataLossError, NotAStoreError
+from rmqcore.offline.log.seal import Seal, broken_seal, seal_at
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.stream.cursor import StoreCursor, StreamRules
-from rmqcore.spark.stream.files import StreamFiles, warn_once
+from rmqcore.spark.stream.files import StreamFiles, log_cut_before, warn_once
 from rmqcore.spark.stream.limits import Allowance, share_out, turn
 from rmqcore.spark.stream.met_damage import MetDamage
 from rmqcore.spark.stream.planning import plan_batch
@@ -24,6 +26,8 @@ from rmqcore.spark.stream.start import (
 from rmqcore.spark.stream.tail import Search
 
 Offsets = dict[str, int]
+Seals = Mapping[str, str]
+"""By store the hash of its log's bytes before an offset."""
 
 
 class StreamFollower:
@@ -41,6 +45,8 @@ class StreamFollower:
     Attributes
     ----------
     met : MetDamage
+    seals : dict of str to str
+        Seals of the offsets that `initial`, `latest` or `present` returned last.
     """
 
     def __init__(
@@ -59,7 +65,9 @@ class StreamFollower:
         self._walked: dict[tuple[str, int, int], list[int]] = {}
         self._checked: set[str] = set()
         self._replayed: set[str] = set()
+        self._proved: set[tuple[str, Seal]] = set()
         self.met = MetDamage()
+        self.seals: dict[str, str] = {}
 
     # ---- offsets ------------------------------------------------------------------------------------
 
@@ -69,10 +77,18 @@ class StreamFollower:
             broker: start_position(location, self._start, self._rules)
             for broker, location in self._stores().items()
         }
-        return {broker: start for broker, start in found.items() if start is not None}
+        starts = {broker: start for broker, start in found.items() if start is not None}
+        self.seals = {}
+        self._seal(starts, {})
+        return starts
 
     def latest(
-        self, start: Mapping[str, int], allowance: Allowance, *, once: bool = False
+        self,
+        start: Mapping[str, int],
+        allowance: Allowance,
+        *,
+        once: bool = False,
+        seals: Seals = MappingProxyType({}),
     ) -> Offsets:
         """Where the batch that begins at `start` ends.
 
@@ -82,11 +98,13 @@ class StreamFollower:
         allowance : Allowance
         once : bool
             The query asks for this batch alone.
+        seals : mapping of str to str
+            Of `start`, as far as it has them.
 
         Raises
         ------
         DataLossError
-            A part of a log from `start` on is missing.
+            A part of a log from `start` on is missing, or other bytes lie before `start` than were read.
         DamagedStreamError
             The batch ends at damage with sound records behind it: always with onDamage=fail; with ``wait`` where the query ends
             with what there is now, and nothing else is left.
@@ -94,6 +112,7 @@ class StreamFollower:
         stores = self._stores()
         end = dict(start)
         cursors: dict[str, StoreCursor] = {}
+        self._proved.clear()
         for broker, location in stores.items():
             stop = None if self._caps is None else self._caps.get(broker, 0)
             if broker not in start:
@@ -102,7 +121,7 @@ class StreamFollower:
                 if first is not None and (stop is None or first < stop):
                     end[broker] = first
             elif stop is None or start[broker] < stop or broker not in self._checked:
-                cursors[broker] = self._cursor(location, start[broker], stop)
+                cursors[broker] = self._cursor(location, start[broker], stop, seals.get(broker))
         for broker in start.keys() - stores.keys():
             self._miss_store(broker, start[broker])
         if cursors:
@@ -117,6 +136,10 @@ class StreamFollower:
         if rule == "fail" or (rule == "wait" and is_last):
             self.met.check(end)
         self._note_ends(stores, end, there_is_more=allowance.limited and allowance.spent)
+        self.seals = dict(seals)
+        if end != dict(start):  # else the offset stays as it is: Spark compares its text
+            moved = {broker: at for broker, at in end.items() if at != start.get(broker)}
+            self._seal(moved, cursors)
         return end
 
     def ends(self) -> Offsets:
@@ -132,10 +155,14 @@ class StreamFollower:
         DamagedStreamError
             That is at damage, with onDamage=fail.
         """
-        for broker, cursor in self._look(self.met.search):
+        looked = self._look(self.met.search)
+        for broker, cursor in looked:
             self.met.note_batch(broker, cursor)
         if self._rules.at_damage == "fail":
             self.met.check(self._ends)
+        self._proved.clear()
+        self.seals = {}
+        self._seal(self._ends, dict(looked))
         return dict(self._ends)
 
     def stop_at_present_end(self) -> None:
@@ -160,9 +187,20 @@ class StreamFollower:
     # ---- splits -------------------------------------------------------------------------------------
 
     def splits(
-        self, start: Mapping[str, int], end: Mapping[str, int], sizing: Sizing
+        self,
+        start: Mapping[str, int],
+        end: Mapping[str, int],
+        sizing: Sizing,
+        *,
+        seals: tuple[Seals, Seals] = (MappingProxyType({}), MappingProxyType({})),
     ) -> list[Split]:
-        """The splits of a batch, be it new or planned by an earlier process."""
+        """The splits of a batch, be it new or planned by an earlier process; `seals` are those of both offsets.
+
+        Raises
+        ------
+        DataLossError
+            A file between the offsets was deleted, or other bytes lie before one of them than were read.
+        """
         stores = self._stores()
         parts = {}
         for broker, high in sorted(end.items()):
@@ -175,6 +213,8 @@ class StreamFollower:
             if low is None:
                 low = StreamFiles(location).first_offset or 0
             if low < high:
+                for at, sealed in zip((low, high), seals, strict=True):
+                    self._check_seal(location, at, sealed.get(broker))
                 self._check_replay(location, low)
                 parts[broker] = (low, high)
         sizing = sizing.for_bytes(sum(high - low for low, high in parts.values()))
@@ -215,13 +255,24 @@ class StreamFollower:
             raise error
         warn_once(str(error))
 
-    def _cursor(self, location: StoreLocation, start: int, stop: int | None) -> StoreCursor:
+    def _cursor(
+        self, location: StoreLocation, start: int, stop: int | None, sealed: str | None
+    ) -> StoreCursor:
+        files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
+        is_known = self._check_seal(location, start, sealed, files)
         if location.broker not in self._checked:
-            start = self._sound_start(location, start)
+            self._check_cut(files, start)
+        if not is_known or location.broker not in self._checked:
+            start = self._sound_start(files, start)
             self._checked.add(location.broker)
         search = self.met.search if self._caps is None else self.met.known
         cursor = StoreCursor(
-            location, start, self._rules, stop=stop, search=search(location.broker, start)
+            location,
+            start,
+            self._rules,
+            stop=stop,
+            search=search(location.broker, start),
+            files=files,
         )
         if cursor.files.end_before(start):
             # A recovery removed whole files. The broker writes its new files at offsets before the stream's offset.
@@ -233,20 +284,60 @@ class StreamFollower:
         """Check the start of a batch that an earlier process planned; Spark reads such a batch before it asks for a new one."""
         known = self._checked | self._replayed
         if self._rules.fail_on_data_loss and location.broker not in known:
-            self._sound_start(location, start)
+            files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
+            self._sound_start(files, start)
             self._replayed.add(location.broker)
 
-    def _sound_start(self, location: StoreLocation, start: int) -> int:
+    def _sound_start(self, files: StreamFiles, start: int) -> int:
         """Make sure that an earlier process ended its batch at a record; after a cut of the log other records lie there."""
-        if not location.is_local:
+        if not files.location.is_local:
             return start
-        files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
         place = files.find(start)
         if place is not None and not is_record_boundary(place.file, files.shape, place.phy_offset):
-            end = log_end(location, self._rules)
+            end = log_end(files.location, self._rules)
             files.lost(start, end, "no record begins or ends there, the log was cut since")
             start = end or 0
         return start
+
+    # ---- seals --------------------------------------------------------------------------------------
+
+    def _seal(self, offsets: Mapping[str, int], cursors: Mapping[str, StoreCursor]) -> None:
+        """Seal offsets that are new, in the files that the cursors saw."""
+        for broker, at in offsets.items():
+            self.seals.pop(broker, None)
+            location = self._known.get(broker)
+            if location is None:
+                continue
+            cursor = cursors.get(broker)
+            seal = seal_at(location.log_files() if cursor is None else cursor.files.files, at)
+            if seal is not None:
+                self.seals[broker] = seal.sha256
+                self._proved.add((broker, seal))
+
+    def _check_seal(
+        self, location: StoreLocation, at: int, sealed: str | None, files: StreamFiles | None = None
+    ) -> bool:
+        """Return whether the bytes before an offset are those that were read; they are compared once in each batch."""
+        if sealed is None or (location.broker, Seal(at, sealed)) in self._proved:
+            return True
+        if files is None:
+            files = StreamFiles(location, fail_on_data_loss=self._rules.fail_on_data_loss)
+        # If whole files are gone, the look for the offset's file finds that.
+        why = None if files.end_before(at) else broken_seal(files.files, Seal(at, sealed))
+        if why is None:
+            self._proved.add((location.broker, Seal(at, sealed)))
+            return True
+        reason = f"{why}: the log was cut and written anew, or the store was replaced"
+        files.lost(at, log_end(location, self._rules), reason)
+        return False
+
+    def _check_cut(self, files: StreamFiles, start: int) -> None:
+        """Check that no recovery has cut the log before an offset whose old bytes it has left."""
+        end = log_cut_before(files.location, files.files, start)
+        if end is not None:
+            files.lost(
+                start, end, "the queues end there, and older records follow: the log was cut"
+            )
 
     # ---- notes --------------------------------------------------------------------------------------
 

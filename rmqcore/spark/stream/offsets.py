@@ -24,11 +24,15 @@ class StreamOffset:
         that the stream began with; they are kept here because a stream that goes on from a checkpoint asks no option.
     paths : dict of str to str
         Where each store lies; a store's name may change with its neighbours. Offsets of earlier versions have none.
+    seals : dict of str to str
+        By store the hash of its log's bytes before the offset (`rmqcore.offline.log.seal`), by which the log is known again. A
+        store has none if no file holds these bytes, nor has an offset of an earlier version.
     """
 
     stores: dict[str, int]
     queues: QueueOffsets = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    seals: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values: ``{"v": 1, "stores": {"broker-a": 1073741824}}``."""
@@ -43,6 +47,8 @@ class StreamOffset:
             }
         if self.paths:
             offset["paths"] = dict(sorted(self.paths.items()))
+        if self.seals:
+            offset["seals"] = dict(sorted(self.seals.items()))
         return offset
 
     @property
@@ -60,6 +66,7 @@ class StreamOffset:
                 for topic, brokers in self.queues.items()
             },
             paths={names[name]: path for name, path in self.paths.items() if name in names},
+            seals={names[name]: sha256 for name, sha256 in self.seals.items() if name in names},
         )
 
     @classmethod
@@ -85,9 +92,17 @@ class StreamOffset:
             raise ValueError(
                 f"queues of a stream offset are {offset['queues']!r}, expected {{topic: {{broker: {{queue id: queue offset}}}}}}"
             ) from None
-        paths = offset.get("paths", {})
-        if not isinstance(paths, Mapping) or not all(
-            isinstance(path, str) for path in paths.values()
-        ):
-            raise ValueError(f"paths of a stream offset are {paths!r}, expected {{broker: path}}")
-        return cls(dict(stores), queues, dict(paths))
+        return cls(
+            dict(stores),
+            queues,
+            _texts_of(offset, "paths", "path"),
+            _texts_of(offset, "seals", "sha256"),
+        )
+
+
+def _texts_of(offset: Mapping[str, Any], key: str, value: str) -> dict[str, str]:
+    """A part of an offset that has a text for each store; earlier versions have none."""
+    found = offset.get(key, {})
+    if not isinstance(found, Mapping) or not all(isinstance(text, str) for text in found.values()):
+        raise ValueError(f"{key} of a stream offset are {found!r}, expected {{broker: {value}}}")
+    return dict(found)

@@ -69,17 +69,17 @@ class StreamRead:
         stores = self._find()
         check_named_stores(self.options, stores)
         queues = first_queue_offsets(self.options, stores)
-        return self._with_paths(StreamOffset(self._follower.initial(), queues)).as_dict()
+        return self._offset(StreamOffset({}, queues), self._follower.initial())
 
     def latest(self, start: Offset, allowance: Allowance, *, once: bool = False) -> dict[str, Any]:
         """Where the batch that begins at `start` ends; see `StreamFollower.latest`."""
         begin = self._under_present_names(start)
-        end = self._follower.latest(begin.stores, allowance, once=once)
-        return self._with_paths(replace(begin, stores=end)).as_dict()
+        end = self._follower.latest(begin.stores, allowance, once=once, seals=begin.seals)
+        return self._offset(begin, end)
 
     def present(self) -> dict[str, Any]:
         """Where the logs end now."""
-        return self._with_paths(StreamOffset(self._follower.present())).as_dict()
+        return self._offset(StreamOffset({}), self._follower.present())
 
     def seen(self) -> dict[str, Any] | None:
         """Where the logs ended at the last look, and what was met of damage, for the query's progress."""
@@ -95,7 +95,9 @@ class StreamRead:
     def parts(self, start: Offset, end: Offset) -> list[StreamPart]:
         """The parts that the tasks of a batch read, be the batch new or planned by an earlier process."""
         begin, until = self._under_present_names(start), self._under_present_names(end)
-        splits = self._follower.splits(begin.stores, until.stores, self.options.sizing())
+        splits = self._follower.splits(
+            begin.stores, until.stores, self.options.sizing(), seals=(begin.seals, until.seals)
+        )
         return [StreamPart(split, begin.queues) for split in splits]
 
     def _under_present_names(self, offset: Offset) -> StreamOffset:
@@ -107,10 +109,16 @@ class StreamRead:
                 warn_once(f"the store {name} of the checkpoint is named {present} now")
         return found.renamed(names)
 
-    def _with_paths(self, offset: StreamOffset) -> StreamOffset:
+    def _offset(self, before: StreamOffset, ends: Mapping[str, int]) -> dict[str, Any]:
+        """An offset with the ends that the follower has just found, and what tells stores and logs again."""
         stores = self._follower.stores()
-        paths = {name: stores[name].root for name in offset.stores if name in stores}
-        return replace(offset, paths={**offset.paths, **paths})
+        paths = {name: stores[name].root for name in ends if name in stores}
+        return replace(
+            before,
+            stores=dict(ends),
+            paths={**before.paths, **paths},
+            seals=dict(self._follower.seals),
+        ).as_dict()
 
     def _find(self) -> Any:
         return self.options.stores()

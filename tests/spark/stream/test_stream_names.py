@@ -57,6 +57,7 @@ def test_a_checkpoint_of_the_older_names_goes_on(log: LiveLog) -> None:
         log.append()
         new, found = batch(stream(str(path), failOnDataLoss=False), old)
         assert [broker for broker, _ in found] == ["mq"]
+        assert new.pop("seals").keys() == {"mq"}
         assert new == {
             "v": 1,
             "stores": {"mq": log.end},

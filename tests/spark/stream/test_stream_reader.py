@@ -134,6 +134,7 @@ def test_without_limits_a_batch_takes_all(log: LiveLog) -> None:
     stream = reader(log.root)
     start = stream.initialOffset()
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end.pop("seals").keys() == {"broker-a"}
     assert end == {"v": 1, "stores": {"broker-a": log.end}, "paths": {"broker-a": str(log.root)}}
 
 

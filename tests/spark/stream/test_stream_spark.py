@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,3 +224,14 @@ def test_a_deleted_file(tmp_path: Path, log: LiveLog, run: Run) -> None:
     ):
         run(log.root)
     assert sum(run(log.root, failOnDataLoss=False)) > 0
+
+
+def test_a_replaced_store_whose_records_begin_at_the_same_places(log: LiveLog, run: Run) -> None:
+    run(log.root)
+    shutil.rmtree(log.root)
+    other = LiveLog(log.root)
+    for _ in range(90):
+        other.append(tags="TagB")
+    with pytest.raises(Exception, match=r"are not those that were read: the log was cut"):
+        run(log.root)
+    assert sum(run(log.root, failOnDataLoss=False)) == 30

@@ -10,7 +10,7 @@ from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_scan import SplitScan
 from rmqcore.spark.storage.locations import find_stores
 from rmqcore.spark.stream.cursor import StreamRules
-from rmqcore.spark.stream.follower import Offsets, StreamFollower
+from rmqcore.spark.stream.follower import Offsets, Seals, StreamFollower
 from rmqcore.spark.stream.limits import Allowance
 from rmqcore.spark.stream.start import StreamStart
 
@@ -35,6 +35,7 @@ class FollowedStores:
         self.batches: list[tuple[Offsets, Offsets, Rows]] = []
         self.follower = self._follower(start)
         self.at = self.follower.initial()
+        self.seals = dict(self.follower.seals)
 
     def _follower(self, start: StreamStart | None = None) -> StreamFollower:
         return StreamFollower(lambda: find_stores(self.path), start, self.rules)
@@ -43,10 +44,10 @@ class FollowedStores:
         """Only the offset is left; the last batch may be planned and read again, and must be the same."""
         self.follower = self._follower()
 
-    def read(self, start: Offsets, end: Offsets) -> Rows:
+    def read(self, start: Offsets, end: Offsets, *, seals: tuple[Seals, Seals] = ({}, {})) -> Rows:
         """Rows between two offsets, by split."""
         rows: Rows = []
-        for split in self.follower.splits(start, end, self.sizing):
+        for split in self.follower.splits(start, end, self.sizing, seals=seals):
             settled = settle(split)
             scan = SplitScan(settled, ViewScan(stop_offset=settled.stop_offset()))
             for views in scan.run():
@@ -59,11 +60,13 @@ class FollowedStores:
 
     def batch(self, records: int | None = None, byte_count: int | None = None) -> Rows:
         """Plan and read one batch."""
-        end = self.follower.latest(self.at, Allowance(records, byte_count))
-        rows = self.read(self.at, end)
+        before = self.seals
+        end = self.follower.latest(self.at, Allowance(records, byte_count), seals=before)
+        seals = dict(self.follower.seals)
+        rows = self.read(self.at, end, seals=(before, seals))
         self.batches.append((self.at, end, rows))
         self.rows += rows
-        self.at = end
+        self.at, self.seals = end, seals
         return rows
 
     def drain(self, records: int | None = None, byte_count: int | None = None) -> Rows:
