@@ -22,6 +22,7 @@ from rmqcore.broker.state.offsets import Offsets
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import QueueLocks
 from rmqcore.broker.state.stats import BrokerStats
+from rmqcore.broker.state.store_watch import LOOK_MS, StoreWatch
 from rmqcore.broker.state.topics import TopicConfigs
 from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.broker.transactions.service import Transactions
@@ -117,6 +118,8 @@ class Broker:
         self.offsets = Offsets(self.config_files, self.now_ms, lmq=store.config.enable_lmq)
         self.queue_locks = QueueLocks(self.now_ms)
         self.held_pulls = HeldPulls(loop, store, self.now_ms)
+        self.store_watch = StoreWatch(store)
+        self.every(LOOK_MS, self.store_watch.look)
         self.every(SCAN_PERIOD_MS, self.drop_silent)
         self.every(settings.flush_consumer_offset_interval, self.offsets.save_if_changed)
         self.every(SAVE_PERIOD_MS, self.consumer_filters.save_if_changed)

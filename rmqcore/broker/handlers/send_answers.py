@@ -95,6 +95,8 @@ def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
                 f"msg body length limit {limit}B, msg properties length limit 32KB."
             )
         case Status.SERVICE_NOT_AVAILABLE:
+            if (why := broker.store_watch.why()) is not None:
+                return ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {why}"
             disks = broker.disk_guard.describe()
             return ResponseCode.SERVICE_NOT_AVAILABLE, (
                 "service not available now. It may be caused by one of the following reasons: "

@@ -114,8 +114,12 @@ async def serve(
     settings: BrokerSettings,
     ports: Ports,
     on_ready: Callable[[Ready], object],
+    *,
+    stay: bool = False,
 ) -> None:
-    """Serve a store until SIGTERM or SIGINT, then answer what is appended, flush and return. The caller closes the store.
+    """Serve a store until SIGTERM or SIGINT, or the store fails; then answer what is appended, flush and return.
+
+    The caller closes the store.
 
     Parameters
     ----------
@@ -125,6 +129,8 @@ async def serve(
     ports : Ports
     on_ready : callable
         Told where the server listens, once clients can be served.
+    stay : bool
+        Serve reads after the store has failed.
 
     Raises
     ------
@@ -137,6 +143,8 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with serving(store, settings, ports) as server:
+        if not stay:
+            server.broker.store_watch.on_failed = ended.set
         on_ready(server.ready)
         await ended.wait()
         for number in (signal.SIGTERM, signal.SIGINT):

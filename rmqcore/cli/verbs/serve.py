@@ -24,7 +24,7 @@ from rmqcore.cli.values import MAX_INT32, whole_number, wrong_value
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
-from rmqcore.errors.exit_codes import OK
+from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.opening import open as open_store
 
 LOOPBACK = "127.0.0.1"
@@ -105,6 +105,10 @@ def serve(
         ),
     ] = MOST_CONNECTIONS,
     config: arguments.BrokerConf = None,
+    stay: Annotated[
+        bool,
+        typer.Option("--stay", help="Keep serving reads after the store has failed."),
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the ready line as a JSON object.")
     ] = False,
@@ -114,7 +118,8 @@ def serve(
     One line on stdout says when clients can be served, and where. There is no authentication: who can
     connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
 
-    SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed.
+    SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed. A store that
+    fails (a disk that does not write) ends it with 1.
 
     Example:
       rmqcore serve /data/store
@@ -130,8 +135,12 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     with open_store(store, _store_config(store, given)) as opened:
         _say_what_was_found(opened)
-        _run(serve_store(opened, settings, ports, lambda ready: _say_ready(ready, json=json)))
-    return OK
+        _run(
+            serve_store(
+                opened, settings, ports, lambda ready: _say_ready(ready, json=json), stay=stay
+            )
+        )
+        return FAILED if opened.failed else OK
 
 
 def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSettings:

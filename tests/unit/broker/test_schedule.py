@@ -247,7 +247,9 @@ def test_a_time_too_far_ahead_is_now(tmp_path: Path) -> None:
 DAY = 24 * 3600 * SECOND
 
 
-@pytest.mark.parametrize("step_ms", [-DAY, -600 * SECOND, -3 * SECOND, 3 * SECOND, 600 * SECOND, DAY])
+@pytest.mark.parametrize(
+    "step_ms", [-DAY, -600 * SECOND, -3 * SECOND, 3 * SECOND, 600 * SECOND, DAY]
+)
 def test_a_wall_clock_that_steps_delays_no_message(delayed: Delayed, step_ms: int) -> None:
     """After 600 seconds back nothing of the level was delivered for ten minutes, nor what was sent later."""
     delayed.send(2, b"before")
