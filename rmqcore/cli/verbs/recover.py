@@ -173,6 +173,10 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
             f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
         )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
+    if plan.comparison.damage:
+        rows["passes over"] = "\n".join(map(str, plan.comparison.damage[:10])) + (
+            f"\nand {len(plan.comparison.damage) - 10:,} more" * (len(plan.comparison.damage) > 10)
+        )
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
     if plan.cut.later:
