@@ -37,8 +37,8 @@ KINDS = {
     "damaged_log": Kind(
         ERROR,
         (1, 3, 5),
-        "Bytes in the newest file of the log are no record, or a body fails its CRC: a disk, a copy or another program "
-        "changed them. A broker start cuts the log there, and all behind it.",
+        "Bytes of the log are no record, or a body fails its CRC: a disk, a copy or another program changed them. A start "
+        "that reads that far cuts the log there, and all behind it.",
         "Do not start a broker. Copy the store away, look at the whole extent with fsck, and take what can be proven into a"
         " new store with salvage.",
         SALVAGE,
@@ -97,7 +97,7 @@ KINDS = {
         "The records of a file say that they lie elsewhere: the file was renamed, or the log was put together from another "
         "store's. Offsets of queues and index lead to other messages.",
         "Give the file the name that its first record says, or copy the directory again as it is.",
-        FSCK,
+        "mv -n {log_file} {log_name}",
     ),
     "clock_step": Kind(
         WARNING,
