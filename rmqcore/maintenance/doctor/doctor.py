@@ -37,6 +37,7 @@ from rmqcore.maintenance.doctor.report import (
     DoctorReport,
     Evidence,
 )
+from rmqcore.maintenance.doctor.waiting_checks import check_delay_offsets, check_waiting
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
@@ -56,6 +57,8 @@ CHECKS: tuple[Check, ...] = (
     check_the_checkpoint,
     check_queue_ends,
     check_groups,
+    check_waiting,
+    check_delay_offsets,
     check_index,
     check_config_files,
     check_sizes,

@@ -207,6 +207,33 @@ KINDS = {
         "The log is read as any other; a get by queue needs queues made from it.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
     ),
+    # ---- work of a Java broker ----
+    "timer_waiting": Kind(
+        WARNING,
+        (8,),
+        "Timed messages wait in Java's timer wheel (timerwheel, timerlog). rmqcore does not deliver them.",
+        "Let a Java broker have the store until they are delivered, or read them where they lie: their topic is "
+        "rmq_sys_wheel_timer, and REAL_TOPIC says for whom they are.",
+        "rmqcore cat {store} --topic rmq_sys_wheel_timer --limit 3 --body none",
+    ),
+    "pop_waiting": Kind(
+        WARNING,
+        (8,),
+        "POP consumers were given messages and have not acknowledged them. A Java broker gives them to consumers again; "
+        "rmqcore does not.",
+        "Let a Java broker have the store until they are acknowledged. A group that goes on with ordinary pulls does not get"
+        " them: their offsets lie behind its own.",
+        "rmqcore info {store}",
+    ),
+    "delay_offset": Kind(
+        WARNING,
+        (8,),
+        "delayOffset.json says that a delay level was delivered up to a place outside of its queue: the queue lost its end or "
+        "was made again, or the file is another store's. A broker goes on at the queue's begin or end, so messages are "
+        "delivered again, or not at all.",
+        "Put the file back from the store's own backup before a broker is started.",
+        "rmqcore info {store}",
+    ),
     # ---- index ----
     "index_files": Kind(
         WARNING,

@@ -21,7 +21,7 @@ RECOVERED = frozenset(
 )  # fmt: skip
 """What an open or a rebuild treats, from the log as it is."""
 OF_OFFSETS = frozenset(
-    ("queue_min_below_log", "group_beyond_queue", "index_grows", "clock_step", "unread_lost", "unread_goes")
+    ("queue_min_below_log", "group_beyond_queue", "delay_offset", "index_grows", "clock_step", "unread_lost", "unread_goes")
 )  # fmt: skip
 """What compares offsets and times with those of the log."""
 WAITS: dict[str, frozenset[str]] = {

@@ -71,7 +71,9 @@ class Patient:
         self.settings = config or MessageStoreConfig()
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.progress = progress
-        self.moved: dict[str, int] = {}  # files whose first record says that it lies elsewhere, by name: where
+        self.moved: dict[
+            str, int
+        ] = {}  # files whose first record says that it lies elsewhere, by name: where
         self._options = options
         self._settings = settings
 

@@ -182,10 +182,25 @@ def test_each_sick_store(
 
 
 COMBINED = (
-    "damaged_log", "torn_tail", "log_file_size", "log_file_name", "log_hole", "log_missing", "moved_log", "clock_step", "unclean_exit",
-    "checkpoint", "no_checkpoint", "queues_missing", "queue_beyond_log", "queue_min_below_log", "queue_files", "group_beyond_queue",
-    "index_files", "index_missing",
-)  # fmt: skip
+    "damaged_log",
+    "torn_tail",
+    "log_file_size",
+    "log_file_name",
+    "log_hole",
+    "log_missing",
+    "moved_log",
+    "clock_step",
+    "unclean_exit",
+    "checkpoint",
+    "no_checkpoint",
+    "queues_missing",
+    "queue_beyond_log",
+    "queue_min_below_log",
+    "queue_files",
+    "group_beyond_queue",
+    "index_files",
+    "index_missing",
+)
 
 
 def old_damage(sick: Sick) -> None:
