@@ -219,8 +219,8 @@ def unclean_without_checkpoint(sick: Sick) -> None:
 
 def harms_of(rng: random.Random) -> Iterator[Callable[[Sick], None]]:
     own = [old_damage, newest_renamed, unclean_without_checkpoint]
-    for name in rng.sample([*COMBINED, *own, *own], rng.choice((1, 2, 2, 3))):
-        yield HARMS[name][0] if isinstance(name, str) else name
+    every = [*(HARMS[name][0] for name in COMBINED), *own, *own]
+    yield from rng.sample(every, rng.choice((1, 2, 2, 3)))
 
 
 @pytest.mark.parametrize("number", range(STORES))
