@@ -229,7 +229,7 @@ KINDS = {
         WARNING,
         (8,),
         "delayOffset.json says that a delay level was delivered up to a place outside of its queue: the queue lost its end or "
-        "was made again, or the file is another store's. A broker goes on at the queue's begin or end, so messages are "
+        "was made again, or the file is another store's. A broker continues at the queue's start or end, so messages are "
         "delivered again, or not at all.",
         "Put the file back from the store's own backup before a broker is started.",
         "rmqcore info {store}",
