@@ -28,6 +28,7 @@ from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
 from rmqcore.offline.info import LOG_ONLY, StoreInfo, UnreadableFiles, is_log_only, read_info
 from rmqcore.offline.queues.queues import each_queue, queue_info
+from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
@@ -57,6 +58,7 @@ def info(
         files = reader.log_files()
         unreadable.look_at(files)
         found = read_info(reader.paths, files, unreadable.note)
+        waiting = count_waiting(reader.paths)
         queues = _queues_of(reader.paths, found, unreadable)
         index_files = [
             file.info() for file in find_index_files(reader.paths, unreadable=unreadable.note)
@@ -64,7 +66,7 @@ def info(
         if kind == ReportFormat.table:
             shown = list(islice(queues, MAX_ROWS))
             more = sum(1 for _ in queues)
-            summary = _summary(found, log_only=is_log_only(reader.paths))
+            summary = _summary(found, waiting, log_only=is_log_only(reader.paths))
             _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
         else:
             lists = {
@@ -72,7 +74,7 @@ def info(
                 "index_files": (file.as_dict() for file in index_files),
                 "unreadable": iter(unreadable),  # behind the queues, which add to it
             }
-            print_json_lists(found.as_dict(), lists)
+            print_json_lists({**found.as_dict(), "waiting": waiting.as_dict()}, lists)
         return _told(unreadable)
 
 
@@ -112,7 +114,7 @@ def _print_tables(
             console.print(f"... and {more} more {what}: --json has all of them")
 
 
-def _summary(found: StoreInfo, *, log_only: bool) -> Table:
+def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
@@ -137,6 +139,8 @@ def _summary(found: StoreInfo, *, log_only: bool) -> Table:
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
     }
+    if waiting.sentences:
+        rows["waiting"] = "\n".join(map(printable, waiting.sentences))
     return facts(rows)
 
 

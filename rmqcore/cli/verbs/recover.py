@@ -56,11 +56,11 @@ def recover(
 ) -> int:
     """Show what opening the store will do to it; do it with --apply.
 
-    Where the log ends and why, what is cut, and what queues and index get again. Without --apply nothing is
-    written. On a terminal --apply shows what it will do and asks first, unless --yes is given; in a script it
-    does not ask. What it cuts from the log is kept in STORE/cut. With --deep all queues and the whole index are
-    compared with the log: that finds what an exit, clean or not, does not tell of, and takes about as long as
-    building them.
+    Where the log ends and why, what is cut, and what queues and index get again: by an open of rmqcore, which
+    keeps what RocketMQ's start keeps, and sometimes more. Without --apply nothing is written. On a terminal
+    --apply shows what it will do and asks first, unless --yes is given; in a script it does not ask. What it
+    cuts from the log is kept in STORE/cut. With --deep all queues and the whole index are compared with the log:
+    that finds what an exit, clean or not, does not tell of, and takes about as long as building them.
 
     Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
     cut, or messages are missing; with --apply: messages are still missing.
@@ -88,8 +88,20 @@ def recover(
     plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
     fields["loses_something"] = plan.loses_something
     fields |= {**plan.as_dict(), **dropped.as_dict(), "index": index.as_dict()}
-    _print(kind, fields, _plan_rows(plan, index, dropped))
+    fields["broker_differs"] = differs = _broker_differs(settings)
+    rows = _plan_rows(plan, index, dropped)
+    _print(kind, fields, {**rows, "a broker": differs} if differs else rows)
     return DAMAGED if plan.loses_something else OK
+
+
+def _broker_differs(settings: MessageStoreConfig) -> str | None:
+    """Say where RocketMQ's own start does something else than this plan, which is that of an open by rmqcore."""
+    if not settings.duplication_enable:
+        return None
+    return (
+        "with duplicationEnable=true RocketMQ counts no record whose properties lack DUP_INFO: its start ends the log at the "
+        "first one that it reads, and cuts the queues there"
+    )
 
 
 def _preview(
@@ -173,6 +185,10 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
             f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
         )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
+    if plan.comparison.damage:
+        rows["passes over"] = "\n".join(map(str, plan.comparison.damage[:10])) + (
+            f"\nand {len(plan.comparison.damage) - 10:,} more" * (len(plan.comparison.damage) > 10)
+        )
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
     if plan.cut.later:

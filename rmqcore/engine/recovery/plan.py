@@ -169,7 +169,9 @@ def plan_recovery(
     makes = maker if no_queue and start.number == 0 else None
     rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
     comparer = Comparer(commitlog, queues, config, compare_from, none_held=no_queue, maker=makes)
-    found = _scan(commitlog, rows, config, start.number, comparer, progress, compare_from)
+    found = _scan(
+        commitlog, rows, config, start, comparer, progress, compare_from, known_to=dispatch_from
+    )
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
@@ -177,7 +179,7 @@ def plan_recovery(
     comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     if comparer.is_half:
         comparer = Comparer(commitlog, queues, config)
-        _scan(commitlog, rows, config, start.number, comparer, progress)
+        _scan(commitlog, rows, config, start, comparer, progress, known_to=dispatch_from)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
     by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
@@ -240,12 +242,14 @@ def _scan(
     commitlog: Log,
     batch_rows: int,
     config: MessageStoreConfig,
-    first: int,
+    start: Start,
     comparer: Comparer,
     progress: Progress | None,
     batches_from: int = 0,
+    *,
+    known_to: int,
 ) -> ScanResult:
-    """Scan the log from a file on, with each batch for `comparer`."""
+    """Scan the log from a file on, with each batch for `comparer`, and what is passed over."""
     rows = ColumnScan(
         LogCompare.columns,
         delay_levels=commitlog.delay_levels,
@@ -262,7 +266,10 @@ def _scan(
         progress,
         watch=comparer.compare.watch,
         batches_from=batches_from,
-    ).run(first)
+        passed_over=comparer.found.damage.append,
+        known_to=known_to,
+        ends_from=start.ends_from,
+    ).run(start.number)
 
 
 def _plan_without_log(

@@ -236,8 +236,7 @@ def _settle(
     lost = LostBytes(starts, commitlog.file_size, found.damage)
 
     def fits(queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
-        begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
-        if starts[0] <= begin < begin + size <= log_end and begin in lost:
+        if lost.held(entry, starts[0], log_end):
             return True
         return heal.names_queue(commitlog, log_end, queues, queue, queue_offset, entry)
 
