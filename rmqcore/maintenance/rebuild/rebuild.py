@@ -25,6 +25,9 @@ from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.maintenance.guard.foreign_files import check_no_foreign_files
+from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
+from rmqcore.maintenance.guard.missing_log import check_log_is_there
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
 from rmqcore.maintenance.rebuild.index_pages import IndexPages
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
@@ -78,6 +81,10 @@ def rebuild(
     ------
     TargetNotEmptyError
         `out` holds something; with `overwrite` something that no rebuild makes. Nothing is deleted then.
+    ForeignFilesError
+        With `overwrite`: a folder that would be replaced holds files of another program.
+    CommitLogMissingError
+        There is no file of the CommitLog, but queues, index or checkpoint know messages.
     LinkError
         `out` lies in the store and is a link.
     OSError
@@ -91,11 +98,13 @@ def rebuild(
         paths = store_paths(root, config, commitlog, follow_links=follow_links)
     out = absolute_path(out, "out")
     settings = found_config(paths, config)
+    check_log_is_there(paths)
     made = not os.path.lexists(out)
     target = open_target(out, paths.root, make=True)
     earlier = PARTS if overwrite else ()
     if set(target.names()) - {WORKING, *earlier}:
         raise TargetNotEmptyError(f"{out} is not empty")
+    check_no_foreign_files(StorePaths(out), earlier)
     for name in (*earlier, WORKING):  # WORKING: what a killed attempt left
         target.remove(name)
     target.make(WORKING)
@@ -108,6 +117,8 @@ def rebuild(
             index=index,
             progress=progress,
         )
+        if queues:
+            report = replace(report, idle_queues=_keep_idle(paths, target, settings))
         sync_tree(target.folder(WORKING))
         for part in report.parts:
             target.move(f"{WORKING}/{part}", part)
@@ -120,6 +131,17 @@ def rebuild(
                 remove_made(out)
         raise
     return replace(report, out=os.fspath(out), seconds=time.perf_counter() - began)
+
+
+def _keep_idle(paths: StorePaths, target: Folder, config: MessageStoreConfig) -> int:
+    """Keep the ends of the queues that have no record in the log."""
+    files = list_log_files(paths)
+    if not files:
+        return 0
+    with target.folder(f"{WORKING}/{PARTS[0]}") as folder:
+        return keep_idle_queues(
+            paths, files[0].file_from_offset, config.consume_queue_file_size, folder
+        )
 
 
 def build_parts(
@@ -178,6 +200,7 @@ def build_parts(
         queue_entries=builder.entries,
         filled_entries=builder.filled,
         ignored_records=builder.ignored,
+        set_aside=builder.set_aside,
         index_files=len(files),
         index_entries=index_entries,
         damage=list(damage),
