@@ -48,6 +48,41 @@ class StoreFormatError(StoreError):
     exit_code = DAMAGED
 
 
+class StoreKindError(StoreFormatError):
+    """The store is of a kind that rmqcore reads and does not write; nothing was changed.
+
+    Parameters
+    ----------
+    location : str
+        The store's root.
+    kind : str
+        Name of the kind, such as ``rocksdb_queues`` (docs/store-kinds.md).
+    place : str
+        Where the files lie that show it, relative to the root.
+    sentence : str
+        What the kind is.
+    hint : str
+        What to do.
+    """
+
+    code = "STORE_KIND"
+    hint = "read it: every reading command works without a change of the store"
+    exit_code = FAILED
+
+    def __init__(self, location: str, kind: str, place: str, sentence: str, hint: str) -> None:
+        super().__init__(location, kind, place, sentence, hint)
+        self.location = location
+        self.kind = kind
+        self.place = place
+        self.sentence = sentence
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return (
+            f"{self.location}: {self.sentence}: {self.place}; rmqcore does not write such a store"
+        )
+
+
 HOW_TO_FOLLOW = "follow_links=True, --follow-links, in Spark the option followLinks"
 
 

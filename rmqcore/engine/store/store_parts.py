@@ -12,6 +12,7 @@ from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import refuse_to_write
 from rmqcore.disk.swap import finish_swaps
 from rmqcore.engine.clean.before_open import clean_before_open, no_room_to_open
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
@@ -126,6 +127,7 @@ class StoreParts:
         on_failure: Callable[[OSError], None],
         mode: RecoverMode,
     ) -> None:
+        refuse_to_write(self.paths)
         self.abort = AbortFile(self.paths.abort)
         self.checkpoint = CheckpointFile(self.paths.checkpoint)
         finish_swaps(self.paths)

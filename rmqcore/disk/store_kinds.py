@@ -1,0 +1,288 @@
+"""What kind of store a directory holds: from the files that are there, whatever a configuration says or lacks.
+
+Everything that writes into a store asks `refuse_to_write` first; `info` and `doctor` show what `find_kinds` finds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC
+from rmqcore.disk.config_files import read_config_file
+from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
+from rmqcore.disk.queue_files import batch_topics
+from rmqcore.disk.read_range import read_range
+from rmqcore.errors import StoreError, StoreKindError
+
+DLEDGER_HEAD_SIZE = 48
+"""Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""
+ROCKSDB_FOLDER = "consumequeue_rocksdb"
+"""Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
+REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
+_DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
+_DLEDGER = re.compile(r"dledger-.+")
+_MOST_NAMES = 100_000
+"""Names of a directory that are looked at, where one of a sort is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """Something by which a store is not made of plain files alone.
+
+    Attributes
+    ----------
+    name : str
+        Of the kinds in docs/store-kinds.md, such as ``rocksdb_queues``.
+    place : str
+        Where its files lie, relative to the store's root; absolute where they lie elsewhere.
+    sentence : str
+        What it is.
+    writable : bool
+        Whether rmqcore writes such a store.
+    hint : str
+        What to do about it; empty where nothing is needed.
+    """
+
+    name: str
+    place: str
+    sentence: str
+    writable: bool
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    sentence: str
+    writable: bool = True
+    hint: str = ""
+
+
+_READ_ONLY = (
+    "read it; to go on without Java, make a store of files: rmqcore convert STORE OUT --queues file"
+)
+RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "rocksdb_queues": _Rule(
+            "the queues are in RocksDB (storeType=defaultRocksDB)",
+            writable=False,
+            hint=_READ_ONLY,
+        ),
+        "double_write": _Rule(
+            "the queues are in files and in RocksDB at once (rocksdbCQDoubleWriteEnable=true)",
+            writable=False,
+            hint="RocksDB would lack what rmqcore writes into the files: " + _READ_ONLY,
+        ),
+        "dledger": _Rule(
+            "the log is DLedger's (enableDLegerCommitLog=true): 48 bytes of DLedger lie before each record",
+            writable=False,
+            hint="read it; to go on without DLedger, make an ordinary store: rmqcore salvage STORE OUT",
+        ),
+        "batch_queues": _Rule(
+            "topics have batch queues (queue.type=BatchCQ), to which rmqcore writes no message",
+        ),
+        "consumequeue_ext": _Rule("queue entries have extensions (enableConsumeQueueExt=true)"),
+        "log_elsewhere": _Rule(
+            "files of a CommitLog lie in a directory that is not given as one of the log's",
+            hint="give all directories of the log: --commitlog DIR,DIR (store_path_commit_log)",
+        ),
+        "compaction": _Rule(
+            "topics are compacted (cleanup.policy=COMPACTION): the newest message of each key is kept in compaction/",
+        ),
+        "timer": _Rule("messages are timed (timerwheel, timerlog): rmqcore does not deliver them"),
+        "pop": _Rule("consumers use POP (rmq_sys_REVIVE_LOG_*): rmqcore revives no message"),
+        "lmq": _Rule("offsets of groups are in config/lmqConsumerOffset.json (enableLmq=true)"),
+        "tiered": _Rule("older messages may be in a tiered store, which rmqcore does not read"),
+        "controller": _Rule(
+            "the broker is one of a controller's group (enableControllerMode=true): it notes epochs of its log"
+        ),
+        "rocksdb_config": _Rule(
+            "topics, groups or offsets are in RocksDB (configManagerV2, useSingleRocksDBForAllConfigs): they are not read"
+        ),
+    }
+)
+"""Each kind: what is said of it, whether it is written, and what to do."""
+_CONFIG_IN_ROCKSDB = (
+    "config/metadata",
+    "config/consumerOffsets",
+    "config/topics",
+    "config/subscriptionGroups",
+    "config/rdb",
+)
+
+
+def find_kinds(paths: StorePaths) -> tuple[StoreKind, ...]:
+    """Find of what kinds a store is, by its files. Only names are listed, and the start of one file of each log.
+
+    Parameters
+    ----------
+    paths : StorePaths
+
+    Returns
+    -------
+    tuple of StoreKind
+        Empty for a store of plain files. A directory that is missing or cannot be listed shows no kind.
+    """
+    return tuple(
+        StoreKind(name, place, rule.sentence, rule.writable, rule.hint)
+        for name, place in _found(paths)
+        for rule in (RULES[name],)
+    )
+
+
+def refuse_to_write(paths: StorePaths) -> None:
+    """Check that rmqcore writes stores of this kind.
+
+    Raises
+    ------
+    StoreKindError
+        It does not; nothing was touched.
+    """
+    for kind in find_kinds(paths):
+        if not kind.writable:
+            raise StoreKindError(paths.location, kind.name, kind.place, kind.sentence, kind.hint)
+
+
+def unwritten_topics(paths: StorePaths) -> frozenset[str]:
+    """Topics of batch queues, to which no message may be put: by their directories, and by ``config/topics.json``.
+
+    Raises
+    ------
+    LinkError
+        ``batchconsumequeue`` or a directory in it is a link.
+    """
+    return batch_topics(paths) | _batch_topics_of_config(paths)
+
+
+def in_rocksdb(paths: StorePaths) -> Path | None:
+    """Find the directory of the RocksDB database that holds a store's queues; None where they are in files."""
+    for folder in (paths.consumequeue, paths.root / ROCKSDB_FOLDER):
+        if any(_DATABASE.fullmatch(name) for name in _names(folder)):
+            return folder
+    return None
+
+
+def dledger_folders(paths: StorePaths) -> list[Path]:
+    """List the directories ``dledger-*/data`` in a store's root that hold files of a log, by name."""
+    folders = (
+        paths.root / name / "data"
+        for name in sorted(_names(paths.root))
+        if _DLEDGER.fullmatch(name)
+    )
+    return [folder for folder in folders if _log_files(folder)]
+
+
+def is_dledger_log(folder: Path) -> bool:
+    """Whether the files of a log's directory begin with a record behind the head of a DLedger entry.
+
+    Notes
+    -----
+    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 (2 of an entry that is no message) in the first int, the record at 48.
+    """
+    for name in _log_files(folder):
+        try:
+            head = read_range(os.fspath(folder / name), 0, DLEDGER_HEAD_SIZE + REC_MAGIC + 4)
+        except (OSError, StoreError):
+            continue
+        if not any(head):
+            continue
+        if int.from_bytes(head[:4], "big") == 2:  # noqa: PLR2004  an entry without a record
+            continue
+        magic = int.from_bytes(head[DLEDGER_HEAD_SIZE + REC_MAGIC :], "big", signed=True)
+        return int.from_bytes(head[:4], "big") == 1 and magic in (MAGIC_V1, MAGIC_V2)
+    return False
+
+
+def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
+    """The name and the place of each kind."""
+    database = in_rocksdb(paths)
+    if database is not None:
+        files = _first_topic(paths.consumequeue) is not None
+        yield ("double_write" if files else "rocksdb_queues"), _shown(paths, database)
+    logs = [folder for folder in paths.commitlogs if is_dledger_log(folder)]
+    for folder in (*logs, *(one for one in dledger_folders(paths) if one not in logs)):
+        yield "dledger", _shown(paths, folder)
+    if _first_topic(paths.batchconsumequeue) is not None or _batch_topics_of_config(paths):
+        yield "batch_queues", "batchconsumequeue"
+    if _first_topic(paths.consumequeue_ext) is not None:
+        yield "consumequeue_ext", "consumequeue_ext"
+    given = {os.path.realpath(folder) for folder in paths.commitlogs}
+    for name in sorted(_names(paths.root)):
+        folder = paths.root / name
+        if os.path.realpath(folder) not in given and _holds_records(folder):
+            yield "log_elsewhere", name
+    if _first_topic(paths.root / "compaction" / "compactionLog") is not None:
+        yield "compaction", "compaction/compactionLog"
+    if os.path.lexists(paths.root / "timerwheel"):
+        yield "timer", "timerwheel"
+    if any(name.startswith(REVIVE_TOPIC) for name in _names(paths.consumequeue)):
+        yield "pop", f"consumequeue/{REVIVE_TOPIC}*"
+    if os.path.lexists(paths.config / "lmqConsumerOffset.json"):
+        yield "lmq", "config/lmqConsumerOffset.json"
+    for place in ("tiered_index_file", "config/tieredStoreMetadata.json"):
+        if os.path.lexists(paths.root / place):
+            yield "tiered", place
+            break
+    if os.path.lexists(paths.root / "epochFileCheckpoint"):
+        yield "controller", "epochFileCheckpoint"
+    for place in _CONFIG_IN_ROCKSDB:
+        if any(_DATABASE.fullmatch(name) for name in _names(paths.root / place)):
+            yield "rocksdb_config", place
+            break
+
+
+def _shown(paths: StorePaths, place: Path) -> str:
+    return str(place.relative_to(paths.root) if place.is_relative_to(paths.root) else place)
+
+
+def _names(folder: Path) -> list[str]:
+    """Names in a directory, of very many the first; none where it cannot be listed: another look at the store says why."""
+    try:
+        with os.scandir(folder) as found:
+            return [entry.name for entry, _ in zip(found, range(_MOST_NAMES), strict=False)]
+    except OSError:
+        return []
+
+
+def _log_files(folder: Path) -> list[str]:
+    return sorted(name for name in _names(folder) if parse_file_name(name) is not None)
+
+
+def _holds_records(folder: Path) -> bool:
+    """Whether the oldest file of a directory begins with a record, as those of a CommitLog do."""
+    for name in _log_files(folder)[:1]:
+        try:
+            head = read_range(os.fspath(folder / name), 0, REC_MAGIC + 4)
+        except (OSError, StoreError):
+            return False
+        return int.from_bytes(head[REC_MAGIC:], "big", signed=True) in (MAGIC_V1, MAGIC_V2)
+    return False
+
+
+def _first_topic(folder: Path) -> str | None:
+    """A directory with directories of queues in it."""
+    for name in _names(folder):
+        if any(parse_queue_id(queue) is not None for queue in _names(folder / name)):
+            return name
+    return None
+
+
+def _batch_topics_of_config(paths: StorePaths) -> frozenset[str]:
+    """Topics with ``queue.type=BatchCQ``. A file that cannot be read names none: `doctor` says what is wrong with it."""
+    try:
+        saved = read_config_file(paths, "config/topics.json")
+    except (StoreError, OSError, ValueError):
+        return frozenset()
+    table = {} if saved is None else saved.get("topicConfigTable")
+    if not isinstance(table, dict):
+        return frozenset()
+    return frozenset(topic for topic, config in table.items() if _is_batch(config))
+
+
+def _is_batch(config: object) -> bool:
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
