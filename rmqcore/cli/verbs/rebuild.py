@@ -14,12 +14,11 @@ from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.rebuild_summary import print_summary
 from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import PARTS
 from rmqcore.errors import TargetNotEmptyError
-from rmqcore.maintenance.rebuild.in_place import rebuild_in_place
 from rmqcore.maintenance.rebuild.rebuild import rebuild as rebuild_store
-from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.offline.found_config import found_sizes
 
 
@@ -67,24 +66,20 @@ def rebuild(
     if config is None:
         _note_sizes(paths, settings, wanted)
 
-    def build(folder: Path) -> RebuildReport:
+    if apply and AbortFile(paths.abort).exists:
+        note("the store was not cleanly closed: recovering it first")
+    try:
         with progress_bar("rebuild", no_progress=no_progress) as progress:
-            return rebuild_store(
+            report = rebuild_store(
                 paths,
-                folder,
+                out,
                 queues="consumequeue" in wanted,
                 index="index" in wanted,
                 config=settings,
-                overwrite=out is None,
+                apply=apply,
+                drop=drop,
                 progress=progress,
             )
-
-    try:
-        report = (
-            rebuild_in_place(paths, settings, build, wanted, out=out, drop=drop, told=note)
-            if apply
-            else build(paths.root / FOLDER if out is None else out)
-        )
     except TargetNotEmptyError as error:
         error.hint = "--out DIR names another folder, an empty or new one; nothing was changed"
         raise

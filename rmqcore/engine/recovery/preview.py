@@ -46,7 +46,13 @@ def preview_recovery(
         queues.load(clean_exit=trusted)
         queues.recover()
         plan = plan_recovery(
-            commitlog, queues, checkpoint, settings, clean_exit=trusted, progress=mode.progress
+            commitlog,
+            queues,
+            checkpoint,
+            settings,
+            clean_exit=trusted,
+            progress=mode.progress,
+            foresee=True,
         )
         chosen = index.choose(
             clean=clean_exit, index_msg_timestamp_ms=checkpoint.index_msg_timestamp_ms

@@ -1,7 +1,4 @@
-"""Files in ``consumequeue/`` and ``index/`` that are not files of queues or of the index: no repair deletes them.
-
-With ``storeType=defaultRocksDB`` a broker keeps a RocksDB database in ``consumequeue/`` itself.
-"""
+"""Files in ``consumequeue/`` and ``index/`` that are not files of queues or of the index: no repair deletes them."""
 
 from __future__ import annotations
 
@@ -51,20 +48,9 @@ def _check(folder: Folder, part: str) -> None:
         return
     named = ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
     what = "queues" if part == "consumequeue" else "the index"
-    error = ForeignFilesError(
+    raise ForeignFilesError(
         f"{folder.path} holds what is not a file of {what}: {named}; nothing was changed"
     )
-    names = set(folder.names())
-    if part == "consumequeue" and "CURRENT" in names and any(_is_manifest(one) for one in names):
-        error.hint = (
-            "the queues are in RocksDB (storeType=defaultRocksDB): the broker that made them serves them; "
-            "`rmqcore rebuild STORE --cq --out DIR` builds queues in files beside them"
-        )
-    raise error
-
-
-def _is_manifest(name: str) -> bool:
-    return name.startswith("MANIFEST-")
 
 
 def _foreign(folder: Folder, part: str) -> Iterator[str]:

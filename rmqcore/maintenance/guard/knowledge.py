@@ -73,6 +73,8 @@ class Losses:
         The first 100.
     index_entries, index_files : int
         Index entries that the new index does not have, and the number of old files with such entries.
+    displaced : int
+        Messages that consumers reach today, and whose entries others get.
     """
 
     queue_entries: int = 0
@@ -81,11 +83,12 @@ class Losses:
     queues: list[QueueLoss] = field(default_factory=list)
     index_entries: int = 0
     index_files: int = 0
+    displaced: int = 0
 
     @property
     def count(self) -> int:
         """All of it as one number."""
-        return self.queue_entries + self.queue_offsets + self.index_entries
+        return self.queue_entries + self.queue_offsets + self.index_entries + self.displaced
 
     def add(self, loss: QueueLoss) -> None:
         """Note the loss of a queue, if it is one."""
@@ -112,6 +115,10 @@ class Losses:
             )
         if self.index_entries:
             parts.append(f"{self.index_entries} index entries of {self.index_files} files")
+        if self.displaced:
+            parts.append(
+                f"{self.displaced} entries of messages whose place another message gets (they would be in no queue)"
+            )
         return " and ".join(parts)
 
 
@@ -193,7 +200,7 @@ def _compare_queue(
     lost: list[Longs] = []  # CommitLog offsets whose entries are not at the same place
     places: list[Longs] = []
     end = 0
-    for first, entries in _each_entries(queue):
+    for first, entries in each_entries(queue):
         fits = plausible(entries, log_file_size)
         numbers = np.flatnonzero(fits)
         if not len(numbers):
@@ -211,7 +218,7 @@ def _compare_queue(
             places.append(first + at.astype(np.int64))
     wanted, at_places = _joined(lost), _joined(places)
     if len(wanted) and made is not None:
-        known = ~_among(wanted, (entries["phy_offset"] for _, entries in _each_entries(made)))
+        known = ~_among(wanted, (entries["phy_offset"] for _, entries in each_entries(made)))
         wanted, at_places = wanted[known], at_places[known]
     new_end = 0 if made is None else max_offset(made)
     behind = int(np.count_nonzero(at_places >= new_end))
@@ -219,7 +226,8 @@ def _compare_queue(
     return QueueLoss(queue.topic, queue.queue_id, len(wanted), end, new_end, offsets)
 
 
-def _each_entries(queue: QueueFiles) -> Iterator[tuple[int, Entries]]:
+def each_entries(queue: QueueFiles) -> Iterator[tuple[int, Entries]]:
+    """Yield the entries of a queue in parts, each with the queue offset of its first; zeros at the end of a file are left out."""
     for file in queue.files:
         yield from _entries_of(file)
 

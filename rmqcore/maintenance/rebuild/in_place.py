@@ -16,25 +16,27 @@ from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.inside.folder import remove_made
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import refuse_to_write
 from rmqcore.disk.swap import check_swappable, finish_swaps, swap_in
+from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.guard.foreign_files import check_no_foreign_files
 from rmqcore.maintenance.guard.knowledge import check_drop, lost_knowledge
 from rmqcore.maintenance.guard.missing_log import check_log_is_there
-from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
+from rmqcore.maintenance.guard.recovery import approved
+from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.offline.log.log_files import list_log_files, mapped_file_size
-from rmqcore.opening import open as open_store
+from rmqcore.opening import open_by_mode
 
 
 def rebuild_in_place(
     paths: StorePaths,
     config: MessageStoreConfig,
-    build: Callable[[Path], RebuildReport],
+    build: Callable[[], RebuildReport],
     parts: list[str],
+    folder: Path,
     *,
-    out: Path | None = None,
     drop: int | None = None,
-    told: Callable[[str], object] = lambda _: None,
 ) -> RebuildReport:
     """Build folders while this process holds the store's lock, and put them in the place of the store's.
 
@@ -44,15 +46,13 @@ def rebuild_in_place(
     config : MessageStoreConfig
         What the store is opened with if it has to be recovered first.
     build : callable
-        Given a folder, it builds the parts there, as `rebuild` does.
+        Builds the parts in `folder`, as `rebuild` does.
     parts : list of str
         ``consumequeue``, ``index``.
-    out : Path, optional
-        Where to build: a folder on the store's file system.
+    folder : Path
+        On the store's file system.
     drop : int, optional
         The number of entries of the old folders that may be lost, as a KnowsLessError says it. The old folders are kept then.
-    told : callable, optional
-        Called with a line of text that says what is done.
 
     Returns
     -------
@@ -67,20 +67,20 @@ def rebuild_in_place(
         The old folders hold files of another program. Nothing was changed.
     CommitLogMissingError
         The log is missing, and the store knows messages. Nothing was changed.
+    StoreKindError
+        The store is of a kind that is not written.
     LinkError, StoreLockedError, StoreError, OSError
         As of `swap_in`, of an open, and of `rebuild`.
     """
-    folder = paths.root / FOLDER if out is None else out
     made = not os.path.lexists(folder)
+    refuse_to_write(paths)
     check_swappable(paths, parts)
     check_no_foreign_files(paths, parts)
     check_log_is_there(paths)
     abort = AbortFile(paths.abort)
     if abort.exists:
-        told("the store was not cleanly closed: recovering it first")
-        open_store(
-            paths.root, config, create=False, services=False, follow_links=paths.follow_links
-        ).close()
+        mode = RecoverMode(approve=approved(paths, drop))
+        open_by_mode(paths.root, config, mode, follow_links=paths.follow_links).close()
     with StoreLocks(paths):
         if abort.exists:
             raise StoreError(
@@ -88,7 +88,7 @@ def rebuild_in_place(
             )
         finish_swaps(paths)
         check_no_foreign_files(paths, parts)  # nobody else makes any from here on
-        report = build(folder)
+        report = build()
         try:
             files = list_log_files(paths)
             begin = files[0].file_from_offset if files else 0

@@ -18,7 +18,7 @@ from rmqcore._native.queues.queue_table import QueueTable, is_directory_name, mo
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import file_name
-from rmqcore.maintenance.guard.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
+from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
 from rmqcore.offline.queues.queue_reader import QueueFiles
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
-from rmqcore.maintenance.guard.set_aside import SetAside
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from rmqcore._native.queues.queue_table import is_directory_name, log_room, most_queue_offset
-from rmqcore.maintenance.guard.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
+from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 
 MOST_RUNS = 1_000_000

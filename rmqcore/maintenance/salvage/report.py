@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
-from rmqcore.maintenance.guard.set_aside import SetAside
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
 from rmqcore.offline.log.damage import DamageRange

@@ -20,7 +20,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import write_all
-from rmqcore.maintenance.guard.set_aside import SetAside
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Place, ints, longs
 from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
 from rmqcore.offline.log.log_files import LogFile

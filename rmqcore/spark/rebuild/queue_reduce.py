@@ -17,7 +17,7 @@ import numpy as np
 
 from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
-from rmqcore.maintenance.guard.set_aside import SetAside
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder, count_unplaceable
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 from rmqcore.spark.output.attempt import Attempt

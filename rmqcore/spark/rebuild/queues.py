@@ -21,9 +21,9 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import is_utf8, parse_queue_id
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.guard.idle_queues import expired_end, write_end
-from rmqcore.maintenance.guard.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_builder import MOST_LISTED
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.report import RebuildReport
