@@ -34,7 +34,8 @@ from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.recovery import RecoveryPlan, RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
-from rmqcore.maintenance.guard.recovery import approved
+from rmqcore.maintenance.guard.knowledge import Losses
+from rmqcore.maintenance.guard.recovery import approved, recovery_losses
 from rmqcore.opening import open_by_mode
 
 
@@ -92,8 +93,10 @@ def recover(
     fields["in_use"] = _note_holder(store, paths)
     plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
     fields["loses_something"] = plan.loses_something
+    losses = recovery_losses(paths, plan)
+    fields["lost_entries"] = losses.count
     fields |= {**plan.as_dict(), **dropped.as_dict(), "index": index.as_dict()}
-    _print(kind, fields, _plan_rows(plan, index, dropped))
+    _print(kind, fields, _plan_rows(plan, index, dropped, losses))
     return DAMAGED if plan.loses_something else OK
 
 
@@ -123,7 +126,8 @@ def _agreed(
 ) -> bool:
     """Show the plan and ask whether to do it."""
     plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
-    _print(ReportFormat.table, {"path": str(store)}, _plan_rows(plan, index, dropped))
+    losses = recovery_losses(paths, plan)
+    _print(ReportFormat.table, {"path": str(store)}, _plan_rows(plan, index, dropped, losses))
     what = f"Drop {dropped.summary()} and recover" if dropped.messages else "Recover"
     return typer.confirm(f"{what} {printable(str(store))}?", err=True)
 
@@ -167,7 +171,9 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
     terminal_console().print(facts({"store": printable(fields["path"]), **rows}))
 
 
-def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages) -> dict[str, str]:
+def _plan_rows(
+    plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages, losses: Losses
+) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
     if plan.distrust:
         rows["last exit"] = f"there is no abort file, but {plan.distrust}"
@@ -197,6 +203,8 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         rows["shortens"] = ", ".join(f"{t} {q}" for t, q in plan.truncated_queues[:10]) + (
             f" and {len(plan.truncated_queues) - 10:,} more" * (len(plan.truncated_queues) > 10)
         )
+    if losses.count:
+        rows["loses"] = f"{losses}: in a script --apply needs --drop {losses.count}"
     if plan.destroys_queues:
         rows["deletes"] = "all consume queues"
     if plan.aside.count:

@@ -108,10 +108,12 @@ class Losses:
                 else f"{one.topic} {one.queue_id} would lack {one.entries}"
                 for one in self.queues[:MOST_NAMED]
             )
+            further = (
+                f" and {self.queue_offsets} further queue offsets" if self.queue_offsets else ""
+            )
             more = f", and {self.queue_count - MOST_NAMED} more" * (self.queue_count > MOST_NAMED)
             parts.append(
-                f"{self.queue_entries} queue entries and {self.queue_offsets} further queue offsets of "
-                f"{self.queue_count} queues ({named}{more})"
+                f"{self.queue_entries} queue entries{further} of {self.queue_count} queues ({named}{more})"
             )
         if self.index_entries:
             parts.append(f"{self.index_entries} index entries of {self.index_files} files")

@@ -154,7 +154,7 @@ def test_a_queue_whose_messages_have_expired_goes_on_where_it_ended(built: Built
 @pytest.mark.parametrize(
     "name",
     [
-        "consumequeue/000004.log",
+        "consumequeue/notes.txt",
         "consumequeue/T/notes",
         "consumequeue/T/0/notes~",
         "index/copy/file",
