@@ -347,7 +347,8 @@ KINDS = {
         (1, 3, 5, 8),
         "Comparing everything with everything found damage, or messages that no consumer can fetch.",
         "Copy the store away first. Queues and index heal from the log (recover --deep --apply); what the log lost is in no"
-        " tool's power, what is left of it is taken into a new store by salvage.",
+        " tool's power, what is left of it is taken into a new store by salvage. Of two records with one queue offset one is"
+        " in no queue; salvage keeps it for lookups by message id and key.",
         FSCK,
     ),
     "fsck_warnings": Kind(
