@@ -9,6 +9,7 @@ An old folder that knows more than its successor is kept: it ends as ``consumequ
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,5 +142,6 @@ def _free_name(root: Folder, part: str, kind: str) -> str:
 
 
 def _names(root: Folder, prefix: str) -> list[str]:
-    """Names that begin with `prefix`, oldest first."""
-    return [name for name in root.names() if name.startswith(prefix)]
+    """Names that this module gave, oldest first: `prefix` and six digits. ``consumequeue.old-copy`` is an operator's."""
+    given = re.compile(re.escape(prefix) + r"\d{6,}", re.ASCII)
+    return [name for name in root.names() if given.fullmatch(name)]

@@ -94,6 +94,17 @@ def test_what_has_a_successor_never_comes_back(store: StorePaths) -> None:
     assert not (store.root / "consumequeue").exists()
 
 
+def test_a_folder_of_the_operator_is_not_deleted(store: StorePaths) -> None:
+    """It went with the next open: any name that begins so was taken for what a rebuild had left."""
+    mine = ["consumequeue.old-copy", "index.trash-", "consumequeue.trash-2026", "index.old-12345"]
+    for name in mine:
+        (store.root / name).mkdir()
+    assert finish_swaps(store) == []
+    assert all((store.root / name).is_dir() for name in mine)
+    shutil.rmtree(store.root / "index")
+    assert finish_swaps(store) == []
+
+
 def kept(store: StorePaths) -> list[str]:
     return sorted(path.name for path in store.root.iterdir() if ".ke" in path.name)
 
