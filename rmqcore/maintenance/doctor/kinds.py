@@ -165,7 +165,8 @@ KINDS = {
         (1, 3, 4),
         "Entries of a queue lead behind the end of the log: the log lost its end, in a power cut or in a copy that was made"
         " while the store ran. Consumers may have seen these messages; they are gone.",
-        THEN_APPLY,
+        "The command shows what an open would do, and how many entries N are lost; --apply --drop N does it, and keeps what it"
+        " cuts in cut/.",
         RECOVER,
     ),
     "queue_min_below_log": Kind(
