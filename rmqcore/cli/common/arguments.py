@@ -116,6 +116,16 @@ CommitLog = Annotated[
         show_default="STORE/commitlog",
     ),
 ]
+Drop = Annotated[
+    int | None,
+    typer.Option(
+        "--drop",
+        metavar="N",
+        min=0,
+        help="With --apply: the number of entries that may be lost, as the error without it says.",
+        show_default=False,
+    ),
+]
 FollowLinks = Annotated[
     bool,
     typer.Option(

@@ -165,7 +165,8 @@ KINDS = {
         (1, 3, 4),
         "Entries of a queue lead behind the end of the log: the log lost its end, in a power cut or in a copy that was made"
         " while the store ran. Consumers may have seen these messages; they are gone.",
-        THEN_APPLY,
+        "The command shows what an open would do, and how many entries N are lost; --apply --drop N does it, and keeps what it"
+        " cuts in cut/.",
         RECOVER,
     ),
     "queue_min_below_log": Kind(
@@ -383,7 +384,8 @@ KINDS = {
         (1, 3, 5, 8),
         "Comparing everything with everything found damage, or messages that no consumer can fetch.",
         "Copy the store away first. Queues and index heal from the log (recover --deep --apply); what the log lost is in no"
-        " tool's power, what is left of it is taken into a new store by salvage.",
+        " tool's power, what is left of it is taken into a new store by salvage. Of two records with one queue offset one is"
+        " in no queue; salvage keeps it for lookups by message id and key.",
         FSCK,
     ),
     "fsck_warnings": Kind(

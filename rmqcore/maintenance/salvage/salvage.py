@@ -18,10 +18,10 @@ from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
-from rmqcore.maintenance.salvage.idle_queues import keep_idle_queues
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
 from rmqcore.maintenance.salvage.new_log import NewLog
 from rmqcore.maintenance.salvage.other_parts import OtherParts
@@ -209,7 +209,6 @@ class _Salvage:
             with working.folder("consumequeue") as queues:
                 self._idle_queues = keep_idle_queues(
                     self._paths,
-                    self._claims,
                     self._files[0].file_from_offset,
                     self._config.consume_queue_file_size,
                     queues,

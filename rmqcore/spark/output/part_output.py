@@ -18,8 +18,10 @@ from typing import Any, Self
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.inside.files import remove_empty
 from rmqcore.disk.inside.folder import Folder, open_target
+from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.swap import PARTS
 from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.maintenance.guard.foreign_files import check_no_foreign_files
 from rmqcore.spark.output.job_folder import (
     TEMPORARY,
     check_outside,
@@ -86,6 +88,8 @@ class PartOutput:
     ------
     TargetNotEmptyError
         `out` holds files that this job may not replace.
+    ForeignFilesError
+        The part that would be replaced holds files of another program.
     StoreLockedError
         Another job writes to `out`.
     ValueError
@@ -156,6 +160,8 @@ class PartOutput:
             raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
 
     def _refuse_foreign_part(self) -> None:
+        if self.inside.is_folder(self._part):
+            check_no_foreign_files(StorePaths(self.out), [self._part])
         if self._overwrite:
             return
         known = read_manifest(self.inside)

@@ -144,7 +144,11 @@ def test_what_apply_puts_right(
     words = shlex.split(command)
     if words[1] == "rebuild":
         words[words.index("--out") :] = []
-    assert main([*words[1:], "--apply"]) in (0, 2)
+    drop = []
+    if name == "queue_beyond_log":  # it is applied once the operator agrees to the number
+        assert main([*words[1:], "--apply"]) == 2
+        drop = ["--drop", *re.findall(r"--drop (\d+)", capfd.readouterr().err)[:1]]
+    assert main([*words[1:], "--apply", *drop]) in (0, 2)
     found = set(named(doctor(sick.root)))
     assert found <= {"cut_away"}, found
 
