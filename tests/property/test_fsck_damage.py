@@ -107,7 +107,7 @@ def unproven(part: str, byte: int) -> bool:
 
 
 def counts_each_entry(data: bytes) -> bool:
-    """Whether the header of an index file counts a slot for each entry, as RocketMQ 4.5 does."""
+    """Whether the header of an index file counts a slot for each entry, as RocketMQ before 4.7.1 does."""
     slot_count, index_count = (int.from_bytes(data[at : at + 4], "big") for at in (32, 36))
     return slot_count == index_count - 1
 

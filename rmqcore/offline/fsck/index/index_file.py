@@ -68,7 +68,7 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
         severity = WARNING if harmless else ERROR
         why = ""
         if two_versions_counted(finding, reader.header.index_count):
-            severity, why = INFO, "; RocketMQ 4.5 and earlier count a slot for each entry"
+            severity, why = INFO, "; RocketMQ before 4.7.1 counts a slot for each entry"
         what = {
             "index_header": "",
             "index_chain": f"entry {index}: ",

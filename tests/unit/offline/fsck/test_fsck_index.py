@@ -332,7 +332,7 @@ def test_stores_before_5_4_do_not_index_tags(tmp_path: Path) -> None:
 
 
 def test_old_versions_count_a_slot_for_each_entry(broken: BuiltStore) -> None:
-    """`fsck` warned of each full file of a sound store that RocketMQ 4.3 or 4.5 had written."""
+    """`fsck` warned of each full file of a sound store that a RocketMQ before 4.7.1 had written."""
     for path in (broken.root / "index").iterdir():
         count = int.from_bytes(path.read_bytes()[36:40], "big")
         patch(path, 32, (count - 1).to_bytes(4, "big"))
@@ -347,13 +347,13 @@ def test_old_versions_count_a_slot_for_each_entry(broken: BuiltStore) -> None:
 def test_a_slot_count_between_those_of_two_versions(
     broken: BuiltStore, slot_count: int, severity: str
 ) -> None:
-    """A file that RocketMQ 4.5 began and a later version continued is sound; no version counts more slots than entries."""
+    """A file that RocketMQ 4.7.0 began and a later version continued is sound; no version counts more slots than entries."""
     path = broken.index_file(1)
     patch(path, 32, slot_count.to_bytes(4, "big"))
     report = fsck(broken.root)
     found = only(report, "index_header")
     assert (found.field, found.severity) == ("hashSlotCount", severity)
-    assert ("4.5" in found.message) == (severity == "info")
+    assert ("before 4.7.1" in found.message) == (severity == "info")
 
 
 def test_repeats_and_gaps(broken: BuiltStore) -> None:
