@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from rmqcore import Message, MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.status import PutMessageStatus
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 16,
     "mapped_file_size_consume_queue": 2000,
     "max_hash_slot_num": 16,
