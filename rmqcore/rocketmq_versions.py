@@ -34,6 +34,12 @@ class ReadableRecords:
         """Whether the release reads every record."""
         return self.most_topic_bytes is None and self.ipv6_hosts
 
+    def reads(self, topic: str, *hosts: str) -> bool:
+        """Whether the release reads a record of a topic with these hosts, each ``"ip:port"`` or ``"[v6]:port"``."""
+        if not self.ipv6_hosts and any(host.startswith("[") for host in hosts):
+            return False
+        return self.most_topic_bytes is None or len(topic.encode()) <= self.most_topic_bytes
+
     def describe(self) -> str:
         """Return what the release does not read, as the object of a sentence; empty where it reads every record."""
         unread = [] if self.ipv6_hosts else ["IPv6 hosts"]
