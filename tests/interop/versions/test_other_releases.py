@@ -22,7 +22,7 @@ from rmqcore.offline.fsck import fsck
 from rmqcore.rocketmq_versions import readable_records
 from rmqcore.status import PutMessageStatus
 
-PUTS = dose("RMQCORE_RELEASE_PUTS", test=400, verify=800, night=4000)
+PUTS = dose("RMQCORE_RELEASE_PUTS", test=400, verify=500, night=2500)
 OURS = PUTS // 4
 TESTED = RELEASES if LEVEL == "night" else VERIFIED
 V6 = "[2001:db8::7]:9"
