@@ -269,6 +269,14 @@ BrokerConf = Annotated[
         readable=False,
     ),
 ]
+ForVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--for-version",
+        metavar="V",
+        help="Write nothing that this release of RocketMQ cannot read, such as 4.9.",
+    ),
+]
 CsvSafe = Annotated[
     bool,
     typer.Option(

@@ -112,6 +112,7 @@ def serve(
         bool,
         typer.Option("--stay", help="Keep serving reads after the store has failed."),
     ] = False,
+    for_version: arguments.ForVersion = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the ready line as a JSON object.")
     ] = False,
@@ -130,6 +131,8 @@ def serve(
       rmqcore serve /data/store --host 192.0.2.7 --allow 192.0.2.0/24
     """
     given = read_config(config, runs=True) if config is not None else MessageStoreConfig()
+    if for_version is not None:
+        given = given.changed(for_version=for_version)
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra

@@ -219,6 +219,8 @@ def test_a_unique_key_among_properties_of_slices_nulls_and_repeats() -> None:
     [
         ({"topic": pa.array([None], pa.string())}, {}, "row 0: column topic: expected a value, found null; the row: topic=None"),
         ({"body": [b"x" * 200]}, {"maxMessageSize": "100"}, r"expected at most 100 bytes \(option maxMessageSize\), found 200"),
+        ({"topic": ["t" * 128]}, {"forVersion": "4.9"}, "topic: expected at most 127 bytes, as RocketMQ .* found 128 bytes"),
+        ({"born_host": ["[::1]:7"]}, {"forVersion": "4.5"}, r"born_host: expected an IPv4 host, .* found \[::1\]:7"),
         ({"topic": ["a/b"]}, {}, "column topic: expected a name .* found 'a/b'"),
         ({"topic": [""]}, {}, "column topic: expected a name .* found ''"),
         ({"queue_id": [-1]}, {}, "column queue_id: expected 0 to 2147483647, found -1"),
