@@ -15,6 +15,9 @@ TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 CUT_TABLES = ("messages", "corrupt")
 """Tables whose tasks read CommitLog files, which are cut into parts."""
 
+SMALL_TABLES = ("segments", "queues", "corrupt")
+"""Tables of few rows, whatever a store holds."""
+
 _SCAN = CUT_TABLES
 _MESSAGES = ("messages",)
 _QUEUES = ("messages", "consumequeue", "queues")
