@@ -58,5 +58,6 @@ def worth_walking(
     walked = accumulate((one.walked_bytes for one in large), initial=0)
     largest_left = [*(one.uncut_bytes for one in large), most_bytes]
     cost = [read + TASK_PER_WALK * left for read, left in zip(walked, largest_left, strict=True)]
-    count = max(number for number, one in enumerate(cost) if one == min(cost))
+    least = min(cost)
+    count = max(number for number, one in enumerate(cost) if one == least)
     return frozenset(one.file.location for one in large[:count])
