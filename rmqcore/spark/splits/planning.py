@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from rmqcore.disk.paths import MAX_OFFSET
@@ -143,7 +144,7 @@ class _Survey:
     gaps: list[DamageRange]
     written: WrittenPart | None = None
 
-    @property
+    @cached_property
     def newest(self) -> LogFile | None:
         """The file in which the log ends; None when it is not read."""
         found = [file for file in self.files if file.file_from_offset == self.shape.tail_from]
@@ -154,7 +155,7 @@ class _Survey:
         pin = self.location.pin
         return None if pin is None else pin.end_in(file)
 
-    @property
+    @cached_property
     def stop(self) -> int | None:
         """CommitLog offset from which on nothing of the newest file is asked for."""
         pinned = None if self.newest is None else self.pinned_end(self.newest)
