@@ -311,7 +311,7 @@ class _Log:
 def sync_tree(folder: Folder) -> None:
     """Wait until all files below a folder, and their names, are on disk.
 
-    One sync of everything first: thousands of small ones after each other would take a disk seek each.
+    One sync of the file system first: thousands of small ones after each other would take a disk seek each.
     """
-    os.sync()
+    folder.sync_file_system()
     folder.sync_tree()
