@@ -130,7 +130,7 @@ def test_export(rmqcore: Run, golden: Path, tmp_path: Path, kind: str) -> None:
     assert summary["files"] == len(parts)
     assert summary["file_bytes"] == sum(part.stat().st_size for part in parts)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        f"topic=TopicBasic{letter}" for letter in "ABC"
+        f"topic_dir=TopicBasic{letter}" for letter in "ABC"
     ]
 
 
@@ -161,7 +161,10 @@ def test_export_refuses_a_folder_that_is_not_empty(
     assert rmqcore(*words, "--overwrite").code == 0
     assert rmqcore(*words).code == 1
     assert rmqcore(*words, "--overwrite", "--topic", "TopicBasicA").code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "topic=TopicBasicA"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "notes.txt",
+        "topic_dir=TopicBasicA",
+    ]
 
 
 def test_export_into_a_file_is_wrong_usage(rmqcore: Run, golden: Path, tmp_path: Path) -> None:
