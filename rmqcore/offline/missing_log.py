@@ -28,7 +28,7 @@ from rmqcore.offline.remote.remote_paths import RemotePaths
 
 LOG_MISSING = "log_missing"
 MOST_QUEUES = 10_000
-"""Queues whose ends are looked at; a second for that many."""
+"""Queues whose ends are looked at; some seconds for that many."""
 FARTHEST = 1 << 50
 """No log has come so far, a pebibyte: an offset behind it is damage of whatever says it."""
 OTHER_PARTS = frozenset(
@@ -78,11 +78,13 @@ def missing_log(
 
     Notes
     -----
-    It costs a few reads for each queue, and looks at 10,000 queues at most. Behind a URL queues and index are asked only if
-    the log has no file at all; else the checkpoint tells.
+    A cleanly closed store with its whole log costs one look at the checkpoint, another one a few reads for each of at most
+    10,000 queues. Behind a URL queues and index are asked only if the log has no file at all; else the checkpoint tells.
     """
     if stop is not None and log_end is not None and stop <= log_end:
         return []
+    if log_end is not None and closed_at(paths, log_end):
+        return []  # all that was dispatched lies before it
     least = log_end or 0
     beyond = [one for one in _known_messages(paths, least) if least <= one.phy_offset < FARTHEST]
     if not beyond:

@@ -219,6 +219,16 @@ def test_the_newest_of_a_long_queue_is_found(tmp_path: Path) -> None:
     assert rmqcore.read(tmp_path / "store").missing_log()[0].end_phy_offset == end
 
 
+def test_a_cleanly_closed_store_costs_no_look_at_its_queues(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("queues were looked at")
+
+    monkeypatch.setattr("rmqcore.offline.missing_log.each_queue", refuse)
+    assert missing_log(StorePaths(root), end_of(root)) == []
+
+
 def test_a_new_store_lacks_nothing(tmp_path: Path) -> None:
     rmqcore.open(tmp_path / "store", **SIZES).close()
     reader = rmqcore.read(tmp_path / "store")
