@@ -82,7 +82,7 @@ def damaged_log(sick: Sick) -> None:
 def torn_tail(sick: Sick) -> None:
     newest = sick.newest()
     end = newest.phy_offset + newest.msg_size - (FILES - 1) * FILE_SIZE
-    sick.write(sick.log(FILES - 1), end, b"half a record")
+    sick.write(sick.log(FILES - 1), end, newest.raw[:60])
 
 
 def log_file_size(sick: Sick) -> None:

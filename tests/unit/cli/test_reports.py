@@ -35,6 +35,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         "queues": [queue.as_dict() for queue in reader.queues()],
         "index_files": [file.as_dict() for file in reader.index_files()],
         "unreadable": [],
+        "damage": [],
     }
     assert done.object["max_phy_offset"] == 848491
     assert (
