@@ -11,6 +11,7 @@ from pathlib import Path
 from rmqcore.disk.file_kinds import kind_of
 from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, parse_file_name
+from rmqcore.disk.same_name import file_twice
 from rmqcore.errors import StoreFormatError
 
 
@@ -39,8 +40,8 @@ def load_files(
     Raises
     ------
     StoreFormatError
-        A file has another size than configured, is no regular file, lies in two directories, or leaves no room for the next one
-        in 63 bits. LinkError: it is a link.
+        A file has another size than configured, is no regular file, or leaves no room for the next one in 63 bits. LinkError:
+        it is a link. LogFileTwiceError: it lies in two directories.
 
     Notes
     -----
@@ -57,9 +58,7 @@ def load_files(
     ]
     for (one, entry), (other, twin) in pairwise(numbered):
         if one == other:
-            raise StoreFormatError(
-                f"{entry.path} and {twin.path} have the same name, expected each file of the log in one directory"
-            )
+            raise file_twice(entry.path, twin.path)
     found: list[tuple[int, str]] = []
     empty: list[str] = []
     for place, (start, entry) in enumerate(numbered):

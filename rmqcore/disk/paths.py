@@ -43,7 +43,8 @@ class StorePaths:
     new_file_folders : tuple of Path
         Those of them in which new files may be made, sorted by name as Java has them.
     leave_out_links : bool
-        Whoever lists the store leaves out a link that is not followed, where `LinkError` is raised otherwise: `fsck` notes it.
+        Whoever lists the store leaves out a link that is not followed, where `LinkError` is raised otherwise: `fsck` notes it. Of
+        a file that lies in two directories of the log the first is listed, where `LogFileTwiceError` is raised otherwise.
 
     Raises
     ------

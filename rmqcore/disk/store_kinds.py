@@ -203,7 +203,8 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
         yield "batch_queues", "batchconsumequeue"
     if _first_topic(paths.consumequeue_ext) is not None:
         yield "consumequeue_ext", "consumequeue_ext"
-    given = {os.path.realpath(folder) for folder in paths.commitlogs}
+    # cut/ holds what a recovery cut from the log.
+    given = {os.path.realpath(folder) for folder in (*paths.commitlogs, paths.cut)}
     for name in sorted(_names(paths.root)):
         folder = paths.root / name
         if os.path.realpath(folder) not in given and _holds_records(folder):

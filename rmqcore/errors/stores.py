@@ -99,6 +99,16 @@ class LinkError(StoreFormatError, OSError):
         return f"{self.filename}: {self.strerror}"
 
 
+class LogFileTwiceError(StoreFormatError):
+    """Two directories of the CommitLog have a file of the same name. The message says which one to move out."""
+
+    code = "LOG_FILE_TWICE"
+    hint = (
+        "move that file into a directory outside of the store, and keep it until the store is checked; --commitlog DIR reads one "
+        "directory alone"
+    )
+
+
 class LostPagesError(StoreFormatError, OSError):
     """An open file has lost pages: another program cut it, or the disk does not give them. ``filename`` is its path."""
 

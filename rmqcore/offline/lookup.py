@@ -14,6 +14,7 @@ from rmqcore.errors.arguments import check_ints
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.log_files import LogFile
+from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
@@ -26,6 +27,9 @@ from rmqcore.queries.time_search import Boundary
 from rmqcore.queries.time_search import offset_by_time as search_time
 
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
+
+MORE_ENTRIES = 8
+"""So many times more entries are asked for where too few of those before are of the time that is wanted."""
 
 
 class StoreFiles(Protocol):
@@ -51,6 +55,11 @@ class StoreLookup:
     config : MessageStoreConfig, optional
         Limits of a get and of a query; Java's defaults when None.
 
+    Attributes
+    ----------
+    beyond_log : bool
+        The queue that was asked last has entries of messages that the log does not have, at its end.
+
     Notes
     -----
     Thread safety: a lookup serves one thread at a time.
@@ -61,6 +70,7 @@ class StoreLookup:
         self._config = config or MessageStoreConfig()
         self._queues: dict[tuple[str, int], QueueFiles] = {}
         self._slot_count: int | None = None
+        self.beyond_log = False
 
     def _queue(self, topic: str, queue_id: int) -> QueueFiles:
         """The queue's files as they are now; a queue without a directory has no files."""
@@ -82,12 +92,13 @@ class StoreLookup:
         when the message of the newest entry is not in the log.
         """
         log_min = log_files[0].file_from_offset if log_files else 0
-        end = max_offset(queue)
+        end = known_end = max_offset(queue)
         newest = queue.entries(end - 1, min(end, 1))
         if len(newest):
             phy_offset = int(newest["phy_offset"][0])
             if phy_offset >= log_min and self._store.message_at(phy_offset) is None:
                 end = max_offset(queue, log_end(log_files))
+        self.beyond_log = end < known_end
         return min_offset(queue, log_min, end), end
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
@@ -211,7 +222,8 @@ class StoreLookup:
         max_messages : int
             Capped at 64 (maxMsgsNumBatch).
         begin_ms, end_ms : int
-            Store time, both included; the index keeps it in whole seconds.
+            Store time, both included, compared with that of each record to the millisecond. The index keeps whole seconds, and
+            other times where the clock was set back: it is asked for all times.
         index_type : str, optional
             ``"K"`` a word of KEYS, ``"U"`` UNIQ_KEY, ``"T"`` the TAGS; None either of the first two.
 
@@ -220,21 +232,51 @@ class StoreLookup:
         ValueError
             `max_messages` below 0, another `index_type`, or a time that no long holds.
         """
-        answer = self.query_offsets(
-            topic, key, max_messages, begin_ms, end_ms, index_type=index_type
+        check_query(topic, key, max_messages, begin_ms, end_ms, index_type)
+        limit = min(max_messages, self._config.max_msgs_num_batch)
+        answer = self._entries_in_time(
+            topic, key, limit, begin_ms, MAX_OFFSET if end_ms is None else end_ms, index_type
         )
-        found = (
-            self._store.message_at(phy_offset) for phy_offset in dict.fromkeys(answer.phy_offsets)
-        )
+        found = {
+            phy_offset: self._store.message_at(phy_offset)
+            for phy_offset in dict.fromkeys(answer.phy_offsets)
+        }
         return QueryAnswer(
             (
                 message
-                for message in found
+                for message in found.values()
                 if message is not None and has_key(message, topic, key, index_type)
             ),
             answer.last_update_timestamp_ms,
             answer.last_update_phy_offset,
+            [phy_offset for phy_offset, message in found.items() if message is None],
         )
+
+    def _entries_in_time(
+        self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int, index_type: str | None
+    ) -> IndexAnswer:
+        """Give the newest entries of a key whose messages were stored in a time; one without a record counts as of any time."""
+        asked, log_files = limit, self._store.log_files()
+        is_in_time: dict[int, bool] = {}
+        while True:
+            answer = query_offsets(
+                self._index_files(), topic, key, asked, 0, MAX_OFFSET, index_type
+            )
+            if begin_ms <= 0 and end_ms == MAX_OFFSET:
+                return answer
+            for phy_offset in answer.phy_offsets:
+                if phy_offset not in is_in_time:
+                    message = record_at(log_files, phy_offset, most_whole=0)
+                    is_in_time[phy_offset] = (
+                        message is None or begin_ms <= message.store_timestamp_ms <= end_ms
+                    )
+            chosen = [phy_offset for phy_offset in answer.phy_offsets if is_in_time[phy_offset]]
+            if len(chosen) >= limit or len(answer.phy_offsets) < asked:
+                newest = chosen[max(0, len(chosen) - limit) :]
+                return IndexAnswer(
+                    newest, answer.last_update_timestamp_ms, answer.last_update_phy_offset
+                )
+            asked *= MORE_ENTRIES
 
     def lookup_id(self, msg_id: str) -> MessageView | None:
         """Give the message with an offset message id: store host and phy offset in hex, 32 digits or 56 (IPv6).

@@ -30,6 +30,7 @@ from rmqcore.offline.log.stored_body import StoredBody, stored_body
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
+from rmqcore.offline.missing_log import LOG_MISSING, StoreEnd, missing_log
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.asked import check_least
@@ -65,7 +66,8 @@ class StoreReader(StoreFrames):
     damage : list of DamageRange
         Ranges that the running or last call of `messages`, `batches` or a method of frames could not deliver, or whose body fails
         its CRC. Each such call begins with a new, empty list. Behind the first 100,000 ranges the last one stands for all others
-        (`MoreDamage`).
+        (`MoreDamage`). A read of the log's end adds a range ``log_missing`` if queues, index or checkpoint know messages behind
+        it; `get` and `query` add it if an entry leads there.
 
     Raises
     ------
@@ -352,6 +354,7 @@ class StoreReader(StoreFrames):
             start=wanted.start_phy_offset,
             stop=wanted.end_phy_offset,
             unreadable_files=True,
+            end=StoreEnd(self.paths, wanted.start_phy_offset, wanted.end_phy_offset),
             **options,
         )
 
@@ -381,6 +384,15 @@ class StoreReader(StoreFrames):
     def info(self) -> StoreInfo:
         """Sizes, counts and offsets; reads the newest CommitLog file to find the log's end."""
         return read_info(self.paths, self.log_files())
+
+    def missing_log(self) -> list[DamageRange]:
+        """What queues, index or checkpoint know behind the log's end: an empty list, or one range of kind ``log_missing``."""
+        return missing_log(self.paths)
+
+    def _note_missing_log(self) -> None:
+        """Add what the log lacks to `damage`: a running walk goes on adding to the same list."""
+        if all(found.kind != LOG_MISSING for found in self.damage):
+            self.damage += self.missing_log()
 
     # ---- lookups ------------------------------------------------------------------------------------
 
@@ -418,11 +430,15 @@ class StoreReader(StoreFrames):
     ) -> OfflineGetResult:
         """Messages of a queue from an offset on, with the status and next offset that Java's store would answer.
 
-        Arguments and answer are those of `MessageStore.get`.
+        Arguments and answer are those of `MessageStore.get`. If the queue has entries of messages behind the log's end, `damage`
+        says so.
         """
-        return self._lookup.get(
+        found = self._lookup.get(
             topic, queue_id, queue_offset, max_messages, tags=tags, max_bytes=max_bytes
         )
+        if self._lookup.beyond_log:
+            self._note_missing_log()
+        return found
 
     def query(
         self,
@@ -436,9 +452,16 @@ class StoreReader(StoreFrames):
     ) -> QueryAnswer:
         """Messages with a key by the IndexFiles, hash collisions left out; ``index_type="T"`` asks by tag.
 
-        The answer is a list, and has the attributes of what `MessageStore.query` answers.
+        The answer is a list, and has the attributes of what `MessageStore.query` answers. Times are those of the records, to the
+        millisecond, both included. ``missing_phy_offsets`` lists the entries whose record is not in the log; if the log
+        ends before them, `damage` says so.
         """
-        return self._lookup.query(topic, key, max_messages, begin_ms, end_ms, index_type=index_type)
+        found = self._lookup.query(
+            topic, key, max_messages, begin_ms, end_ms, index_type=index_type
+        )
+        if found.missing_phy_offsets:
+            self._note_missing_log()
+        return found
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: str = "LOWER"

@@ -20,6 +20,7 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.walk import Blank, LogWalk
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.missing_log import closed_at, missing_log
 from rmqcore.offline.reader import StoreReader
 
 MAX_SKIPPED_POLLS = 16
@@ -147,10 +148,25 @@ class LogTail(_Follower):
         self._filter = Conditions.of(topics, queue_ids, tags, keys, since_ms, until_ms).native()
 
     def newest(self, count: int) -> list[MessageView]:
-        """The `count` newest messages, oldest first; `poll` goes on behind them."""
+        """The `count` newest messages, oldest first; `poll` continues behind them.
+
+        `damage` says so if queues, index or checkpoint know messages behind the log's end.
+        """
         files = _written(self._reader.log_files())
         self.next_phy_offset = self._start_of_newest(files, count)
-        return list(deque(self._walk(files), maxlen=count))
+        newest = list(deque(self._walk(files), maxlen=count))
+        last = self.unfinished
+        if (
+            last is not None
+            and last.field == "MAGIC"
+            and closed_at(self._reader.paths, last.start_phy_offset)
+        ):
+            self.unfinished = None
+        end = self.next_phy_offset
+        if self.unfinished is not None:
+            end = max(end, self.unfinished.end_phy_offset)
+        self.damage += missing_log(self._reader.paths, end)
+        return newest
 
     def poll(self) -> Iterator[MessageView]:
         """Messages appended since the last call, as they are read; it ends where the log ends for now."""

@@ -17,6 +17,8 @@ class QueryAnswer(list[MessageView]):
         The same messages.
     index_last_update_timestamp_ms, index_last_update_phy_offset : int
         The end of the newest index file; both 0 when the index has no entry.
+    missing_phy_offsets : list of int
+        Where entries of the key's hash lead, and the log has no record: it was deleted since or damaged, or the log is another.
     """
 
     def __init__(
@@ -24,10 +26,12 @@ class QueryAnswer(list[MessageView]):
         messages: Iterable[MessageView] = (),
         index_last_update_timestamp_ms: int = 0,
         index_last_update_phy_offset: int = 0,
+        missing_phy_offsets: Iterable[int] = (),
     ) -> None:
         super().__init__(messages)
         self.index_last_update_timestamp_ms = index_last_update_timestamp_ms
         self.index_last_update_phy_offset = index_last_update_phy_offset
+        self.missing_phy_offsets = list(missing_phy_offsets)
 
     @property
     def messages(self) -> list[MessageView]:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import (
     Wide,
     counted,
@@ -75,7 +75,7 @@ def diff(
     has, or in which they differ, with the records there, and the queues of which one store has more messages
     than the other.
 
-    Exit code 2: they differ.
+    Exit code 2: they differ, or one lacks messages of its log that its queues, index or checkpoint know.
 
     Example:
       rmqcore diff /data/store /data/slave
@@ -97,6 +97,10 @@ def diff(
         print_json(report.as_dict())
     else:
         _print_tables(terminal_console(wide=wide), report, with_queues=not no_queues)
+    for name, missing in (("A", report.missing_a), ("B", report.missing_b)):
+        if missing:
+            note(f"the log of {name} lacks messages that {name} knows:")
+            report_damage(missing)
     return report.exit_code
 
 

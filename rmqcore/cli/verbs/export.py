@@ -82,8 +82,8 @@ def export(
 ) -> int:
     """Write Parquet, CSV or JSON Lines, by topic and day.
 
-    Files are DIR/topic=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
-    Spark, pyarrow, DuckDB and Polars read DIR as one table partitioned by topic and UTC day.
+    Files are DIR/topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet (or .csv, .jsonl).
+    Spark, pyarrow, DuckDB and Polars read DIR as one table with a column topic, partitioned by topic_dir and UTC day.
     No file appears in it before all are written. Damage is skipped and listed; the exit code is 2
     then. For a topic that the store does not have it is 1.
 

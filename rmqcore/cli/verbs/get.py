@@ -8,13 +8,13 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
-from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.message_table import Columns
 from rmqcore.cli.common.output import Wide
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.missing_parts import has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
-from rmqcore.errors.exit_codes import FAILED
+from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 
 
@@ -67,7 +67,7 @@ def get(
 
     They are those that a broker would answer a consumer. The status (FOUND, OFFSET_OVERFLOW_ONE ...) and the
     next offset go to stderr, or into the object of --json. For a topic that the store does not have, or in a
-    store without queues, the exit code is 1.
+    store without queues, the exit code is 1; it is 2 if the queue has entries of messages that the log lacks.
 
     Example:
       rmqcore get /data/store --topic Orders --queue 3 --offset 1200 --max 10
@@ -92,7 +92,11 @@ def get(
             "min_offset": found.min_offset,
             "max_offset": found.max_offset,
         }
-        code = answer.show(found.messages, **status)
+        damage = [one.as_dict() for one in reader.damage]
+        code = answer.show(found.messages, **status, damage=damage)
+        report_damage(reader.damage)
+        if reader.damage:
+            code = DAMAGED
         if not json:
             note(", ".join(f"{name} {value}" for name, value in status.items()))
         if not unknown.refuse() and has_no_queues(reader, topic):

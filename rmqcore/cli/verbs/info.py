@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from rmqcore.cli.common import arguments
-from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.output import (
     ReportFormat,
     Wide,
@@ -27,6 +28,7 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
 from rmqcore.offline.info import LOG_ONLY, StoreInfo, UnreadableFiles, is_log_only, read_info
+from rmqcore.offline.missing_log import missing_log
 from rmqcore.offline.queues.queues import each_queue, queue_info
 from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
@@ -46,7 +48,8 @@ def info(
 ) -> int:
     """Show sizes, offsets, times, queues and index files of a store.
 
-    Also checkpoint and abort file. Piped, it is one line of JSON with all of it.
+    Also checkpoint and abort file. Piped, it is one line of JSON with all of it. The exit code is 2 if queues, index
+    or checkpoint know messages that the log does not have, and for parts that cannot be read.
 
     Example:
       rmqcore info /data/store
@@ -59,6 +62,7 @@ def info(
         unreadable.look_at(files)
         found = read_info(reader.paths, files, unreadable.note)
         waiting = count_waiting(reader.paths)
+        missing = missing_log(reader.paths, found.max_phy_offset)
         queues = _queues_of(reader.paths, found, unreadable)
         index_files = [
             file.info() for file in find_index_files(reader.paths, unreadable=unreadable.note)
@@ -69,13 +73,15 @@ def info(
             summary = _summary(found, waiting, log_only=is_log_only(reader.paths))
             _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
         else:
-            lists = {
+            lists: dict[str, Iterator[dict[str, Any]]] = {
                 "queues": (queue.as_dict() for queue in queues),
                 "index_files": (file.as_dict() for file in index_files),
                 "unreadable": iter(unreadable),  # behind the queues, which add to it
+                "damage": (one.as_dict() for one in missing),
             }
             print_json_lists({**found.as_dict(), "waiting": waiting.as_dict()}, lists)
-        return _told(unreadable)
+        report_damage(missing)
+        return max(_told(unreadable), DAMAGED if missing else OK)
 
 
 def _queues_of(

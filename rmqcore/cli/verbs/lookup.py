@@ -9,10 +9,11 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
-from rmqcore.cli.common.errors import say
+from rmqcore.cli.common.errors import report_damage, say
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.values import MAX_INT64
-from rmqcore.errors.exit_codes import FAILED
+from rmqcore.codec import parse_msg_id
+from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
 
 MESSAGE_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
@@ -41,7 +42,8 @@ def lookup(
     """Print the message with this id, or at this CommitLog offset.
 
     The id is that of the broker, the offset message id; the CommitLog offset is that at which the record
-    starts. The exit code is 1 when there is no such message.
+    starts. The exit code is 1 when there is no such message, and 2 when the log lacks messages at its end, so that
+    the message may be among them.
 
     Example:
       rmqcore lookup /data/store 7F00000100002A9F0000000000012F3C
@@ -61,6 +63,11 @@ def lookup(
         view = reader.lookup_id(id_or_offset) if by_id else reader.lookup(_offset(id_or_offset))
         if view is not None:
             return answer.show_one(view)
+        wanted = parse_msg_id(id_or_offset).phy_offset if by_id else _offset(id_or_offset)
+        missing = [one for one in reader.missing_log() if one.start_phy_offset <= wanted]
+        if missing:
+            report_damage(missing)
+            return DAMAGED
         if by_id:
             say(
                 f"no message with the offset message id {id_or_offset}",

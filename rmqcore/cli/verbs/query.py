@@ -9,15 +9,19 @@ import typer
 
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.answers import Answer
-from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.errors import note, report_damage
 from rmqcore.cli.common.message_table import Columns
-from rmqcore.cli.common.output import Wide
+from rmqcore.cli.common.output import Wide, counted
 from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.cli.typed.missing_parts import has_no_index
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.cli.values import choice
-from rmqcore.errors.exit_codes import FAILED
+from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.offline.reader import StoreReader
+
+MOST_NAMED = 5
+"""Places that are named on stderr."""
 
 
 class IndexType(StrEnum):
@@ -63,7 +67,8 @@ def query(
     """Print the newest messages with a key, as the index finds them.
 
     For a topic that the store does not have, or without an index, the exit code is 1. When the index is damaged,
-    `rmqcore cat STORE --key KEY` finds the same by reading everything.
+    `rmqcore cat STORE --key KEY` finds the same by reading everything. An entry whose record is not in the log is
+    named on stderr; the exit code is 2 unless the log's old files were deleted since.
 
     Example:
       rmqcore query /data/store --topic Orders --key ORDER_1 --limit 5
@@ -85,11 +90,37 @@ def query(
     with opened_store(store, storage, commitlog, follow_links=follow_links) as reader:
         unknown = UnknownTopics(reader, [topic], whole_log=False)
         found = reader.query(topic, key, limit, since or 0, end_ms, index_type=kind)
-        code = answer.show(found)
-        if found:
+        code = answer.show(found, damage=[one.as_dict() for one in reader.damage])
+        report_damage(reader.damage)
+        if reader.damage:
+            return DAMAGED
+        if found.missing_phy_offsets:
+            code = max(code, _tell_missing(reader, found.missing_phy_offsets))
+        if found or found.missing_phy_offsets:
             return code
         if unknown.refuse() or has_no_index(reader, topic, key, is_tag=kind is not None):
             return FAILED
         if not json:
             note(f"the index has no message of {topic} with this {'tag' if kind else 'key'}")
         return code
+
+
+def _tell_missing(reader: StoreReader, phy_offsets: list[int]) -> int:
+    """Name entries whose record is not in the log; return the exit code that they make."""
+    files = reader.log_files()
+    log_min = files[0].file_from_offset if files else 0
+    deleted = [phy_offset for phy_offset in phy_offsets if phy_offset < log_min]
+    lost = [phy_offset for phy_offset in phy_offsets if phy_offset >= log_min]
+    if deleted:
+        note(f"{_entries(deleted)}: deleted with the log's old files; the log starts at {log_min}")
+    if lost:
+        note(
+            f"{_entries(lost)}: no record starts there; `rmqcore fsck {reader.path}` reports the damage"
+        )
+    return DAMAGED if lost else OK
+
+
+def _entries(phy_offsets: list[int]) -> str:
+    places = ", ".join(map(str, phy_offsets[:MOST_NAMED]))
+    more = " ..." if len(phy_offsets) > MOST_NAMED else ""
+    return f"the index has {counted(len(phy_offsets), 'entry')} for this key at {places}{more}"

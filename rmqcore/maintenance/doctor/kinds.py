@@ -68,6 +68,14 @@ KINDS = {
         "Move what is no file of the log out of the directory; do not delete it.",
         FSCK,
     ),
+    "log_file_twice": Kind(
+        ERROR,
+        (7, 17),
+        "A file of the log lies in two directories: a copy went into the wrong one, or a disk was put in place of another. "
+        "Nothing opens the store, since it is not known which of the two is the log's.",
+        "Move the file that the evidence names out of the log's directories, and keep it until fsck finds the store sound.",
+        FSCK,
+    ),
     "log_hole": Kind(
         ERROR,
         (3, 7, 17),

@@ -12,9 +12,10 @@ from rmqcore.maintenance.doctor.patient import Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.fsck.file_names import check_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
-from rmqcore.offline.log.damage import DamageList
+from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import LogWalk
+from rmqcore.offline.missing_log import StoreEnd
 
 STEP_MS = 1000
 """A clock that NTP keeps moves by less."""
@@ -23,6 +24,14 @@ OF_NAMES = ("short_file", "missing_file", "unreadable")
 """Kinds of damage that names and sizes of files show already."""
 READ_BYTES_PER_SECOND = 1 << 30
 """What a start reads in a second at least, of a disk that gives as much."""
+
+
+class _ClosedEnd(StoreEnd):
+    """The end of the newest file; that the log lacks more is told of queues and checkpoint."""
+
+    def missing(self, log_end: int) -> list[DamageRange]:
+        del log_end
+        return []
 
 
 def check_records(patient: Patient) -> Iterator[Diagnosis]:
@@ -42,6 +51,7 @@ def check_records(patient: Patient) -> Iterator[Diagnosis]:
         shape=patient.log.shape,
         long_records=LongRecords(),
         progress=patient.progress,
+        end=_ClosedEnd(patient.paths),
     )
     for _ in walk.run():
         pass

@@ -30,6 +30,7 @@ LOG_KINDS = {
     "file_size": "log_file_size",
     "file_name": "log_file_name",
     "missing_file": "log_missing",
+    "file_twice": "log_file_twice",
     **ANYWHERE,
 }
 

@@ -35,9 +35,10 @@ from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
 from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageList
-from rmqcore.offline.log.log_files import LogFile, list_log_files
+from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress, Sink
+from rmqcore.offline.missing_log import StoreEnd
 from rmqcore.offline.reader import LogDirectories, store_paths
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
@@ -208,7 +209,7 @@ def build_parts(
     parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
     for part in parts:
         make_folder(target.root / part)
-    log = _Log(list_log_files(paths), settings, builder if queues else None, progress)
+    log = _Log(paths, settings, builder if queues else None, progress)
     pages = IndexPages(service)
     records = record_bytes = 0
     try:
@@ -257,7 +258,7 @@ class _Log:
 
     Parameters
     ----------
-    files : list of LogFile
+    paths : StorePaths
     settings : MessageStoreConfig
         What is dispatched.
     builder : QueueBuilder or None
@@ -267,12 +268,13 @@ class _Log:
 
     def __init__(
         self,
-        files: list[LogFile],
+        paths: StorePaths,
         settings: MessageStoreConfig,
         builder: QueueBuilder | None,
         progress: Progress | None,
     ) -> None:
-        self._files = files
+        self._files = list_log_files(paths)
+        self._store_end = StoreEnd(paths)
         self._levels = DelayLevels(settings.delay_levels_ms)
         self._multi = None if builder is None else MultiDispatch(settings, self._levels)
         self._builder = builder
@@ -301,6 +303,7 @@ class _Log:
             stop=self._end,
             long_records=LongRecords(),
             progress=self._progress,
+            end=self._store_end if self._end is None else None,
         )
         for batch in walk.run():
             assert not isinstance(batch, Blank)

@@ -16,6 +16,7 @@ from rmqcore.offline.diff.report import DiffReport, FirstRecord, LogDifference
 from rmqcore.offline.log.long_record import MOST_WHOLE
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.missing_log import missing_log
 from rmqcore.offline.reader import LogDirectories, store_paths
 
 THREADS = 4
@@ -83,7 +84,8 @@ def diff(
     of_queues = QueuesDiff()
     if queues:
         of_queues = compare_queues(path_a, path_b, bounds_a, bounds_b)
-    differ = found.count or of_queues.differing_queues
+    missing_a, missing_b = missing_log(path_a, bounds_a[1]), missing_log(path_b, bounds_b[1])
+    differ = found.count or of_queues.differing_queues or missing_a or missing_b
     return DiffReport(
         a=str(path_a.root),
         b=str(path_b.root),
@@ -104,6 +106,8 @@ def diff(
         only_a=of_queues.only_a,
         only_b=of_queues.only_b,
         deleted_meanwhile=sorted(found.gone),
+        missing_a=missing_a,
+        missing_b=missing_b,
         seconds=time.monotonic() - began,
         exit_code=DAMAGED if differ else OK,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 
 
@@ -97,7 +98,12 @@ class DiffReport(Report):
         Sums of what `queues` has under these names.
     deleted_meanwhile : list of str
         Files that a store's cleaner deleted before they were compared.
+    missing_a, missing_b : list of DamageRange
+        What queues, index or checkpoint of a store know behind the end of its log, which was not compared: empty, or one range
+        of kind ``log_missing`` (`StoreReader.damage`).
     seconds : float
+    exit_code : int
+        0, or 2 if the stores differ or one of them lacks messages that it knows.
     """
 
     a: str
@@ -116,5 +122,7 @@ class DiffReport(Report):
     only_a: int
     only_b: int
     deleted_meanwhile: list[str]
+    missing_a: list[DamageRange]
+    missing_b: list[DamageRange]
     seconds: float
     exit_code: int = field(default=0)

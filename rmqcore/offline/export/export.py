@@ -113,7 +113,7 @@ def export(
     progress: Progress | None = None,
     storage_options: StorageOptions | None = None,
 ) -> ExportReport:
-    """Write the messages of a store into ``out/topic=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
+    """Write the messages of a store into ``out/topic_dir=NAME/day=YYYY-MM-DD/part-NNNNN.FORMAT``.
 
     No file appears under these names before all files are written. Memory stays bounded, whatever the
     store's size and number of topics. Conditions, `verify_crc` and `progress` are those of

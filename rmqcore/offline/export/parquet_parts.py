@@ -35,10 +35,8 @@ ROW_GROUPS_A_FILE = 64
 class ParquetParts:
     """Parquet files by partition, rows in the order they came.
 
-    A file has the columns of the batches but ``topic``: readers of partitions take the topic from the folder,
-    and refuse files that have such a column too. The file's metadata has the topic under ``topic``, whole even
-    where the folder's name had to be cut. At most `OPEN_WRITERS` files are open: to open another, the least
-    recently used file is finished, and later rows of its partition go to a new part.
+    A file has the columns of the batches, and one ``topic`` in all rows, which its metadata has too. At most `OPEN_WRITERS` files
+    are open: to open another, the least recently used file is finished, and later rows of its partition go to a new part.
 
     Parameters
     ----------
@@ -132,14 +130,11 @@ class RowChunk:
         As in `ParquetParts`.
     most_bytes : int
         Bytes of a chunk; memory holds about twice as many while it is divided.
-    with_topic : bool
-        The rows of a partition keep the column ``topic``.
     """
 
-    def __init__(self, days: Days, most_bytes: int, *, with_topic: bool = False) -> None:
+    def __init__(self, days: Days, most_bytes: int) -> None:
         self._days = days
         self._most_bytes = most_bytes
-        self._with_topic = with_topic
         self._batches: list[pa.RecordBatch] = []
         self._byte_count = 0
 
@@ -165,7 +160,7 @@ class RowChunk:
         self._batches.clear()
         self._byte_count = 0
         while chunk:
-            yield from _split(chunk.pop(0), self._days, with_topic=self._with_topic)
+            yield from _split(chunk.pop(0), self._days)
 
 
 class _Spills:
@@ -228,9 +223,7 @@ def known_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.where((days < 0) | (days > LAST_DAY), -1, days)
 
 
-def _split(
-    batch: pa.RecordBatch, days_of: Days, *, with_topic: bool
-) -> list[tuple[Partition, pa.RecordBatch]]:
+def _split(batch: pa.RecordBatch, days_of: Days) -> list[tuple[Partition, pa.RecordBatch]]:
     """Give the rows of a batch by partition, in their order."""
     import pyarrow as pa
 
@@ -241,9 +234,8 @@ def _split(
     codes = (days + 1) * len(names) + topic_ids
     order = np.argsort(_short(codes), kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
-    rest = batch.select([name for name in batch.schema.names if with_topic or name != "topic"])
     sorted_already = bool((np.diff(order) == 1).all())  # a row alone: its body is not copied
-    by_partition = rest if sorted_already else rest.take(pa.array(order))
+    by_partition = batch if sorted_already else batch.take(pa.array(order))
     found = []
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         first = order[start]

@@ -1,7 +1,7 @@
 """Where an export puts its files: partitions by topic and day, first in a working folder, then moved to their place.
 
 Spark, pyarrow, DuckDB and Polars read this layout as partitions:
-``topic=NAME/day=YYYY-MM-DD/part-00000.parquet``. Days are UTC days of the store timestamp.
+``topic_dir=NAME/day=YYYY-MM-DD/part-00000.parquet``. Files have a column ``topic``. Days are UTC days of the store timestamp.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ LAST_DAY = 2_932_896  # 9999-12-31
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 WORK_PREFIX = ".rmqcore-export-"
 PART_SUFFIXES = (".parquet", ".csv", ".jsonl")
-PLAIN_KEY = "topic"
-TABLE_KEY = "topic_dir"
-"""Names the folders of files that have a column ``topic``: its values are exact, whatever the folder had to do to the name."""
+TOPIC_KEY = "topic_dir"
+"""Names the folders of topics. Files have a column ``topic``: its values are exact, whatever the folder had to do to the name.
+Readers of partitions guess types for the texts of folders: 7 for ``007``."""
+EARLIER_KEY = "topic"
+"""Named the folders of exports by earlier versions, whose Parquet files had no column ``topic``."""
 MAX_FILE_NAME = 255
 
 # What Spark and Hive escape in partition names; other characters stay readable.
@@ -35,24 +37,23 @@ _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^ <>|") | {chr(code) for code in range
 
 
 @lru_cache(maxsize=65536)
-def partition_folder(topic: str, day: int, key: str = PLAIN_KEY) -> str:
+def partition_folder(topic: str, day: int) -> str:
     """Name the folder of a topic and a day (days since 1970-01-01, UTC), relative to the export.
 
     Characters with a meaning in paths are written ``%XX``. A topic too long for a file name is cut and
-    gets a hash. A day that no calendar has, from a damaged timestamp, and an empty topic become Hive's
+    gets a hash, and so does an empty one. A day that no calendar has, from a damaged timestamp, becomes Hive's
     name for "unknown".
     """
     name = "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in topic) or UNKNOWN
-    most = MAX_FILE_NAME - len(f"{key}=")
-    # With a column for the topic no folder needs to say "unknown", and a reader that finds only that guesses no type.
-    is_odd = key == TABLE_KEY and name == UNKNOWN
-    if is_odd or len(name.encode("utf-8", "surrogatepass")) > most:
+    most = MAX_FILE_NAME - len(f"{TOPIC_KEY}=")
+    # A reader that finds only "unknown" in folders guesses no type.
+    if name == UNKNOWN or len(name.encode("utf-8", "surrogatepass")) > most:
         digest = hashlib.sha256(topic.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         name = f"{_cut(name, most - 17)}~{digest}"
     date = UNKNOWN
     if 0 <= day <= LAST_DAY:
         date = datetime.fromtimestamp(day * 86400, UTC).strftime("%Y-%m-%d")
-    return f"{key}={name}/day={date}"
+    return f"{TOPIC_KEY}={name}/day={date}"
 
 
 def _cut(name: str, size: int) -> str:
@@ -146,7 +147,7 @@ def part_places(folder: Folder) -> Iterator[str]:
         A topic or a day is a link.
     """
     for topic in folder.names():
-        if topic.startswith((f"{PLAIN_KEY}=", f"{TABLE_KEY}=")) and folder.is_folder(topic):
+        if topic.startswith((f"{TOPIC_KEY}=", f"{EARLIER_KEY}=")) and folder.is_folder(topic):
             days = folder.folder(topic)
             for day in days.names():
                 if day.startswith("day=") and days.is_folder(day):

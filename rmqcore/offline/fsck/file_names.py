@@ -8,6 +8,8 @@ from collections import Counter
 from rmqcore._native.format.layout import CHECKPOINT_FILE_SIZE
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
+from rmqcore.disk.read_range import entries_of, left_out
+from rmqcore.disk.same_name import file_twice
 from rmqcore.errors import CorruptionError, StoreFormatError, is_unreadable
 from rmqcore.offline.fsck.file_kinds import Listed, list_folder, note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
@@ -34,6 +36,7 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
                 found="missing",
             )
     listed.sort(key=lambda item: item[1].name)
+    _check_twins(paths, findings)
     for folder, entry in listed:
         if entry.is_directory:
             continue
@@ -63,6 +66,27 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
             expected=size,
             found=entry.size,
         )
+
+
+def _check_twins(paths: StorePaths, findings: Findings) -> None:
+    """Check that no file of the log lies in two directories."""
+    seen: dict[str, str] = {}
+    for directory in {os.path.realpath(one): one for one in paths.commitlogs}.values():
+        for entry in entries_of(directory, left_out):
+            if parse_file_name(entry.name) is None or not entry.is_file(follow_symlinks=False):
+                continue
+            other = seen.setdefault(entry.name, entry.path)
+            if other != entry.path:
+                findings.add(
+                    "file_twice",
+                    ERROR,
+                    os.path.relpath(entry.path, paths.root),
+                    str(file_twice(other, entry.path)),
+                    phy_offset=parse_file_name(entry.name),
+                    field="file",
+                    expected="one of this name",
+                    found=other,
+                )
 
 
 def check_index_files(paths: StorePaths, findings: Findings) -> None:

@@ -18,6 +18,7 @@ KINDS = {
     "unreadable": "bytes that the disk did not give, or a file that may not be read",
     "file_size": "a file of another length than its neighbours; a broker refuses to start",
     "file_name": "a name that is no offset, or an offset that does not fit",
+    "file_twice": "a file of the log lies in two directories: a broker cannot use it, and rmqcore refuses to open it",
     "file_kind": "a link, FIFO, socket or device, or another name of a file: it was not read, nor what it leads to",
     "missing_file": "a CommitLog file is missing between two others",
     "topic_utf8": "a topic that is not UTF-8",

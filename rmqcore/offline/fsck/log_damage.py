@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from rmqcore._native.scan import places
-from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
+from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
 from rmqcore.offline.log.damage import DamageList, DamageRange
 
@@ -45,6 +45,12 @@ class FreshDamage(DamageList):
 class DamageAudit:
     """Takes what a walk reports, so that the walk's own list stays short.
 
+    Parameters
+    ----------
+    findings : Findings
+    is_stale : callable
+        Whether bytes that begin no record are left behind a log that was closed at this CommitLog offset.
+
     Attributes
     ----------
     fresh : list of DamageRange
@@ -57,8 +63,9 @@ class DamageAudit:
         Number of all ranges, and their bytes.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, is_stale: Callable[[int], bool]) -> None:
         self.fresh = FreshDamage(self)
+        self._is_stale = is_stale
         self.ranges: list[DamageRange] = []
         self.sound_before: list[int] = []
         self.count = self.bytes = 0
@@ -149,8 +156,12 @@ class DamageAudit:
         if len(self.ranges) < MAX_RANGES:
             self.ranges.append(damaged)
         kind, severity = damaged.kind, ERROR
+        what = _sentence(damaged, size)
         if kind == "torn_tail":
             severity = WARNING
+            if damaged.field == "MAGIC" and self._is_stale(damaged.start_phy_offset):
+                severity = INFO
+                what = f"{size} stale bytes behind the last record of a store that was cleanly closed; a broker writes over them"
         elif kind == "short_file":
             kind = "file_size"
         elif kind == "record" and damaged.field == "PHYSICALOFFSET":
@@ -162,7 +173,7 @@ class DamageAudit:
             kind,
             severity,
             damaged.path,
-            _sentence(damaged, size),
+            what,
             phy_offset=damaged.start_phy_offset,
             field=damaged.field,
             expected=damaged.expected,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.missing_log import closed_at
 
 QUICK_SIZE = 1 << 16
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -81,7 +83,7 @@ class LogAudit:
         self.records = self.record_bytes = 0
         self.newest_ms = 0
         self.end_unreadable = False
-        self.damage = DamageAudit(findings)
+        self.damage = DamageAudit(findings, partial(closed_at, paths))
         self._paths = paths
         self._findings = findings
         self._levels = levels

@@ -25,7 +25,8 @@ class DamageRange(Report):
         ``crc``: one well-formed record whose body fails its CRC. ``record``: bytes that are no record, with sound ones after them
         or a sealed file's end. ``torn_tail``: bytes behind the last sound record of the log. ``blank``: the end of a file
         without the BLANK that belongs there. ``short_file``: a file ends early. ``missing_file``: no file holds these bytes.
-        ``unreadable``: the disk did not give the bytes, or the file may not be read. ``more``: a `MoreDamage`.
+        ``unreadable``: the disk did not give the bytes, or the file may not be read. ``log_missing``: messages that queues, index
+        or checkpoint know behind the log's end. ``more``: a `MoreDamage`.
     path : str
         The file, relative to the store where it lies inside; of a ``missing_file`` the first file that is not there.
     field, expected, found

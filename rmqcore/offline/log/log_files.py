@@ -21,7 +21,7 @@ from rmqcore.disk.data_extents import DataExtents
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
-from rmqcore.errors import StoreFormatError
+from rmqcore.disk.same_name import compared
 from rmqcore.offline.remote.remote_paths import RemotePaths
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
@@ -160,8 +160,8 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
 
     Raises
     ------
-    StoreFormatError
-        A file lies in two directories of the log.
+    LogFileTwiceError
+        A file lies in two directories of the log. With `StorePaths.leave_out_links` the first one is listed.
     """
     found: list[LogFile] = []
     links: dict[tuple[int, int], list[int]] = {}
@@ -180,11 +180,16 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
     # Not before: a directory of 100,000 files is not held twice.
     found.sort(key=lambda file: file.file_from_offset)
     if len(seen) > 1:
-        for one, other in pairwise(found):
-            if one.file_from_offset == other.file_from_offset:
-                raise StoreFormatError(
-                    f"{one.location} and {other.location} have the same name, expected each file of the log in one directory"
-                )
+        twins = [
+            other
+            for one, other in pairwise(found)
+            if one.file_from_offset == other.file_from_offset
+        ]
+        for other in twins:
+            one = next(file for file in found if file.file_from_offset == other.file_from_offset)
+            if not paths.leave_out_links:
+                raise compared(one.location, one.read_range, other.location, other.read_range)
+            found.remove(other)
     for names in links.values():
         if len(names) > 1:
             _name_links(found, set(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,21 @@ from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths, is_url, log_directories
 from rmqcore.errors import NotAStoreError
 from rmqcore.errors.arguments import check_iterable
-from rmqcore.offline.log.log_files import check_one_log, holds_log_files, holds_store
+from rmqcore.offline.log.log_files import (
+    check_one_log,
+    holds_log_files,
+    holds_store,
+    is_log_file,
+)
 from rmqcore.offline.remote.filesystem import split_uri
 from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.offline.remote.store_url import StoreUrl
 
 if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
+
+MOST_STORES = 3
+"""Stores below a directory that an error names."""
 
 LogDirectories = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -47,7 +56,7 @@ def store_paths(
     """
     if isinstance(root, StoreUrl):
         return _url_paths(root, config, commitlog)
-    names = os.listdir(root)  # raises where there is no such directory
+    names = _names_in(root)
     paths = _named_paths(root, config, commitlog, follow_links)
     if paths is not None:
         for directory in paths.commitlogs:
@@ -57,10 +66,36 @@ def store_paths(
     elif holds_log_files(root.name, names):
         paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
     else:
-        raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
+        raise NotAStoreError(
+            f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint{_stores_below(root, names)}"
+        )
     paths.leave_out_links = leave_out_links
     refuse_links(paths)
     return paths
+
+
+def _names_in(root: Path) -> list[str]:
+    """List a store's root; one of its log's files in its place is an error that names the root."""
+    try:
+        return os.listdir(root)
+    except NotADirectoryError as error:
+        if not is_log_file(root.name):
+            raise
+        store = root.parent.parent if root.parent.name == "commitlog" else root.parent
+        why = f"this is a file of a log, expected a directory: {store} is the store's root"
+        raise NotADirectoryError(errno.ENOTDIR, why, os.fspath(root)) from error
+
+
+def _stores_below(root: Path, names: list[str]) -> str:
+    """Name the stores that a directory holds, for one that was given instead of its store."""
+    found = []
+    for name in sorted(names):
+        try:
+            if holds_store(os.listdir(root / name)):
+                found.append(os.fspath(root / name))
+        except OSError:  # no directory, or one that does not show what is in it
+            continue
+    return f"; there is a store in {', '.join(found[:MOST_STORES])}" if found else ""
 
 
 def _named_paths(

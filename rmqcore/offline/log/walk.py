@@ -6,7 +6,7 @@ damage the walk goes on at the next such place (docs/reading-damaged-stores.md);
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -58,6 +58,16 @@ class Sink(Protocol[Rows]):
         """Give what was filled, and begin anew."""
 
 
+class LogEnd(Protocol):
+    """What the rest of a store says of the end of its log; `rmqcore.offline.missing_log` has it."""
+
+    def missing(self, log_end: int) -> Iterable[DamageRange]:
+        """What the log lacks behind the last byte that is a record, a BLANK or damage."""
+
+    def is_stale(self, phy_offset: int) -> bool:
+        """Whether the log was closed at this offset, so that bytes from there on that begin no record are no damage."""
+
+
 class LogWalk(Generic[Rows]):
     """One pass over CommitLog files.
 
@@ -88,6 +98,8 @@ class LogWalk(Generic[Rows]):
         A file that may not be read, or that the disk does not open, is damage like any other; else that is the walk's error.
     skips : bool
         The sink steps over damage by itself (`Skipping`). Without, the walk is asked at each damaged place: the same, but slow.
+    end : LogEnd, optional
+        What the rest of the store says of the log's end. It is asked once all files are read, unless the sink stopped the walk.
 
     Attributes
     ----------
@@ -114,6 +126,7 @@ class LogWalk(Generic[Rows]):
         progress: Progress | None = None,
         unreadable_files: bool = False,
         skips: bool = True,
+        end: LogEnd | None = None,
     ) -> None:
         shape = shape or LogShape.of(files)
         self._file_size = shape.file_size
@@ -121,7 +134,7 @@ class LogWalk(Generic[Rows]):
         self._files = [
             file
             for file in files
-            if (start is None or file.file_from_offset + max(file.size, self._file_size) > start)
+            if (start is None or self._end_of(file) > start)
             and (stop is None or file.file_from_offset < stop)
         ]
         self._sink = sink
@@ -134,9 +147,12 @@ class LogWalk(Generic[Rows]):
         self._progress = progress
         self._skips = skips
         self._unreadable_files = unreadable_files
+        self._end = end
         self._done_bytes = 0
         self._total_bytes = sum(file.size for file in self._files)
         self.end_phy_offset = self._files[0].file_from_offset if self._files else 0
+        before = [end for end in map(self._end_of, files) if start is not None and end <= start]
+        self._reached = max(before, default=self.end_phy_offset)
         self.stopped = False
 
     def run(self) -> Iterator[Rows | Blank]:
@@ -181,6 +197,11 @@ class LogWalk(Generic[Rows]):
             previous = file
         if self._sink.pending_rows:
             yield self._sink.take()
+        if self._end is not None and not self.stopped:
+            self._damage += self._end.missing(max(self._reached, self.end_phy_offset))
+
+    def _end_of(self, file: LogFile) -> int:
+        return file.file_from_offset + max(file.size, self._file_size)
 
     # ---- one file -----------------------------------------------------------------------------------
 
@@ -213,6 +234,7 @@ class LogWalk(Generic[Rows]):
                     self.stopped = True
                     return
                 if place.code == places.BLANK:
+                    self._reached = file.file_from_offset + window.end
                     if self._blanks:
                         yield self._sink.take()
                         yield Blank(self.end_phy_offset, window.end - pos)
@@ -262,11 +284,16 @@ class LogWalk(Generic[Rows]):
         elif window.end < self._file_size and code in (places.PAST_FILE, places.SHORT_FILE):
             # A file that was cut since it was listed lacks all that it had; one that was short before ends where it ends.
             self._note(file, pos, max(window.end, file.size), "short_file", place)
+        elif tail and self._is_stale(self.end_phy_offset, code):
+            pass  # a writer that does not map its files left them
         elif tail:
             # Zeros behind the last record are room for more; anything else was to be a record, or is stale.
             self._note(file, pos, used, "torn_tail", place)
         else:
             self._note(file, pos, window.end, "record", place)
+
+    def _is_stale(self, phy_offset: int, code: int) -> bool:
+        return self._end is not None and code == places.NOTHING and self._end.is_stale(phy_offset)
 
     def _note(self, file: LogFile, start: int, end: int, kind: str, place: Place) -> None:
         self._add(file, start, end, kind, *place.describe())
@@ -282,6 +309,7 @@ class LogWalk(Generic[Rows]):
         found: object,
     ) -> None:
         self._damage += damage_of(file, start, end, kind, field, expected, found)
+        self._reached = max(self._reached, file.file_from_offset + end)
 
     def _report_progress(self, pos: int) -> None:
         if self._progress is not None:

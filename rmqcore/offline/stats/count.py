@@ -17,6 +17,7 @@ from rmqcore.offline.log.log_files import list_log_files
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
+from rmqcore.offline.missing_log import StoreEnd
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.offline.stats.columns import COLUMNS, WITH_QUEUE, StatsColumns
 from rmqcore.offline.stats.few_messages import FewMessages
@@ -103,6 +104,7 @@ def stats(
             long_records=LongRecords(),
             progress=progress,
             unreadable_files=True,
+            end=StoreEnd(paths, start_phy_offset, end_phy_offset),
         )
         groups = Groups(by_hour="hour" in asked, by_queue="queue" in asked)
         timeline, few = Timeline(), FewMessages()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.export.parquet_writer import Compression
-from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
+from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
 from rmqcore.spark.jobs.export_files import (
@@ -399,7 +399,7 @@ def places_of(written: Sequence[tuple[str, PartFile]]) -> list[tuple[str, str]]:
     return [
         (
             f"{name}/{file.name}",
-            f"{partition_folder(*file.partition, TABLE_KEY)}/part-{number:05}.parquet",
+            f"{partition_folder(*file.partition)}/part-{number:05}.parquet",
         )
         for number, (name, file) in enumerate(written)
     ]

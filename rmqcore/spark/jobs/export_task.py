@@ -198,7 +198,7 @@ class _Divided:
     def __init__(self, file: BinaryIO, compression: Compression) -> None:
         self._file = file
         self._compression = compression
-        self._chunk = RowChunk(days_of_us, CHUNK_BYTES, with_topic=True)
+        self._chunk = RowChunk(days_of_us, CHUNK_BYTES)
         self.pos = 0
         self.runs: list[Run] = []
         self.ratio = 0.0

@@ -17,7 +17,7 @@ from typing import Any
 
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.offline.export.part_files import Partition
-from rmqcore.offline.export.partitions import TABLE_KEY, partition_folder
+from rmqcore.offline.export.partitions import partition_folder
 from rmqcore.spark.jobs.export_files import PartFile
 from rmqcore.spark.lake.document import TableDocument
 from rmqcore.spark.lake.manifest import manifest_of, read_manifest
@@ -69,7 +69,7 @@ class TableFolder(ExportFolder):
 
     def place(self, partition: Partition, number: int) -> str:
         """Where the part file of a number goes."""
-        folder = partition_folder(*partition, TABLE_KEY)
+        folder = partition_folder(*partition)
         if self._log is not None:
             folder = f"{_DATA}/{folder.rpartition('/')[2]}"
         return f"{folder}/part-{number:05}.parquet"

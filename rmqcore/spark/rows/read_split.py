@@ -9,6 +9,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore.errors import CorruptMessageError, DataLossError
 from rmqcore.offline.log.conditions import Conditions
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.output.damage_folder import note_damage
 from rmqcore.spark.rows.arrow_rows import ArrowRows
@@ -19,6 +20,9 @@ from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.split import Split
 from rmqcore.spark.splits.split_report import SplitReport
 from rmqcore.spark.splits.split_scan import SplitScan
+
+LOSSES = ("missing_file", LOG_MISSING)
+"""Kinds of damage that the option failOnDataLoss is about."""
 
 
 def read_split(
@@ -98,6 +102,13 @@ def check_damage(found: DamageRange, broker: str, options: SourceOptions) -> Non
 
     A torn tail fails no query: any unclean exit leaves it, and so does a broker in the middle of a write.
     """
+    if found.kind == LOG_MISSING and options.fail_on_data_loss:
+        raise DataLossError(
+            broker,
+            found.start_phy_offset,
+            None,
+            f"{found.field} is {found.found}, expected {found.expected}",
+        )
     if found.kind == "missing_file" and options.fail_on_data_loss:
         between = found.found == "missing"
         raise DataLossError(

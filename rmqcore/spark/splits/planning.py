@@ -61,7 +61,7 @@ class SplitPlan:
     location : StoreLocation
     splits : list of Split
     gaps : list of DamageRange
-        Files that are missing or too short.
+        Files that are missing or too short, and what the log lacks at its end (``log_missing``).
     skipped_files : int
         Files that hold nothing of what is asked for.
     most_bytes : int
@@ -205,7 +205,8 @@ def _survey(location: StoreLocation, span: Span) -> _Survey:
     if location.pin is not None:
         missing = location.pin.missing(files, location.log)
         gaps += [gap for gap in missing if _is_wanted(gap, span)]
-        gaps.sort(key=lambda gap: gap.start_phy_offset)
+    gaps += location.missing_log(span.start_phy_offset, span.end_phy_offset)
+    gaps.sort(key=lambda gap: gap.start_phy_offset)
     if span.max_clock_step_ms is not None:
         walked = files_in_time(walked, span.since_ms, span.until_ms, span.max_clock_step_ms)
     return _Survey(location, span, shape, walked, len(files) - len(walked), gaps)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from rmqcore.disk.inside.links import is_folder
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreError
 from rmqcore.offline.info import log_end
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
 from rmqcore.offline.log.remote_file import RemoteLogFile
+from rmqcore.offline.missing_log import missing_log
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
 from rmqcore.spark.storage.remote_copy import copy_of
@@ -89,6 +91,17 @@ class StoreLocation:
     def log_end(self) -> int:
         """CommitLog offset behind the last sound record; reads the newest file where there is no pin."""
         return log_end(self.log_files()) if self.pin is None else self.pin.log_end
+
+    def missing_log(self, start: int | None, stop: int | None) -> list[DamageRange]:
+        """What the log lacks at its end, of the part from `start` to `stop`, by `rmqcore.offline.missing_log`.
+
+        Of a store on another filesystem the checkpoint alone is asked.
+        """
+        with self.local_copy("checkpoint") as paths:
+            # All files, also with a pin: what was appended since is not missing.
+            files = replace(self, pin=None).log_files
+            end = None if self.pin is None else self.pin.walked_end
+            return missing_log(paths, end, start, stop, list_files=files)
 
     def names(self, part: str = "") -> dict[str, bool]:
         """Names in a directory under the root (``consumequeue/TopicA``), and whether each is a directory.

@@ -56,6 +56,12 @@ class StorePin:
     log_end: int
     ends: tuple[FileEnd, ...]
 
+    @property
+    def walked_end(self) -> int:
+        """Behind the last sound record, and behind all damage there."""
+        rest = (damage.end_phy_offset for end in self.ends for damage in end.rest)
+        return max(self.log_end, *rest, 0)
+
     def end_in(self, file: LogFile) -> FileEnd | None:
         """Where the log ended in a file; None for one that was full."""
         return next(

@@ -13,7 +13,7 @@ from rmqcore.spark.output.job_folder import check_outside, local_folder
 from rmqcore.spark.rows.columns import Column
 from rmqcore.spark.rows.conditions import conditions_of
 from rmqcore.spark.rows.pushdown import take_filters
-from rmqcore.spark.rows.read_split import check_damage, read_split
+from rmqcore.spark.rows.read_split import LOSSES, check_damage, read_split
 from rmqcore.spark.tables.queue_starts import check_queue_starts
 from rmqcore.spark.tables.scan_table import ScanPart, ScanRead
 
@@ -64,9 +64,10 @@ class MessagesRead(ScanRead):
 
     def _warn(self, gap: DamageRange, broker: str) -> None:
         """Say on the driver what the rows lack; the table ``corrupt`` has it too."""
-        if gap.kind == "missing_file":
+        if gap.kind in LOSSES:
+            what = f"{gap.expected} is missing" if gap.kind == "missing_file" else str(gap)
             warnings.warn(
-                f"store {broker}: {gap.expected} is missing: no rows of CommitLog offsets {gap.start_phy_offset} to "
+                f"store {broker}: {what}: no rows of CommitLog offsets {gap.start_phy_offset} to "
                 f"{gap.end_phy_offset} (failOnDataLoss=false)",
                 stacklevel=2,
             )

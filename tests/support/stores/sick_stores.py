@@ -82,7 +82,7 @@ def damaged_log(sick: Sick) -> None:
 def torn_tail(sick: Sick) -> None:
     newest = sick.newest()
     end = newest.phy_offset + newest.msg_size - (FILES - 1) * FILE_SIZE
-    sick.write(sick.log(FILES - 1), end, b"half a record")
+    sick.write(sick.log(FILES - 1), end, newest.raw[:60])
 
 
 def log_file_size(sick: Sick) -> None:
@@ -365,12 +365,18 @@ def odd_files(sick: Sick) -> None:
     (sick.root / "index" / "20260101000000000").symlink_to(sick.root.with_name("elsewhere"))
 
 
-def not_looked_at(sick: Sick) -> None:
+def log_file_twice(sick: Sick) -> None:
     """Half of the log was moved to another disk, and one file is on both."""
     other = sick.root.with_name("disk2")
     other.mkdir()
     shutil.copy(sick.log(1), other)
     sick.options["commitlog"] = f"{sick.root / 'commitlog'},{other}"
+
+
+def not_looked_at(sick: Sick) -> None:
+    """Where a start begins cannot be told of such a log."""
+    log_file_twice(sick)
+    (sick.root / "abort").touch()
 
 
 # ---- thorough ---------------------------------------------------------------------------------------
@@ -430,6 +436,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         owners,
         unreadable,
         odd_files,
+        log_file_twice,
         not_looked_at,
         fsck_errors,
         fsck_warnings,

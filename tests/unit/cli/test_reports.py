@@ -37,6 +37,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
         "queues": [queue.as_dict() for queue in reader.queues()],
         "index_files": [file.as_dict() for file in reader.index_files()],
         "unreadable": [],
+        "damage": [],
     }
     assert done.object["max_phy_offset"] == 848491
     assert (
@@ -132,7 +133,7 @@ def test_export(rmqcore: Run, golden: Path, tmp_path: Path, kind: str) -> None:
     assert summary["files"] == len(parts)
     assert summary["file_bytes"] == sum(part.stat().st_size for part in parts)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        f"topic=TopicBasic{letter}" for letter in "ABC"
+        f"topic_dir=TopicBasic{letter}" for letter in "ABC"
     ]
 
 
@@ -163,7 +164,10 @@ def test_export_refuses_a_folder_that_is_not_empty(
     assert rmqcore(*words, "--overwrite").code == 0
     assert rmqcore(*words).code == 1
     assert rmqcore(*words, "--overwrite", "--topic", "TopicBasicA").code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "topic=TopicBasicA"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "notes.txt",
+        "topic_dir=TopicBasicA",
+    ]
 
 
 def test_export_into_a_file_is_wrong_usage(rmqcore: Run, golden: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_an_export_of_what_is_there_and_what_is_not(
     assert (done.code, done.object["topics_without_rows"]) == (1, ["Typo"])
     assert done.object["exit_code"] == 1
     assert done.object["rows"] > 0
-    assert [path.name for path in out.iterdir()] == ["topic=TopicBasicB"]
+    assert [path.name for path in out.iterdir()] == ["topic_dir=TopicBasicB"]
     assert ("'Typo'" in done.err, "'TopicBasicB'" in done.err) == (True, False)
     damaged = golden / "crash_flipped" / "input"
     done = rmqcore("export", damaged, *words[2:], "--overwrite")

@@ -1,0 +1,63 @@
+"""Two files of one name in two directories of a log: which bytes differ, and which of the two to move out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rmqcore.disk.read_range import read_range
+from rmqcore.errors import LogFileTwiceError
+
+Read = Callable[[int, int], bytes]
+"""Reads some bytes of a file from a position on; fewer at its end."""
+STEP = 1 << 20
+
+
+def file_twice(one: str, other: str) -> LogFileTwiceError:
+    """Make the error of a file of the log that lies in two directories of this machine."""
+    return compared(one, partial(read_range, one), other, partial(read_range, other))
+
+
+def compared(one: str, read_one: Read, other: str, read_other: Read) -> LogFileTwiceError:
+    """Make the error of two files that have the same name, and say which of them to move out.
+
+    Both are read up to the first byte that differs, and from there on the one that has nothing but zeros behind it.
+    """
+    return LogFileTwiceError(
+        f"{one} and {other} have the same name, expected each file of the log in one directory: "
+        f"{_what_differs(one, read_one, other, read_other)}"
+    )
+
+
+def _what_differs(one: str, read_one: Read, other: str, read_other: Read) -> str:
+    place = _first_difference(read_one, read_other)
+    if place is None:
+        return f"their bytes are equal, so move {other} out"
+    is_end = [_is_zero_from(place, read) for read in (read_one, read_other)]
+    if is_end == [True, False]:
+        return f"they are equal up to byte {place}, where {one} ends and {other} has more, so move {one} out"
+    if is_end == [False, True]:
+        return f"they are equal up to byte {place}, where {other} ends and {one} has more, so move {other} out"
+    return f"they differ from byte {place} on, so move the one out that the broker did not write"
+
+
+def _first_difference(read_one: Read, read_other: Read) -> int | None:
+    """The first byte at which two files differ, one of them may end there; None where they are equal."""
+    begin = 0
+    a, b = read_one(0, STEP), read_other(0, STEP)
+    while a == b and len(a) == STEP:
+        begin += STEP
+        a, b = read_one(begin, STEP), read_other(begin, STEP)
+    if a == b:
+        return None
+    both = min(len(a), len(b))
+    return begin + next((at for at in range(both) if a[at] != b[at]), both)
+
+
+def _is_zero_from(place: int, read: Read) -> bool:
+    """Whether a file has no byte but zeros from a place on."""
+    data = read(place, STEP)
+    while data and not data.strip(b"\0"):
+        place += len(data)
+        data = read(place, STEP)
+    return not data

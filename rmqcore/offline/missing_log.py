@@ -1,0 +1,242 @@
+"""Messages that queues, index or checkpoint know and the log does not have: its disk is not mounted, or it lies elsewhere.
+
+One rule for all that read a log. It compares the newest message that is known with where the log ends. A store that is in use
+appends while it is read, and its queues follow: so the message is looked for once more before it is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.index.header import read_header
+from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, is_index_file_name
+from rmqcore.disk.queue_ends import end_of_message, newest_by_bisection
+from rmqcore.disk.read_range import entries_of
+from rmqcore.errors import RemoteStorageError, StoreError
+from rmqcore.offline.info import log_end as end_of_log
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.log_files import LogFile, is_log_file, list_log_files
+from rmqcore.offline.log.window import record_at
+from rmqcore.offline.queues.queues import each_queue
+from rmqcore.offline.remote.remote_paths import RemotePaths
+
+LOG_MISSING = "log_missing"
+MOST_QUEUES = 10_000
+"""Queues whose ends are looked at; some seconds for that many."""
+FARTHEST = 1 << 50
+"""No log has come so far, a pebibyte: an offset behind it is damage of whatever says it."""
+OTHER_PARTS = frozenset(
+    {"batchconsumequeue", "config", "consumequeue", "consumequeue_ext", "cut", "index", "timerlog"}
+)
+"""Directories in a root whose files are not those of a log, though they may have such names."""
+
+
+class KnownMessage(NamedTuple):
+    """A message that some part of a store knows.
+
+    Attributes
+    ----------
+    phy_offset : int
+        Where its record starts.
+    end_phy_offset : int
+        A CommitLog offset behind which the record does not end; its end where the size is known.
+    source : str
+        What knows it: ``consumequeue/TopicA/0``, ``index/20260101000000000``, ``checkpoint``.
+    """
+
+    phy_offset: int
+    end_phy_offset: int
+    source: str
+
+
+def missing_log(
+    paths: StorePaths,
+    log_end: int | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+    *,
+    list_files: Callable[[], list[LogFile]] | None = None,
+) -> list[DamageRange]:
+    """Find what a log lacks at its end: an empty list, or one range ``log_missing`` up to the end of the newest known message.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    log_end : int, optional
+        CommitLog offset behind the last record, and behind damage that is known. None: a walk over the newest file finds the
+        end, if the newest known message is not in the log.
+    start, stop : int, optional
+        CommitLog offsets outside of which nothing is asked for.
+    list_files : callable, optional
+        Lists the files of the log, where they do not lie in `paths`.
+
+    Notes
+    -----
+    A cleanly closed store with its whole log costs one look at the checkpoint, another one a few reads for each of at most
+    10,000 queues. Behind a URL queues and index are asked only if the log has no file at all; else the checkpoint tells.
+    """
+    if stop is not None and log_end is not None and stop <= log_end:
+        return []
+    if log_end is not None and closed_at(paths, log_end):
+        return []  # all that was dispatched lies before it
+    least = log_end or 0
+    beyond = [one for one in _known_messages(paths, least) if least <= one.phy_offset < FARTHEST]
+    if not beyond:
+        return []
+    newest = max(beyond)
+    files = list_log_files(paths) if list_files is None else list_files()
+    if record_at(files, newest.phy_offset, most_whole=0) is not None:
+        return []  # appended since the end was read
+    if log_end is None:
+        log_end = end_of_log(files)
+        beyond = [one for one in beyond if one.phy_offset >= log_end]
+        if not beyond or (stop is not None and stop <= log_end):
+            return []
+    end = max(one.end_phy_offset for one in beyond)
+    if start is not None and end <= start:
+        return []
+    path = files[-1].name if files else paths.commitlog.name
+    return [
+        DamageRange(
+            log_end,
+            end,
+            LOG_MISSING,
+            path,
+            "end of the log",
+            f"{end} ({newest.source} knows a message at {newest.phy_offset})",
+            f"{log_end} ({_what_lies_there(paths, files)})",
+        )
+    ]
+
+
+class StoreEnd:
+    """What the parts of a store say of its log's end, for a walk (`LogEnd`); the parameters are those of `missing_log`."""
+
+    def __init__(
+        self, paths: StorePaths, start: int | None = None, stop: int | None = None
+    ) -> None:
+        self._paths = paths
+        self._start = start
+        self._stop = stop
+
+    def missing(self, log_end: int) -> list[DamageRange]:
+        """What the log lacks behind `log_end`."""
+        return missing_log(self._paths, log_end, self._start, self._stop)
+
+    def is_stale(self, phy_offset: int) -> bool:
+        """Whether a clean exit left the log's end there."""
+        return closed_at(self._paths, phy_offset)
+
+
+def closed_at(paths: StorePaths, phy_offset: int) -> bool:
+    """Whether a store was cleanly closed with the end of its log at this offset, by its checkpoint and the record that it names.
+
+    Bytes from there on that begin no record are then what a writer left that does not map its files (writeWithoutMmap).
+    """
+    if os.path.lexists(paths.abort):
+        return False
+    checkpoint = _checkpoint_of(paths)
+    if checkpoint is None:
+        return False
+    newest = record_at(list_log_files(paths), checkpoint.logics_physical_offset, most_whole=0)
+    return (
+        newest is not None
+        and newest.phy_offset + newest.msg_size == phy_offset
+        and newest.store_timestamp_ms == checkpoint.physic_msg_timestamp_ms
+    )
+
+
+# ---- what is known ----------------------------------------------------------------------------------
+
+
+def _known_messages(paths: StorePaths, log_end: int) -> Iterator[KnownMessage]:
+    """The newest message of each part, queue by queue."""
+    yield from _of_checkpoint(paths)
+    if isinstance(paths, RemotePaths) and log_end > 0:
+        return
+    yield from _of_index(paths)
+    for queue in islice(each_queue(paths, unreadable=_told_elsewhere), MOST_QUEUES):
+        newest = newest_by_bisection(queue.files)
+        if newest is not None:
+            source = f"{paths.consumequeue.name}/{queue.topic}/{queue.queue_id}"
+            yield KnownMessage(int(newest["phy_offset"]), end_of_message(newest), source)
+
+
+def _of_checkpoint(paths: StorePaths) -> Iterator[KnownMessage]:
+    checkpoint = _checkpoint_of(paths)
+    if checkpoint is not None and checkpoint.newest_known_phy_offset > 0:
+        known = checkpoint.newest_known_phy_offset
+        yield KnownMessage(known, known + 1, paths.checkpoint.name)
+
+
+def _checkpoint_of(paths: StorePaths) -> StoreCheckpoint | None:
+    """Read the checkpoint; None for one that is missing or cannot be read."""
+    try:
+        return read_checkpoint(paths.checkpoint)
+    except RemoteStorageError:
+        raise
+    except (StoreError, OSError) as error:
+        _told_elsewhere(os.fspath(paths.checkpoint), error)
+        return None
+
+
+def _of_index(paths: StorePaths) -> Iterator[KnownMessage]:
+    """The newest message of the newest file that has any."""
+    paths.bring_in(paths.index, beginnings=True)
+    names = [
+        entry.name
+        for entry in entries_of(paths.index, _told_elsewhere)
+        if is_index_file_name(entry.name) and entry.is_file(follow_symlinks=False)
+    ]
+    for name in sorted(names, key=int, reverse=True):
+        try:
+            header = read_header(paths.index / name)
+        except OSError as error:
+            _told_elsewhere(name, error)
+            continue
+        if header.index_count > 1:
+            end = header.end_phy_offset
+            yield KnownMessage(end, end + 1, f"{paths.index.name}/{name}")
+            return
+
+
+def _told_elsewhere(path: str, error: Exception) -> None:
+    """A part that cannot be read tells nothing of the log: `info`, `doctor` and `fsck` report it."""
+    del path, error
+
+
+# ---- where the log may be ---------------------------------------------------------------------------
+
+
+def _what_lies_there(paths: StorePaths, files: list[LogFile]) -> str:
+    here = "the log has nothing behind it" if files else "the log has no file"
+    others = log_directories_beside(paths)
+    if not others and files:
+        return f"{here}: files are missing, or a power cut took its end"
+    if not others:
+        return f"{here}: its disk is not mounted, or it lies elsewhere: name its directory with --commitlog"
+    named = [*(paths.commitlogs if files else ()), *others]
+    shown = ", ".join(f"{os.path.relpath(one, paths.root)}/" for one in others)
+    option = shlex.quote(PATH_SPLITTER.join(map(str, named)))
+    return f"{here}; {shown} holds files of a log: --commitlog {option} reads them"
+
+
+def log_directories_beside(paths: StorePaths) -> list[Path]:
+    """Directories in a store's root that hold files of a log, and are not its CommitLog's: ``log2``, ``dledger-n0/data``."""
+    known = {os.path.realpath(directory) for directory in paths.commitlogs}
+    found = []
+    for entry in entries_of(paths.root, _told_elsewhere):
+        if entry.name in OTHER_PARTS or not entry.is_dir(follow_symlinks=False):
+            continue
+        for place in (Path(entry.path), Path(entry.path) / "data"):
+            names = entries_of(place, _told_elsewhere)
+            is_log = any(is_log_file(one.name) and one.is_file() for one in names)
+            if is_log and os.path.realpath(place) not in known:
+                found.append(place)
+    return found
