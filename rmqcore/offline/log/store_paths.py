@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqcore.disk.inside.links import refuse_links
+from rmqcore.disk.inside.links import refuse_links, refuse_part
 from rmqcore.disk.paths import StorePaths, is_url, log_directories
-from rmqcore.errors import NotAStoreError
+from rmqcore.disk.store_kinds import dledger_folders, is_dledger_name
+from rmqcore.errors import NotAStoreError, StoreFormatError
 from rmqcore.errors.arguments import check_iterable
-from rmqcore.offline.log.log_files import check_one_log, holds_log_files, holds_store
-from rmqcore.offline.remote.filesystem import split_uri
+from rmqcore.offline.log.log_files import check_one_log, holds_log_files, holds_store, is_log_file
+from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.offline.remote.store_url import StoreUrl
 
@@ -55,12 +56,66 @@ def store_paths(
     elif holds_store(names):
         paths = StorePaths(root, follow_links=follow_links)
     elif holds_log_files(root.name, names):
-        paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
+        inside = is_dledger_name(f"{root.parent.name}/{root.name}")
+        parent = root.parent.parent if inside else root.parent
+        paths = StorePaths(parent, commitlog=root, follow_links=follow_links)
     else:
         raise NotAStoreError(f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint")
     paths.leave_out_links = leave_out_links
     refuse_links(paths)
+    if commitlog is None:
+        add_dledger_log(paths)
     return paths
+
+
+def add_dledger_log(paths: StorePaths) -> None:
+    """Take the DLedger log in a store's root as what follows its CommitLog.
+
+    DLedger begins in the file behind the last one of an older ``commitlog``; often there is none of these.
+
+    Raises
+    ------
+    StoreFormatError
+        There are several: nothing in the store says whose one is meant.
+    LinkError
+        It is a link.
+    """
+    found = dledger_folders(paths)
+    if not found or set(found) & set(paths.commitlogs):
+        return
+    check_one_dledger_log(paths.location, list(map(str, found)))
+    for place in (found[0].parent, found[0]):
+        refuse_part(paths, place)
+    paths.add_log(found[0])
+
+
+def check_one_dledger_log(store: str, found: Sequence[str]) -> None:
+    """Check that a store has no more than one DLedger log; `found` says where they lie.
+
+    Raises
+    ------
+    StoreFormatError
+        There are several: nothing in the store says whose one is meant.
+    """
+    if len(found) > 1:
+        raise StoreFormatError(
+            f"{store} has the DLedger logs of {len(found)} brokers: {', '.join(found)}; say which one is meant, "
+            f"as --commitlog {found[0]} (commitlog)"
+        )
+
+
+def remote_dledger_logs(filesystem: RemoteFilesystem, root: str, names: Iterable[str]) -> list[str]:
+    """The directories of DLedger logs in the root of a store on another filesystem, which has these names in it."""
+    found = []
+    for name in sorted(name for name in names if is_dledger_name(f"{name}/data")):
+        folder = f"{root}/{name}/data"
+        try:
+            entries = filesystem.entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if any(is_log_file(entry.name) for entry in entries):
+            found.append(folder)
+    return found
 
 
 def _named_paths(
@@ -119,7 +174,12 @@ def _url_paths(
         )
     names = [entry.name for entry in url.filesystem.entries(url.path)]
     if holds_store(names):
-        return RemotePaths(url)
+        found = remote_dledger_logs(url.filesystem, url.path, names)
+        check_one_dledger_log(str(url), found)
+        if not found:
+            return RemotePaths(url)
+        older = [url / "commitlog"] if "commitlog" in names else []
+        return RemotePaths(url, [*older, StoreUrl(url.filesystem, found[0])])
     if holds_log_files(url.name, names):
         return RemotePaths(url.parent, [url])
     raise NotAStoreError(f"{url} holds no commitlog/, consumequeue/, index/ or checkpoint")
