@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.maintenance.rebuild.queue_runs import QueueRuns, ints, longs
+from rmqcore.maintenance.salvage.close_gaps import moved_to, with_longer_properties
 from rmqcore.maintenance.salvage.filler import LEAST
 from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, NewLog
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
@@ -74,6 +76,12 @@ class LogCopy:
     claims : QueueClaims
     damage : DamageList
         Gets what is lost.
+
+    Attributes
+    ----------
+    copied : Copied
+    moved : dict of int to int
+        Where records lie in the new log, by CommitLog offset in the old one, that could not stay (`close_gaps`).
     """
 
     def __init__(
@@ -105,7 +113,9 @@ class LogCopy:
         self._end = 0
         self._source: Descriptor | None = None
         self._source_number = -1
+        self._source_start = 0
         self.copied = Copied()
+        self.moved: dict[int, int] = {}
 
     def run(self, progress: Progress | None) -> Copied:
         """Copy everything.
@@ -180,29 +190,7 @@ class LogCopy:
                 "across its end, or in another file's bytes",
             )
         out |= misplaced
-        self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
         return out
-
-    def _drop_behind_tiny_gaps(self, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
-        """No record fills fewer than 92 bytes: the one behind such a gap cannot stay where it is. No broker leaves such a gap."""
-        kept = np.flatnonzero(~out)
-        starts = phy_offsets[kept]
-        file_starts = starts - starts % self._file_size
-        ends = np.concatenate(([self._end], (starts + sizes[kept])[:-1]))
-        gaps = starts - np.maximum(ends, file_starts)
-        if not ((gaps > 0) & (gaps < LEAST)).any():
-            return
-        end = self._end
-        for at, start, file_start in zip(
-            kept.tolist(), starts.tolist(), file_starts.tolist(), strict=True
-        ):
-            size = int(sizes[at])
-            if 0 < start - max(end, file_start) < LEAST:
-                expected = f"none, or {LEAST} bytes"
-                self._lose(start, size, "record", "gap before it", expected, "less")
-                out[at] = True  # and what follows it has a gap that is long enough
-            else:
-                end = start + size
 
     def _lose(
         self, phy_offset: int, size: int, kind: str, field: str, expected: object, found: object
@@ -219,6 +207,7 @@ class LogCopy:
         sizes = ints(batch, "msg_size").astype(np.int64)
         times = longs(batch, "store_timestamp_ms")
         out = self._left_out(phy_offsets, sizes)
+        self._copy_runs(phy_offsets, sizes, times, out)
         if self._runs.hold(self._columns, batch, out if out.any() else None):
             self._hand_on()
         kept = np.flatnonzero(~out)
@@ -226,13 +215,6 @@ class LogCopy:
             return
         starts = phy_offsets[kept]
         ends = starts + sizes[kept]
-        firsts = np.concatenate(([0], np.flatnonzero(starts[1:] != ends[:-1]) + 1))
-        lasts = np.concatenate((firsts[1:], [len(kept)])) - 1
-        first_times = times[kept[firsts]]
-        for begin, end, timestamp_ms in zip(
-            starts[firsts].tolist(), ends[lasts].tolist(), first_times.tolist(), strict=True
-        ):
-            self._copy(begin, end, timestamp_ms)
         self._end = int(ends[-1])
         done = self.copied
         self.copied = replace(
@@ -240,19 +222,56 @@ class LogCopy:
             messages=done.messages + len(kept),
             message_bytes=done.message_bytes + int(sizes[kept].sum()),
             newest_ms=max(done.newest_ms, int(times[kept].max())),
-            last_phy_offset=int(starts[-1]),
+            last_phy_offset=self.moved.get(int(starts[-1]), int(starts[-1])),
             end_phy_offset=self._end,
         )
 
-    def _copy(self, begin: int, end: int, timestamp_ms: int) -> None:
-        number = self._number_of(begin)
+    def _copy_runs(self, phy_offsets: Longs, sizes: Longs, times: Longs, out: Bools) -> None:
+        """Copy the records of a batch, those at a time that follow each other; mark those that have no place."""
+        kept = np.flatnonzero(~out)
+        starts = phy_offsets[kept]
+        ends = starts + sizes[kept]
+        bounds = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), len(kept)]
+        for at, stop in pairwise(bounds if len(kept) else []):
+            first, row, begin = at, int(kept[at]), int(starts[at])
+            gap = begin - max(self._target.end, begin - begin % self._file_size)
+            if 0 < gap < LEAST and not self._follow(begin, gap, int(sizes[row]), int(times[row])):
+                expected = f"none, or {LEAST} bytes"
+                self._lose(begin, int(sizes[row]), "record", "gap before it", expected, "less")
+                out[row] = True
+                first += 1  # what follows it has a gap that is long enough
+            elif begin in self.moved:
+                first += 1
+            if first < stop:
+                source, timestamp_ms = self._open(int(starts[first])), int(times[kept[first]])
+                last = int(starts[stop - 1])
+                part = int(starts[first]), int(ends[stop - 1])
+                self._target.copy(source, self._source_start, *part, timestamp_ms, last=last)
+
+    def _follow(self, begin: int, gap: int, size: int, timestamp_ms: int) -> bool:
+        """See to it that a record has a place although the gap before it is too small for a record that stands there."""
+        if self._target.end == begin - gap and begin % self._file_size > gap:
+            return self._target.close_gap(begin)
+        # At the beginning of a file.
+        source, target = self._open(begin), begin - gap
+        record = os.pread(source.fileno(), size, begin - self._source_start)
+        longer = with_longer_properties(moved_to(record, target), gap)
+        if longer is None:
+            return False
+        self._target.put(longer, target, timestamp_ms)
+        self.moved[begin] = target
+        return True
+
+    def _open(self, phy_offset: int) -> Descriptor:
+        """The file of the old log in which a record lies."""
+        number = self._number_of(phy_offset)
         if number != self._source_number or self._source is None:
             if self._source is not None:
                 self._source.close()
             self._source = open_file(str(self._files[number].path), os.O_RDONLY)
             self._source_number = number
-        start = self._files[number].file_from_offset
-        self._target.copy(self._source, start, begin, end, timestamp_ms)
+            self._source_start = self._files[number].file_from_offset
+        return self._source
 
     def _number_of(self, phy_offset: int) -> int:
         """Which file of the old log a record lies in."""
@@ -260,6 +279,10 @@ class LogCopy:
 
     def _hand_on(self) -> None:
         for place, offsets, entries in self._runs.held():
+            if self.moved:
+                places = entries["phy_offset"]
+                for at in np.flatnonzero(np.isin(places, np.fromiter(self.moved, np.int64))):
+                    entries["phy_offset"][at] = self.moved[int(places[at])]
             self._claims.add(place, offsets, entries)
 
 

@@ -14,6 +14,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import file_name
 from rmqcore.errors import StoreError, is_of_the_system
+from rmqcore.maintenance.salvage.close_gaps import with_longer_properties
 from rmqcore.maintenance.salvage.filler import fillers
 
 BLANK_SIZE = 8
@@ -44,6 +45,7 @@ class NewLog:
     def __init__(self, folder: Folder, file_size: int) -> None:
         self.end = -1
         self.filled_bytes = 0
+        self._last = -1
         self._folder = folder
         self._file_size = file_size
         self._start = -1
@@ -51,7 +53,14 @@ class NewLog:
         self._kernel_copies = hasattr(os, "copy_file_range")
 
     def copy(
-        self, source: Descriptor, source_from_offset: int, begin: int, end: int, timestamp_ms: int
+        self,
+        source: Descriptor,
+        source_from_offset: int,
+        begin: int,
+        end: int,
+        timestamp_ms: int,
+        *,
+        last: int,
     ) -> None:
         """Take sound records from a file of the old log, after whatever has to stand for what lies before them.
 
@@ -64,6 +73,8 @@ class NewLog:
             Where the records lie, all in one file.
         timestamp_ms : int
             Store time of the first one.
+        last : int
+            Where the last one lies.
 
         Raises
         ------
@@ -75,11 +86,29 @@ class NewLog:
         self._fill_to(begin, timestamp_ms)
         target = self._open(begin).fileno()
         shift = begin - begin % self._file_size - source_from_offset
-        for first, last in _parts(
+        for first, stop in _parts(
             source.fileno(), begin - source_from_offset, end - source_from_offset
         ):
-            self._copy(source.fileno(), target, first, last, first - shift)
-        self.end = end
+            self._copy(source.fileno(), target, first, stop, first - shift)
+        self.end, self._last = end, last
+
+    def close_gap(self, phy_offset: int) -> bool:
+        """Make the last record longer, so that one at a CommitLog offset in its file can follow; answer whether it could be."""
+        with naming(self._path):
+            size = self.end - self._last
+            record = os.pread(self._open(self._last).fileno(), size, self._last % self._file_size)
+        longer = with_longer_properties(record, phy_offset - self.end)
+        if longer is None:
+            return False
+        self._write(self._last, longer)
+        self.end = phy_offset
+        return True
+
+    def put(self, record: bytes, phy_offset: int, timestamp_ms: int) -> None:
+        """Take a sound record that says that it lies at a CommitLog offset, as `copy` does."""
+        self._fill_to(phy_offset, timestamp_ms)
+        self._write(phy_offset, record)
+        self.end, self._last = phy_offset + len(record), phy_offset
 
     def close(self) -> None:
         """Close the open file."""
