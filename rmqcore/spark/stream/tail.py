@@ -19,6 +19,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.codec import decode
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.dledger_window import log_window
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.window import SearchWindow
@@ -119,7 +120,7 @@ class SoundWalk:
         unread: list[OSError] = []
         with (
             self._file.open(lambda start, end, error: unread.append(error)) as source,
-            closing(SearchWindow(source, self._file.size, room=ROOM)) as window,
+            closing(log_window(source, self._file.size, room=ROOM)) as window,
         ):
             # The newest records are given only when they are known to be whole.
             held = np.empty(0, np.int64)
@@ -208,7 +209,7 @@ def first_sound(file: LogFile) -> int | None:
     try:
         with (
             file.open(lambda start, end, error: unread.append(error)) as source,
-            closing(SearchWindow(source, file.size, room=ROOM)) as window,
+            closing(log_window(source, file.size, room=ROOM)) as window,
         ):
             found, _ = window.next_proven(0, after_zeros=True)
     except FileNotFoundError:  # the broker has deleted it: the next look lists the files anew
