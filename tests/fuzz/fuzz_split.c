@@ -80,6 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     const int anchored = (control[0] & ANCHORED) != 0;
     const int64_t found = rmq_split_start(&w, boundary, most, anchored, 0);
     CHECK(found == RMQ_SPLIT_ODD || found == RMQ_SPLIT_NOTHING || ((size_t)found >= boundary && (size_t)found <= size));
+    const int64_t behind = rmq_split_start(&w, boundary, most, anchored, 1);
+    CHECK(behind < 0 || ((size_t)behind >= boundary && (size_t)behind <= size));
     uint64_t work = 0;
     if (anchored) {
         const int64_t end = follow(&w, 0, boundary, most);

@@ -28,6 +28,8 @@ from rmqcore.offline.remote.remote_paths import RemotePaths
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
 PAGE = 4096
+DLEDGER_POS = 24
+"""Where the head of a DLedger entry says where it lies."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def _name_links(found: list[LogFile], offsets: set[int]) -> None:
 
 
 def _says_its_place(file: LogFile) -> bool:
-    place = file.read_range(REC_PHYSICALOFFSET, 8)
+    place = file.read_range(DLEDGER_POS if file.dledger else REC_PHYSICALOFFSET, 8)
     return len(place) == 8 and int.from_bytes(place, "big") == file.file_from_offset
 
 

@@ -150,6 +150,28 @@ def test_long_records_and_small_windows_make_no_difference(tmp_path: Path) -> No
     assert (report.exit_code, report.counts["records"]) == (0, 12)
 
 
+def test_another_name_of_a_file_is_not_read_in_the_others_place(tmp_path: Path) -> None:
+    log = numbered(100, FILE)
+    folder = log.write(tmp_path)
+    last = sorted(folder.iterdir())[-1]
+    (folder / f"{int(last.name) + FILE:020}").hardlink_to(last)
+    (folder / f"{int(last.name) + 2 * FILE:020}").hardlink_to(last)
+    found, damage = numbers(tmp_path)
+    assert found == list(range(100))
+    assert {one.split()[0] for one in damage} == {"missing_file"}
+
+
+def test_a_store_behind_a_url_is_read_too(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    mixed(root)
+    with rmqcore.read(root.as_uri()) as reader:
+        assert len(list(reader.messages())) == 20
+        assert list(reader.damage) == []
+    numbered(3, FILE).write(root, "n1")
+    with pytest.raises(StoreFormatError, match="2 brokers"):
+        rmqcore.read(root.as_uri())
+
+
 def test_several_brokers_logs_ask_which_one_is_meant(tmp_path: Path) -> None:
     numbered(3, FILE).write(tmp_path)
     numbered(5, FILE).write(tmp_path, "n1")
