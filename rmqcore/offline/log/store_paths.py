@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqcore.disk.inside.links import refuse_links, refuse_part
-from rmqcore.disk.paths import StorePaths, is_url, log_directories
+from rmqcore.disk.paths import StorePaths, is_url, log_directories, parse_file_name
 from rmqcore.disk.store_kinds import dledger_folders, is_dledger_name
 from rmqcore.errors import NotAStoreError, StoreFormatError
 from rmqcore.errors.arguments import check_iterable
@@ -76,7 +76,7 @@ def add_dledger_log(paths: StorePaths) -> None:
     Raises
     ------
     StoreFormatError
-        There are several: nothing in the store says whose one is meant.
+        There are several, or it does not begin behind the CommitLog: nothing in the store says which one is meant.
     LinkError
         It is a link.
     """
@@ -86,7 +86,25 @@ def add_dledger_log(paths: StorePaths) -> None:
     check_one_dledger_log(paths.location, list(map(str, found)))
     for place in (found[0].parent, found[0]):
         refuse_part(paths, place)
+    end, begin = max(_offsets(*paths.commitlogs), default=-1), min(_offsets(found[0]))
+    if begin <= end:
+        raise _unsaid(
+            f"{paths.location} has two logs: {paths.commitlog} goes on to the file of {end}, and {found[0]} begins at {begin}, "
+            "expected behind it",
+            str(found[0]),
+        )
     paths.add_log(found[0])
+
+
+def _offsets(*folders: Path) -> list[int]:
+    names = [name for folder in folders if folder.is_dir() for name in os.listdir(folder)]
+    return [offset for name in names if (offset := parse_file_name(name)) is not None]
+
+
+def _unsaid(what: str, place: str) -> StoreFormatError:
+    error = StoreFormatError(f"{what}: say which log is meant")
+    error.hint = f"--commitlog {place} (commitlog, store_path_commit_log)"
+    return error
 
 
 def check_one_dledger_log(store: str, found: Sequence[str]) -> None:
@@ -98,9 +116,8 @@ def check_one_dledger_log(store: str, found: Sequence[str]) -> None:
         There are several: nothing in the store says whose one is meant.
     """
     if len(found) > 1:
-        raise StoreFormatError(
-            f"{store} has the DLedger logs of {len(found)} brokers: {', '.join(found)}; say which one is meant, "
-            f"as --commitlog {found[0]} (commitlog)"
+        raise _unsaid(
+            f"{store} has the DLedger logs of {len(found)} brokers, {', '.join(found)}", found[0]
         )
 
 

@@ -175,9 +175,23 @@ def test_a_store_behind_a_url_is_read_too(tmp_path: Path) -> None:
 def test_several_brokers_logs_ask_which_one_is_meant(tmp_path: Path) -> None:
     numbered(3, FILE).write(tmp_path)
     numbered(5, FILE).write(tmp_path, "n1")
-    with pytest.raises(StoreFormatError, match=r"2 brokers.*--commitlog"):
+    with pytest.raises(StoreFormatError, match="2 brokers") as caught:
         rmqcore.read(tmp_path)
+    assert "--commitlog" in caught.value.hint
     assert numbers(tmp_path, commitlog=tmp_path / "dledger-n1" / "data") == ([0, 1, 2, 3, 4], [])
+
+
+def test_a_log_of_dledger_beside_another_one_asks_which_one_is_meant(tmp_path: Path) -> None:
+    """Somebody has switched DLedger off again: both logs begin at 0."""
+    root = tmp_path / "store"
+    with rmqcore.open(root, mapped_file_size_commit_log=FILE) as store:
+        for number in range(30):
+            store.put(Message("T", b"body%d" % number)).raise_for_status()
+    numbered(5, FILE).write(root)
+    with pytest.raises(StoreFormatError, match="two logs") as caught:
+        rmqcore.fsck(root)
+    assert "--commitlog" in caught.value.hint
+    assert numbers(root, commitlog=root / "commitlog") == (list(range(30)), [])
 
 
 def test_nothing_writes_such_a_store(tmp_path: Path) -> None:
