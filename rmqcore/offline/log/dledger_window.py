@@ -136,6 +136,19 @@ class DLedgerWindow(SearchWindow):
         return head.size == 0 or super()._proves_itself(pos + DLEDGER_HEAD)
 
 
+def heads_before(data: bytes | bytearray, phy_offset: int, end_offset: int) -> int:
+    """How many bytes of heads lie before the first record; `data` begins at a CommitLog offset of a file that ends at another."""
+    at = 0
+    while at < len(data):
+        found = places.dledger_step(data, len(data), at, phy_offset, end_offset)
+        if found.code != DLEDGER_HEAD:
+            break
+        at += DLEDGER_HEAD
+        if found.size:
+            break
+    return at
+
+
 def log_window(
     source: LogBytes,
     size: int,

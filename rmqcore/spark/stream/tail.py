@@ -19,7 +19,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.codec import decode
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.dledger_window import log_window
+from rmqcore.offline.log.dledger_window import heads_before, log_window
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.window import SearchWindow
@@ -197,10 +197,14 @@ def _behind_failing(window: SearchWindow, place: Place) -> Place:
 
 
 def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
-    """Whether a record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`."""
+    """Whether the record that ends the bytes between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`.
+
+    Before it is nothing but heads of a DLedger log.
+    """
     raw = bytearray(end - start)
     source.read_into(memoryview(raw), start - source.file.file_from_offset)
-    return is_unfinished(decode(raw))
+    at = heads_before(raw, start, source.file.end_offset) if source.file.dledger else 0
+    return is_unfinished(decode(raw, at))
 
 
 def first_sound(file: LogFile) -> int | None:

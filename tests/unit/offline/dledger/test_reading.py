@@ -153,7 +153,7 @@ def test_long_records_and_small_windows_make_no_difference(tmp_path: Path) -> No
 def test_another_name_of_a_file_is_not_read_in_the_others_place(tmp_path: Path) -> None:
     log = numbered(100, FILE)
     folder = log.write(tmp_path)
-    last = sorted(folder.iterdir())[-1]
+    last = max(folder.iterdir())
     (folder / f"{int(last.name) + FILE:020}").hardlink_to(last)
     (folder / f"{int(last.name) + 2 * FILE:020}").hardlink_to(last)
     found, damage = numbers(tmp_path)
