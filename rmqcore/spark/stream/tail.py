@@ -197,9 +197,9 @@ def _behind_failing(window: SearchWindow, place: Place) -> Place:
 
 
 def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
-    """Whether the record that ends the bytes between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`.
+    """Whether the record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`.
 
-    Before it is nothing but heads of a DLedger log.
+    Before it lies nothing but heads of a DLedger log.
     """
     raw = bytearray(end - start)
     source.read_into(memoryview(raw), start - source.file.file_from_offset)

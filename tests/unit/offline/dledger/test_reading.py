@@ -106,6 +106,20 @@ def test_a_store_is_equal_to_itself(real: Path) -> None:
     assert diff(real, real).exit_code == 0
 
 
+def test_two_replicas_differ_in_the_head_or_in_the_record(tmp_path: Path) -> None:
+    places = []
+    for name, at in (("a", None), ("b", 90), ("c", 20 - HEAD)):
+        log = numbered(60, FILE)
+        places = [log.places[10], log.places[10] + log.sizes[10]]
+        if at is not None:
+            log.data[log.at(places[0]) + at] ^= 1
+        log.write(tmp_path / name)
+    (record,) = diff(tmp_path / "a", tmp_path / "b").differences
+    assert [record.start_phy_offset, record.end_phy_offset, record.kind] == [*places, "damaged_b"]
+    (term,) = diff(tmp_path / "a", tmp_path / "c").differences
+    assert (term.start_phy_offset, term.end_phy_offset) == (places[0] - HEAD, places[0])
+
+
 # ---- other logs ---------------------------------------------------------------------------------------
 
 
