@@ -26,7 +26,7 @@ from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.maintenance.rebuild.queue_runs import QueueRuns, ints, longs
 from rmqcore.maintenance.salvage.close_gaps import moved_to, with_longer_properties
 from rmqcore.maintenance.salvage.filler import LEAST
-from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, NewLog
+from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, PIECE, NewLog, cut_meanwhile
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -36,6 +36,8 @@ from rmqcore.offline.log.watched_scan import WatchedScan
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20
+MOST_PUT = 64 << 10
+"""Bytes of records in a row that are put and not copied, where gaps between records are closed."""
 Bools = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
@@ -114,6 +116,7 @@ class LogCopy:
         self._source: Descriptor | None = None
         self._source_number = -1
         self._source_start = 0
+        self._part, self._part_from = b"", 0
         self.copied = Copied()
         self.moved: dict[int, int] = {}
 
@@ -232,6 +235,8 @@ class LogCopy:
         starts = phy_offsets[kept]
         ends = starts + sizes[kept]
         bounds = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), len(kept)]
+        gaps = starts[1:] - np.maximum(ends[:-1], starts[1:] - starts[1:] % self._file_size)
+        tiny = bool(((gaps > 0) & (gaps < LEAST)).any())
         for at, stop in pairwise(bounds if len(kept) else []):
             first, row, begin = at, int(kept[at]), int(starts[at])
             gap = begin - max(self._target.end, begin - begin % self._file_size)
@@ -242,25 +247,41 @@ class LogCopy:
                 first += 1  # what follows it has a gap that is long enough
             elif begin in self.moved:
                 first += 1
-            if first < stop:
-                source, timestamp_ms = self._open(int(starts[first])), int(times[kept[first]])
-                last = int(starts[stop - 1])
-                part = int(starts[first]), int(ends[stop - 1])
-                self._target.copy(source, self._source_start, *part, timestamp_ms, last=last)
+            if first == stop:
+                continue
+            begin, end, last = int(starts[first]), int(ends[stop - 1]), int(starts[stop - 1])
+            timestamp_ms = int(times[kept[first]])
+            if tiny and end - begin <= MOST_PUT:
+                self._target.put(self._read(begin, end), begin, timestamp_ms, last=last)
+            else:
+                source = self._open(begin)
+                self._target.copy(source, self._source_start, begin, end, timestamp_ms, last=last)
 
     def _follow(self, begin: int, gap: int, size: int, timestamp_ms: int) -> bool:
         """See to it that a record has a place although the gap before it is too small for a record that stands there."""
         if self._target.end == begin - gap and begin % self._file_size > gap:
             return self._target.close_gap(begin)
         # At the beginning of a file.
-        source, target = self._open(begin), begin - gap
-        record = os.pread(source.fileno(), size, begin - self._source_start)
-        longer = with_longer_properties(moved_to(record, target), gap)
+        target = begin - gap
+        longer = with_longer_properties(moved_to(self._read(begin, begin + size), target), gap)
         if longer is None:
             return False
-        self._target.put(longer, target, timestamp_ms)
+        self._target.put(longer, target, timestamp_ms, last=target)
         self.moved[begin] = target
         return True
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """Bytes of the old log; of one read in many small parts a larger part is kept."""
+        at = begin - self._part_from
+        if not 0 <= at <= at + end - begin <= len(self._part):
+            source, pos = self._open(begin), begin - self._source_start
+            most = self._files[self._source_number].size - pos
+            self._part = os.pread(source.fileno(), min(most, max(end - begin, PIECE)), pos)
+            self._part_from, at = begin, 0
+        data = self._part[at : at + end - begin]
+        if len(data) < end - begin:
+            raise cut_meanwhile(self._files[self._number_of(begin)].name)
+        return data
 
     def _open(self, phy_offset: int) -> Descriptor:
         """The file of the old log in which a record lies."""

@@ -46,6 +46,9 @@ class NewLog:
         self.end = -1
         self.filled_bytes = 0
         self._last = -1
+        # What `put` has taken and is not written: a record may still become longer.
+        self._held = bytearray()
+        self._held_from = -1
         self._folder = folder
         self._file_size = file_size
         self._start = -1
@@ -83,6 +86,7 @@ class NewLog:
         StoreError
             The old file was cut since the records were read.
         """
+        self._write_held()
         self._fill_to(begin, timestamp_ms)
         target = self._open(begin).fileno()
         shift = begin - begin % self._file_size - source_from_offset
@@ -92,29 +96,51 @@ class NewLog:
             self._copy(source.fileno(), target, first, stop, first - shift)
         self.end, self._last = end, last
 
+    def put(self, records: bytes, phy_offset: int, timestamp_ms: int, *, last: int) -> None:
+        """Take sound records that say that they lie from a CommitLog offset on, as `copy` does: some, and soon more."""
+        if phy_offset != self.end or not self._held:
+            self._write_held()
+            self._fill_to(phy_offset, timestamp_ms)
+            self._held_from = phy_offset
+        self._held += records
+        self.end, self._last = phy_offset + len(records), last
+        if len(self._held) >= PIECE:
+            self._write_held()
+
     def close_gap(self, phy_offset: int) -> bool:
         """Make the last record longer, so that one at a CommitLog offset in its file can follow; answer whether it could be."""
-        with naming(self._path):
-            size = self.end - self._last
-            record = os.pread(self._open(self._last).fileno(), size, self._last % self._file_size)
+        if self._held:
+            record = bytes(self._held[self._last - self._held_from :])
+        else:
+            fd = self._open(self._last).fileno()
+            with naming(self._path):
+                record = os.pread(fd, self.end - self._last, self._last % self._file_size)
         longer = with_longer_properties(record, phy_offset - self.end)
         if longer is None:
             return False
-        self._write(self._last, longer)
+        if self._held:
+            self._held[self._last - self._held_from :] = longer
+        else:
+            self._write(self._last, longer)
         self.end = phy_offset
         return True
 
-    def put(self, record: bytes, phy_offset: int, timestamp_ms: int) -> None:
-        """Take a sound record that says that it lies at a CommitLog offset, as `copy` does."""
-        self._fill_to(phy_offset, timestamp_ms)
-        self._write(phy_offset, record)
-        self.end, self._last = phy_offset + len(record), phy_offset
-
     def close(self) -> None:
-        """Close the open file."""
+        """Write what is held, and close the open file."""
+        try:
+            self._write_held()
+        finally:
+            self._close_file()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held:
+            self._write(self._held_from, memoryview(held))
 
     # ---- what lies between records ------------------------------------------------------------------
 
@@ -130,7 +156,7 @@ class NewLog:
                 self._write(phy_offset, data)
             self.filled_bytes += begin - self.end
 
-    def _write(self, phy_offset: int, data: bytes) -> None:
+    def _write(self, phy_offset: int, data: bytes | memoryview) -> None:
         file = self._open(phy_offset)
         with naming(self._path):
             write_all(file.fileno(), data, phy_offset % self._file_size)
@@ -139,7 +165,7 @@ class NewLog:
         """The file of a CommitLog offset; a new one has its whole length, and no block yet."""
         start = phy_offset - phy_offset % self._file_size
         if self._file is None or start != self._start:
-            self.close()
+            self._close_file()
             self._start = start
             name = file_name(start)
             self._file = self._folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -158,9 +184,7 @@ class NewLog:
             while first < last:
                 done = self._copy_some(source, target, first, last, pos)
                 if done == 0:
-                    raise StoreError(
-                        f"a file of the log was cut while it was read: run the salvage again ({file_name(self._start)})"
-                    )
+                    raise cut_meanwhile(file_name(self._start))
                 first, pos = first + done, pos + done
 
     def _copy_some(self, source: int, target: int, first: int, last: int, pos: int) -> int:
@@ -177,6 +201,13 @@ class NewLog:
         data = os.pread(source, piece, first)
         write_all(target, data, pos)
         return len(data)
+
+
+def cut_meanwhile(name: str) -> StoreError:
+    """The error of a file of the old log that has lost bytes since its records were read."""
+    return StoreError(
+        f"a file of the log was cut while it was read: run the salvage again ({name})"
+    )
 
 
 def _parts(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:

@@ -7,13 +7,18 @@ from random import Random
 
 import pytest
 from support.doses import dose
-from support.stores.dledger_store import HEAD, DLedgerLog, unpack_real
+from support.stores.dledger_store import HEAD, REAL_MESSAGES, DLedgerLog, unpack_real
 from support.stores.split_runs import assert_same, plan_parts, read_splits, read_whole
 
 from rmqcore import Message
+from rmqcore._native.scan.batch import Batch
+from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.walk import LogWalk
 from rmqcore.spark.splits.sizing import SplitMode
 from rmqcore.spark.splits.split_start import ask_boundary
 from rmqcore.spark.storage.locations import find_stores
+from rmqcore.spark.storage.store_location import StoreLocation
 
 FILE_SIZE = 1 << 20
 MAX_RECORD = 4200
@@ -86,4 +91,15 @@ def test_the_log_of_a_real_broker_is_cut_at_records(tmp_path: Path) -> None:
     real = unpack_real(tmp_path)
     whole = read_whole(real)
     assert_same(read_splits(plan_parts(real, 5, 4096, mode="walk")), whole)
-    assert (len(whole.rows), whole.damage) == (244, [])
+    assert (len(whole.rows), whole.damage) == (REAL_MESSAGES, [])
+
+
+def test_the_files_behind_a_url_are_known_as_those_of_dledger(tmp_path: Path) -> None:
+    real = unpack_real(tmp_path)
+    for root, log in ((real, "commitlog"), (real / "dledger-n0", "data")):
+        files = StoreLocation("broker", f"file://{root}", log=log).log_files()
+        assert [file.dledger for file in files] == [True] * 8
+        damage: list[DamageRange] = []
+        walk = LogWalk(files, ColumnScan(["phy_offset"]), damage)
+        assert sum(len(batch) for batch in walk.run() if isinstance(batch, Batch)) == REAL_MESSAGES
+        assert damage == []

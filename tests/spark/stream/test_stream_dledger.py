@@ -65,7 +65,7 @@ def test_batches_have_every_message_once(tmp_path: Path, per_batch: int) -> None
     stream = stream_reader(spark_schema(columns_of(options)), options)
     start, found = stream.initialOffset(), []
     while True:
-        end = stream.latestOffset(start, stream.getDefaultReadLimit())  # type: ignore[attr-defined]
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
         if end == start:
             break
         found += rows_of(stream, start, end)
