@@ -125,6 +125,31 @@ REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
             frozenset({"", "default"}),
             "the queues of this broker are in RocksDB: rmqcore would number its messages from 0 again",
         ),
+        "rocksdbCQDoubleWriteEnable": (
+            frozenset({"", "false"}),
+            "this broker writes its queues to RocksDB as well, which would lack the messages that rmqcore writes",
+        ),
     }
 )
 """Keys of a broker.conf by which a store is of a kind that rmqcore must not write: the harmless values in lower case, and why."""
+LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
+    {
+        "enableControllerMode": (
+            frozenset({"", "false"}),
+            "Java's broker asks a controller whether it is the master, and notes epochs; rmqcore asks nobody and notes none",
+        ),
+        "timerRocksDBEnable": (
+            frozenset({"", "false"}),
+            "Java keeps timed messages in RocksDB until they are due; rmqcore neither reads nor delivers them",
+        ),
+        "transRocksDBEnable": (
+            frozenset({"", "false"}),
+            "Java notes half messages in RocksDB; rmqcore checks those of RMQ_SYS_TRANS_HALF_TOPIC alone",
+        ),
+        "messageStorePlugIn": (
+            frozenset({""}),
+            "Java loads another store around its own, such as the tiered one; rmqcore writes the inner store alone",
+        ),
+    }
+)
+"""Keys of a broker.conf for what only Java does: the harmless values in lower case, and what happens here instead."""

@@ -114,7 +114,7 @@ class Broker:
             filters=self.consumer_filters,
         )
         self.producers = Producers(settings.channel_expired_timeout)
-        self.offsets = Offsets(self.config_files, self.now_ms)
+        self.offsets = Offsets(self.config_files, self.now_ms, lmq=store.config.enable_lmq)
         self.queue_locks = QueueLocks(self.now_ms)
         self.held_pulls = HeldPulls(loop, store, self.now_ms)
         self.every(SCAN_PERIOD_MS, self.drop_silent)

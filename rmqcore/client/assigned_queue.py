@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
+from rmqcore.client.handover import Progress
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.message_cache import MessageCache, Pulled
 from rmqcore.client.messages.message_queue import MessageQueue
@@ -66,8 +67,8 @@ class AssignedQueue:
     Attributes
     ----------
     queue : MessageQueue
-    position : int or None
-        Queue offset behind the last message that was given out; None where that is not known yet.
+    progress : Progress
+        How far callers have received its messages.
     refused : RefusedError or None
         What the last pull ended with, where the broker refused it.
     placed : asyncio.Event
@@ -76,11 +77,12 @@ class AssignedQueue:
 
     def __init__(self, queue: MessageQueue, reading: Reading) -> None:
         self.queue = queue
-        self.position: int | None = None
+        self.progress: Progress[AssignedQueue] = Progress()
         self.refused: RefusedError | None = None
         self.placed = asyncio.Event()
         self._reading = reading
         self._committed: int | None = None
+        self._passed: int | None = None
         self._broker_id = MASTER_ID
         self._task: asyncio.Task[None] | None = None
 
@@ -99,12 +101,18 @@ class AssignedQueue:
     def start_anew(self, queue_offset: int | None) -> None:
         """Go on from a queue offset; None: from where the group is."""
         self.drop()
-        self.position = queue_offset
+        self.progress = Progress(queue_offset)
+        self._passed = None
         self.start()
 
-    def given_out(self, pulled: Pulled[AssignedQueue]) -> None:
-        """Note that the consumer has got messages."""
-        self.position = pulled.next_offset
+    def settle(self) -> None:
+        """Look what callers have received; what a failed call has lost is put back into the cache."""
+        cache = self._reading.cache
+        for pulled in self.progress.settle():
+            if self._task is not None:
+                cache.put_back(pulled)
+        if self._passed is not None and self.progress.all_received and not cache.holds(self):
+            self.progress.passed(self._passed)
 
     async def bounds(self) -> tuple[int, int]:
         """Ask for the first offset of the queue, and the one behind its last.
@@ -119,15 +127,14 @@ class AssignedQueue:
             await self._ask_offset(RequestCode.GET_MAX_OFFSET),
         )
 
-    async def commit(self) -> None:
-        """Store the position as the group's offset, if it is known and another than before.
+    async def commit(self, position: int | None) -> None:
+        """Store a queue offset as the group's, if it is known and another than before.
 
         Raises
         ------
         ClientError
             The broker has not stored it.
         """
-        position = self.position
         if position is None or position == self._committed:
             return
         fields: dict[str, Value] = {"consumerGroup": self._reading.group, "commitOffset": position}
@@ -139,7 +146,7 @@ class AssignedQueue:
     # ---- inside -----------------------------------------------------------------------------------
 
     async def _pull_all(self) -> None:
-        queue_offset = self.position
+        queue_offset = self.progress.position
         while True:
             try:
                 if queue_offset is None:
@@ -157,8 +164,8 @@ class AssignedQueue:
                 _LOG.warning("%s: goes on at %d: %s", self.queue, queue_offset, result)
             if result.messages:
                 self._reading.cache.put(Pulled(self, result.messages, queue_offset))
-            elif not self._reading.cache.holds(self):
-                self.position = queue_offset
+            else:
+                self._passed = queue_offset
 
     async def _after_error(self, error: ClientError) -> None:
         _LOG.warning("%s: %s", self.queue, error)

@@ -14,13 +14,21 @@ from typing import Self
 
 from rmqcore.client.allocation import allocate_averagely
 from rmqcore.client.assigned_queue import AssignedQueue, ConsumeFrom, Reading
+from rmqcore.client.deadlines import deadline
+from rmqcore.client.handover import Handover
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.message_cache import MessageCache
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.subscriptions import subscription
 from rmqcore.client.messages.validators import check_group, check_topic
-from rmqcore.errors import ClientError, NotAssignedError, NotReachedError, RefusedError
+from rmqcore.errors import (
+    AnswerTimeoutError,
+    ClientError,
+    NotAssignedError,
+    NotReachedError,
+    RefusedError,
+)
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -44,8 +52,9 @@ FOR_GOOD = frozenset(
 class AsyncPullConsumer:
     """Reads topics as a member of a consumer group, whose members share the queues. Belongs to the event loop that first uses it.
 
-    Messages are pulled in the background, as soon as a topic is subscribed, and `poll` gives them out. The group's offsets are
-    stored by `commit`: what was given out and not committed comes again, to this member or another.
+    Messages are pulled in the background, as soon as a topic is subscribed, and `poll` returns them. The group's offsets are
+    stored by `commit`: what was returned and not committed comes again, to this member or another. A batch counts as
+    received when `poll` has returned it; after an exception, such as that of Ctrl-C, the next poll returns it again.
 
     Parameters
     ----------
@@ -58,7 +67,9 @@ class AsyncPullConsumer:
         ``CONSUME_FROM_FIRST_OFFSET``. A queue that is so young that all of its messages are in memory is read from its start in
         both cases, as brokers want it.
     auto_commit : bool
-        `poll` and `close` commit what earlier polls gave out, `poll` every five seconds.
+        Commit unasked, every five seconds, when queues go to another member, by `unsubscribe` and by `close`: each time what the
+        polls before the last one returned, for the program may still work on the messages of the last one. Call `commit` to have
+        these in it.
     pull_batch_size : int
         The most messages that are pulled, and that `poll` gives out, at once.
     now_ms : callable, optional
@@ -116,7 +127,12 @@ class AsyncPullConsumer:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.close(commit=kind is None)
 
-    async def subscribe(self, topic: str, tags: str = "*") -> None:
+    async def subscribe(
+        self,
+        topic: str,
+        tags: str = "*",
+        timeout: float = 30.0,  # noqa: ASYNC109 as for poll
+    ) -> None:
         """Read a topic too, or other tags of it. What is sent after this has returned is read, also by a new group.
 
         Parameters
@@ -125,27 +141,42 @@ class AsyncPullConsumer:
             One that no broker has yet is read as soon as it is there.
         tags : str
             ``TagA || TagB``; ``*`` for all messages.
+        timeout : float
+            Seconds for the whole call.
 
         Raises
         ------
         ValueError
             The topic is no name, or the tags are none.
         ClientError
-            No name server could be asked.
+            No name server could be asked, or the time is over: then the topic is not subscribed.
         """
         check_topic(topic)
         wanted = subscription(topic, tags, self._instance.now_ms())
         self._instance.check_open()
-        await self._instance.find_route(topic)
         before = self._subscriptions.get(topic)
+        try:
+            async with deadline(timeout, "subscribe"):
+                await self._subscribe(topic, wanted, before)
+        except BaseException:
+            if before is None and topic in self._subscriptions:
+                # Brokers may have heard of a member that will read nothing: others would miss its share.
+                self._instance.run(self._withdraw(topic))
+            raise
+
+    async def _subscribe(
+        self, topic: str, wanted: SubscriptionData, before: SubscriptionData | None
+    ) -> None:
+        await self._instance.find_route(topic)
         self._subscriptions[topic] = wanted
-        if before is not None and before.sub_string != wanted.sub_string:
-            for assigned in self._of_topic(topic):
-                assigned.start_anew(assigned.position)
-        await self._instance.heartbeat()
         if not self._watching:
             self._watching = True
             self._instance.run(self._watch())
+        if before is not None and before.sub_string != wanted.sub_string:
+            for assigned in self._of_topic(topic):
+                assigned.settle()
+                assigned.start_anew(assigned.progress.position)
+        await self._instance.heartbeat()
         if not await self._rebalance():
             self._wake.set()
         for assigned in self._of_topic(topic):
@@ -160,10 +191,8 @@ class AsyncPullConsumer:
             The consumer was closed.
         """
         self._instance.check_open()
-        if self._subscriptions.pop(topic, None) is not None:
-            await self._assign(topic, [])
-            self._instance.routes.forget(topic)
-            await self._instance.heartbeat()
+        if topic in self._subscriptions:
+            await self._withdraw(topic)
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:  # noqa: ASYNC109 as Java's
         """Give the next messages, of one queue; wait for them if there are none.
@@ -183,14 +212,28 @@ class AsyncPullConsumer:
         ClientError
             Nothing is subscribed, the consumer was closed, or a broker refuses for good to give this group anything.
         """
+        handover = Handover()
+        try:
+            messages = await self.hand_over(handover, timeout)
+            handover.received = True
+            return messages  # noqa: TRY300  an else block would be behind the handler
+        except BaseException:
+            handover.failed = True
+            raise
+
+    async def hand_over(self, handover: Handover, timeout: float) -> list[ReceivedMessage]:  # noqa: ASYNC109 as for poll
+        """Do the work of `poll`; the caller says in `handover` whether the messages have reached it."""
         self._instance.check_open()
         if not self._subscriptions:
             raise ClientError("nothing is subscribed: call subscribe(topic) first")
-        if self._auto_commit:
-            await self._commit_now_and_then()
-        pulled = await self._cache.take(max(timeout, 0))
+        for assigned in self._assigned.values():
+            assigned.settle()
+            assigned.progress.finish(handover.thread)
+        self._commit_now_and_then()
+        pulled = await self._cache.take(
+            max(timeout, 0), lambda one: one.owner.progress.give(one, handover)
+        )
         if pulled is not None:
-            pulled.owner.given_out(pulled)
             return list(pulled.messages)
         self._instance.check_open()  # it may have been closed meanwhile
         for assigned in self._assigned.values():
@@ -198,8 +241,13 @@ class AsyncPullConsumer:
                 raise assigned.refused
         return []
 
-    async def commit(self) -> None:
-        """Store how far the group has come: behind all messages that `poll` has given out. Brokers have it when this returns.
+    async def commit(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
+        """Store how far the group has come: behind all messages that `poll` has returned. Brokers have it when this returns.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for the whole call.
 
         Raises
         ------
@@ -207,7 +255,10 @@ class AsyncPullConsumer:
             A broker has not stored it; those of other queues may be stored.
         """
         self._instance.check_open()
-        await self._commit(self._assigned.values())
+        for assigned in self._assigned.values():
+            assigned.settle()
+        async with deadline(timeout, "commit"):
+            await self._commit([(one, one.progress.position) for one in self._assigned.values()])
 
     async def seek(
         self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
@@ -253,18 +304,24 @@ class AsyncPullConsumer:
         """Give the queues that this consumer reads, sorted."""
         return sorted(self._assigned)
 
-    async def close(self, *, commit: bool = True) -> None:
+    async def close(self, *, commit: bool = True, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
         """Say goodbye to the brokers and close all connections. A second call does nothing.
 
         Parameters
         ----------
         commit : bool
-            With `auto_commit`, what was given out is committed.
+            With `auto_commit`, what the polls before the last one returned is committed.
+        timeout : float
+            Seconds for the whole call.
         """
+        if not self._instance.is_ours:
+            self._instance.abandon()
+            return
         for assigned in self._assigned.values():
+            assigned.settle()
             assigned.drop()
         if self._auto_commit and commit:
-            await self._commit_and_tell(list(self._assigned.values()))
+            await self._commit_unasked(_finished(self._assigned.values()), timeout)
         self._assigned.clear()
         self._cache.close()
         await self._instance.close([{"consumerGroup": self._group}])
@@ -296,25 +353,31 @@ class AsyncPullConsumer:
 
     # ---- offsets ----------------------------------------------------------------------------------
 
-    async def _commit_now_and_then(self) -> None:
+    def _commit_now_and_then(self) -> None:
+        """Begin to commit in the background, with `auto_commit`: a poll does not wait for it."""
         now = asyncio.get_running_loop().time()
-        if now >= self._next_commit:
+        if self._auto_commit and now >= self._next_commit:
             self._next_commit = now + AUTO_COMMIT_SECONDS
-            await self._commit_and_tell(list(self._assigned.values()))
+            work = self._commit_unasked(_finished(self._assigned.values()), AUTO_COMMIT_SECONDS)
+            self._instance.run(work)
 
-    async def _commit_and_tell(self, queues: Iterable[AssignedQueue]) -> None:
-        """Commit unasked: that it failed is told in the log, the next time is soon."""
+    async def _commit_unasked(
+        self, positions: list[tuple[AssignedQueue, int | None]], seconds: float
+    ) -> None:
+        """Commit what the caller has done with. A failure is logged, and the next time is soon."""
         try:
-            await self._commit(queues)
+            async with deadline(seconds, "commit"):
+                await self._commit(positions)
         except ClientError as error:
             _LOG.warning("commit: %s", error)
 
-    async def _commit(self, queues: Iterable[AssignedQueue]) -> None:
+    async def _commit(self, queues: Iterable[tuple[AssignedQueue, int | None]]) -> None:
         # One after the other for a topic on a broker: Java makes the table of a group and topic at its first commit without
         # a lock, and of two that come at once it loses one (ConsumerOffsetManager#commitOffset), though both are answered.
-        by_table: dict[tuple[str, str], list[AssignedQueue]] = {}
-        for one in queues:
-            by_table.setdefault((one.queue.broker_name, one.queue.topic), []).append(one)
+        by_table: dict[tuple[str, str], list[tuple[AssignedQueue, int | None]]] = {}
+        for one, position in queues:
+            table = by_table.setdefault((one.queue.broker_name, one.queue.topic), [])
+            table.append((one, position))
         async with self._committing:
             done = await asyncio.gather(*map(_commit_in_turn, by_table.values()))
         for error in itertools.chain.from_iterable(done):
@@ -384,25 +447,43 @@ class AsyncPullConsumer:
         """Read these queues of a topic, and no others."""
         gone = [assigned for assigned in self._of_topic(topic) if assigned.queue not in queues]
         for assigned in gone:
+            assigned.settle()
             assigned.drop()
             del self._assigned[assigned.queue]
         for queue in queues:
             if queue not in self._assigned:
                 self._assigned[queue] = AssignedQueue(queue, self._reading)
                 self._assigned[queue].start()
-        if self._auto_commit:
-            await self._commit_and_tell(gone)
+        if self._auto_commit and gone:
+            await self._commit_unasked(_finished(gone), AUTO_COMMIT_SECONDS)
+
+    async def _withdraw(self, topic: str) -> None:
+        """Read a topic no more, and let the other members have its queues."""
+        self._subscriptions.pop(topic, None)
+        await self._assign(topic, [])
+        if self._subscriptions:
+            self._instance.routes.forget(topic)
+            await self._instance.heartbeat()
+        else:
+            await self._instance.say_goodbye([{"consumerGroup": self._group}])
+            self._instance.routes.forget(topic)
 
     def _of_topic(self, topic: str) -> list[AssignedQueue]:
         return [one for one in self._assigned.values() if one.queue.topic == topic]
 
 
-async def _commit_in_turn(queues: Iterable[AssignedQueue]) -> list[ClientError]:
-    """Commit them one after the other, all of them; give what went wrong."""
-    errors = []
-    for one in queues:
+def _finished(queues: Iterable[AssignedQueue]) -> list[tuple[AssignedQueue, int | None]]:
+    return [(one, one.progress.finished) for one in queues]
+
+
+async def _commit_in_turn(queues: Iterable[tuple[AssignedQueue, int | None]]) -> list[ClientError]:
+    """Commit them one after the other; return what went wrong. Of a broker that does not answer no more is asked."""
+    errors: list[ClientError] = []
+    for one, position in queues:
         try:
-            await one.commit()
+            await one.commit(position)
+        except (AnswerTimeoutError, NotReachedError) as error:
+            return [*errors, error]
         except ClientError as error:
             errors.append(error)
     return errors

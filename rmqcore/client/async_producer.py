@@ -6,12 +6,14 @@ Source: RocketMQ 5.5.0 DefaultMQProducer, DefaultMQProducerImpl#sendDefaultImpl,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
 from typing_extensions import Buffer
 
+from rmqcore.client.deadlines import deadline
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
@@ -44,7 +46,7 @@ class AsyncProducer:
     group : str
         Name of the producer group.
     timeout : float
-        Seconds that a send may take, all tries together.
+        Seconds that a send may take: the questions for a route, connections and all tries together.
     retry_times : int
         Further queues that are tried, on another broker if there is one, where one does not take a message.
     default_topic_queue_nums : int
@@ -129,7 +131,8 @@ class AsyncProducer:
         -----
         After a time-out or a lost connection it is not known whether the message was stored; another try may store it twice.
         """
-        return await self._send(await self._one(topic, body, tags, keys, properties))
+        end = asyncio.get_running_loop().time() + self._timeout
+        return await self._send(await self._one(topic, body, tags, keys, properties), end)
 
     async def send_many(
         self,
@@ -155,12 +158,14 @@ class AsyncProducer:
             As for `send`.
         """
         check_topic_for_send(topic)
+        end = asyncio.get_running_loop().time() + self._timeout
         await self._ready(topic)
         messages = (
             Message(topic, body, tags=tags, keys=keys, properties=properties) for body in bodies
         )
         size = self._max_message_size
-        return await self._send(one_batch(messages, self._instance.ids, max_message_size=size))
+        batch = one_batch(messages, self._instance.ids, max_message_size=size)
+        return await self._send(batch, end)
 
     async def send_oneway(
         self,
@@ -218,11 +223,12 @@ class AsyncProducer:
         """Know the queues of a topic."""
         self._instance.check_open()
         if not self._instance.routes.publish_queues(topic):
-            await self._instance.find_publish_route(topic, self._queue_nums)
+            async with deadline(self._timeout, "GET_ROUTEINFO_BY_TOPIC"):
+                await self._instance.find_publish_route(topic, self._queue_nums)
 
-    async def _send(self, message: Outgoing) -> SendResult:
+    async def _send(self, message: Outgoing, end: float) -> SendResult:
+        """Try one queue after the other until `end`, a time of the event loop."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._timeout
         reasons: list[str] = []
         last: ClientError | None = None
         broker_name: str | None = None
@@ -238,7 +244,9 @@ class AsyncProducer:
             except (AnswerTimeoutError, BadAnswerError, NotReachedError) as error:
                 last = error
                 # Perhaps the broker is elsewhere now; where nobody can say so, its own error is the one that counts.
-                await self._instance.find_route_again(message.topic)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(end):
+                        await self._instance.find_route_again(message.topic)
             reasons.append(str(last))
         assert last is not None
         if len(reasons) == 1:

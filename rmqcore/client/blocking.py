@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -10,6 +11,7 @@ from typing_extensions import Buffer
 
 from rmqcore.client.async_consumer import AsyncPullConsumer
 from rmqcore.client.async_producer import DEFAULT_GROUP, AsyncProducer
+from rmqcore.client.handover import Handover
 from rmqcore.client.loop_thread import LoopThread
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
@@ -72,8 +74,8 @@ class Producer:
         self._thread.run(lambda: self._client.send_oneway(topic, body, tags, keys, properties))
 
     def close(self) -> None:
-        """Say goodbye to the brokers and close all connections. A second call does nothing."""
-        if self._end.alive:
+        """Say goodbye to the brokers and close all connections. A second call does nothing, nor does one in a forked process."""
+        if self._end.alive and self._thread.is_ours:
             self._thread.run(self._client.close)
             self._end()
 
@@ -95,21 +97,32 @@ class PullConsumer:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(commit=kind is None)
 
-    def subscribe(self, topic: str, tags: str = "*") -> None:
+    def subscribe(self, topic: str, tags: str = "*", timeout: float = 30.0) -> None:
         """Read a topic too, or other tags of it: `AsyncPullConsumer.subscribe`."""
-        self._thread.run(lambda: self._client.subscribe(topic, tags))
+        self._thread.run(lambda: self._client.subscribe(topic, tags, timeout))
 
     def unsubscribe(self, topic: str) -> None:
         """Read a topic no more: `AsyncPullConsumer.unsubscribe`."""
         self._thread.run(lambda: self._client.unsubscribe(topic))
 
     def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """Give the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`."""
-        return self._thread.run(lambda: self._client.poll(timeout))
+        """Return the next messages, or none after `timeout` seconds: `AsyncPullConsumer.poll`.
 
-    def commit(self) -> None:
+        With `auto_commit` and several threads, the messages of a poll count as done when its thread polls again, or has ended.
+        """
+        handover = Handover(threading.current_thread())
+        try:
+            messages = self._thread.run(lambda: self._client.hand_over(handover, timeout))
+            # The last act: an exception before it gives the messages again.
+            handover.received = True
+            return messages  # noqa: TRY300  an else block would be behind the handler
+        except BaseException:
+            handover.failed = True
+            raise
+
+    def commit(self, timeout: float = 5.0) -> None:
         """Store how far the group has come: `AsyncPullConsumer.commit`."""
-        self._thread.run(self._client.commit)
+        self._thread.run(lambda: self._client.commit(timeout))
 
     def seek(
         self, topic: str, queue_id: int, queue_offset: int, *, broker_name: str | None = None
@@ -127,10 +140,10 @@ class PullConsumer:
 
         return self._thread.run(assignment)
 
-    def close(self, *, commit: bool = True) -> None:
-        """Say goodbye to the brokers and close all connections: `AsyncPullConsumer.close`."""
-        if self._end.alive:
-            self._thread.run(lambda: self._client.close(commit=commit))
+    def close(self, *, commit: bool = True, timeout: float = 5.0) -> None:
+        """Say goodbye to the brokers and close all connections: `AsyncPullConsumer.close`; nothing in a forked process."""
+        if self._end.alive and self._thread.is_ours:
+            self._thread.run(lambda: self._client.close(commit=commit, timeout=timeout))
             self._end()
 
 

@@ -20,6 +20,7 @@ from rmqcore.remoting.header import decode_command, encode_command
 _LOG = logging.getLogger("rmqcore.client")
 _OPAQUES = 1 << 31
 CONNECT_SECONDS = 3.0
+SILENT_SECONDS = 1.0
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
 """What answers a request of the peer; None where there is nothing to answer."""
 
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._room = asyncio.Event()
         self._room.set()
         self._transport: asyncio.Transport | None = None
+        self._heard_at = 0.0
 
     @classmethod
     async def open(cls, address: str, on_request: OnRequest, request: str) -> Self:
@@ -80,7 +82,8 @@ class Connection(asyncio.Protocol):
         Raises
         ------
         AnswerTimeoutError
-            None came in time. The connection is closed, as its peer may be gone without a word.
+            None came in time. The connection is closed if its peer has been silent for `SILENT_SECONDS`: it may be gone without a
+            word. Else the answers that others wait for still come.
         NotReachedError
             The connection was closed before it came.
         ValueError
@@ -95,7 +98,9 @@ class Connection(asyncio.Protocol):
                 self._waiting[opaque] = request_name(request), answer
                 return await answer
         except TimeoutError:
-            self.close(f"no answer to {code_name(request.code)} in {seconds:g} s")
+            silent = asyncio.get_running_loop().time() - self._heard_at
+            if silent >= SILENT_SECONDS:
+                self.close(f"no answer to {code_name(request.code)}, and silent for {silent:.1f} s")
             raise AnswerTimeoutError(self.address, request_name(request), seconds) from None
         finally:
             self._waiting.pop(opaque, None)
@@ -142,11 +147,13 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
+        self._heard_at = asyncio.get_running_loop().time()
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         self.local_ip = transport.get_extra_info("sockname")[0].partition("%")[0]
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, and what is whole in them."""
+        self._heard_at = asyncio.get_running_loop().time()
         self._decoder.feed(data)
         try:
             while (frame := self._decoder.next_frame()) is not None:

@@ -80,7 +80,9 @@ class ClientInstance:
         self._closed = False
         self._client_id = ""
         self._ids: UniqueIds | None = None
-        self._nanoseconds = time.time_ns()
+        self._name = secrets.randbits(62)  # a clock may stand still, or be set back
+        self._pid = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- identity ---------------------------------------------------------------------------------
 
@@ -104,13 +106,25 @@ class ClientInstance:
         Raises
         ------
         ClientClosedError
-            It was closed.
+            It was closed, or it belongs to another event loop or process.
         """
         if self._closed:
             raise ClientClosedError("this client was closed")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if not self.is_ours:
+            raise ClientClosedError(
+                "this client belongs to the event loop that used it first, and to its process: make another one"
+            )
         if not self._tasks:
             self.every(REFRESH_SECONDS, self.refresh_routes)
             self.every(HEARTBEAT_SECONDS, self.heartbeat)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the event loop and the process that the client belongs to."""
+        loop = self._loop
+        return os.getpid() == self._pid and (loop is None or loop is asyncio.get_running_loop())
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something in the background, until `close` at the latest."""
@@ -133,11 +147,19 @@ class ClientInstance:
         """
         if self._closed:
             return
+        if not self.is_ours:
+            self.abandon()
+            return
         self._closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.say_goodbye(groups)
+        self._remote.close()
+
+    async def say_goodbye(self, groups: Iterable[dict[str, Value]]) -> None:
+        """Tell all brokers that this client is a member of the groups no more; a failure is logged."""
         code = RequestCode.UNREGISTER_CLIENT
         goodbyes = [
             self.ask(
@@ -155,11 +177,12 @@ class ClientInstance:
         for error in await asyncio.gather(*goodbyes, return_exceptions=True):
             if isinstance(error, BaseException):
                 _LOG.info("at close: %s", error)
-        self._remote.close()
 
     def abandon(self) -> None:
-        """End everything without a word to anybody."""
+        """End everything without a word to anybody; what another loop or process runs is left to it."""
         self._closed = True
+        if os.getpid() != self._pid or (self._loop is not None and self._loop.is_closed()):
+            return
         for task in self._tasks:
             task.cancel()
         self._remote.close()
@@ -295,7 +318,7 @@ class ClientInstance:
     def _connected(self, connection: Connection) -> None:
         """The first thing that a broker hears is who we are: it may have been started anew, or have forgotten us."""
         if not self._client_id:
-            self._client_id = f"{connection.local_ip}@{os.getpid()}#{self._nanoseconds}"
+            self._client_id = f"{connection.local_ip}@{os.getpid()}#{self._name}"
             self._ids = UniqueIds(
                 connection.local_ip, os.getpid(), secrets.randbits(32), self.now_ms
             )
@@ -320,6 +343,9 @@ def _addresses(namesrv: str | Iterable[str]) -> list[str]:
     addresses = [text.strip() for text in texts if text.strip()]
     if not addresses:
         raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several with ; between")
+    for address in addresses:
+        if "," in address or "/" in address or not address.rpartition(":")[2].isdigit():
+            raise ValueError(f"namesrv: {address!r}, expected host:port, or several with ; between")
     return addresses
 
 

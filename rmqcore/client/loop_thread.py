@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from rmqcore.errors import ClientClosedError
@@ -27,9 +27,16 @@ class LoopThread:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._guard = threading.Lock()
-        self._stopped = False
+        # No lock that a call holds: an exception that a signal handler raises right behind its acquire would leave it locked.
+        self._stopping = threading.Lock()
+        self._ended = False
+        self._waited_for: set[Future[Any]] = set()
         self._thread.start()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process has the thread: a child that was forked has not."""
+        return os.getpid() == self._pid
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Run what `work` makes, and wait for it; where the waiting is interrupted it is cancelled.
@@ -39,32 +46,45 @@ class LoopThread:
         ClientClosedError
             The thread was stopped, or this is another process than the one that it was started in.
         """
-        if os.getpid() != self._pid:
+        if not self.is_ours:
             raise ClientClosedError(
                 "this client belongs to the process that this one was forked from"
             )
-        with self._guard:
-            if self._stopped:
-                raise ClientClosedError("this client was closed")
-            done = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        done = None
         try:
+            done = self._begin(work())
+            self._waited_for.add(done)
+            if self._ended:
+                done.cancel()
             return done.result()
         except CancelledError:
-            raise ClientClosedError("this client was closed") from None
+            raise _closed() from None
         except BaseException:
-            done.cancel()
+            if done is not None:
+                done.cancel()
             raise
+        finally:
+            if done is not None:
+                self._waited_for.discard(done)
+
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        if not self._stopping.locked():
+            try:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+            except RuntimeError:
+                if not self._loop.is_closed():
+                    raise
+        work.close()
+        raise _closed()
 
     def stop(self, last: Callable[[], object]) -> None:
         """Call something in the thread, then end all that runs there, and the thread. A second call does nothing."""
-        if os.getpid() != self._pid:
+        if not self.is_ours:
             return
-        with self._guard:
-            if self._stopped:
-                return
-            self._stopped = True
-            self._loop.call_soon_threadsafe(last)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        if not self._stopping.acquire(blocking=False):
+            return
+        self._loop.call_soon_threadsafe(last)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -74,6 +94,11 @@ class LoopThread:
         finally:
             self._loop.run_until_complete(self._cancel_all())
             self._loop.close()
+            self._ended = True
+            for done in list(
+                self._waited_for
+            ):  # what came too late to be cancelled with the others
+                done.cancel()
 
     async def _cancel_all(self) -> None:
         tasks = asyncio.all_tasks(self._loop) - {asyncio.current_task()}
@@ -81,3 +106,7 @@ class LoopThread:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # connections that were closed let go of their sockets
+
+
+def _closed() -> ClientClosedError:
+    return ClientClosedError("this client was closed")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from rmqcore.client.messages.received_message import ReceivedMessage
@@ -46,8 +46,24 @@ class MessageCache(Generic[Owner]):
         self._pulled.append(pulled)
         self._count(pulled, 1)
 
-    async def take(self, seconds: float) -> Pulled[Owner] | None:
-        """Give the messages of the oldest pull; None where none came in time, or none will come any more."""
+    def put_back(self, pulled: Pulled[Owner]) -> None:
+        """Take messages again that were taken: they are the next ones."""
+        if any(one is pulled for one in self._pulled):
+            return  # an exception came before they had left
+        self._pulled.appendleft(pulled)
+        self._count(pulled, 1)
+
+    async def take(
+        self, seconds: float, note: Callable[[Pulled[Owner]], bool]
+    ) -> Pulled[Owner] | None:
+        """Give the messages of the oldest pull; None where none came in time, or none will come any more.
+
+        Parameters
+        ----------
+        seconds : float
+        note : callable
+            Called with the messages before they leave the cache: an exception in between loses none. They stay if it is false.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while not self._pulled and not self._closed:
@@ -56,7 +72,10 @@ class MessageCache(Generic[Owner]):
             return None
         if not self._pulled:
             return None
-        pulled = self._pulled.popleft()
+        pulled = self._pulled[0]
+        if not note(pulled):
+            return None
+        self._pulled.popleft()
         self._count(pulled, -1)
         return pulled
 

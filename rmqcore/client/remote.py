@@ -60,11 +60,11 @@ class Remote:
         ClientError
             There was no answer, or it says that the peer did not do it.
         """
+        name = request_name(request)
         started = asyncio.get_running_loop().time()
-        connection = await self._connection(address, request_name(request))
+        connection = await self._connection_within(seconds, address, name)
         left = seconds - (asyncio.get_running_loop().time() - started)
         response = await connection.ask(request, max(left, 0))
-        name = request_name(request)
         if response.code not in accepted:
             remark = response.remark or "no remark"
             raise RefusedError(address, name, response.code, _response_name(response), remark)
@@ -81,7 +81,7 @@ class Remote:
         ClientError
             The peer takes no connection or no bytes.
         """
-        connection = await self._connection(address, request_name(request))
+        connection = await self._connection_within(seconds, address, request_name(request))
         await connection.tell(request, seconds)
 
     def connected(self) -> list[str]:
@@ -94,6 +94,13 @@ class Remote:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    async def _connection_within(self, seconds: float, address: str, request: str) -> Connection:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._connection(address, request)
+        except TimeoutError:
+            raise NotReachedError(address, request, f"no connection in {seconds:g} s") from None
 
     async def _connection(self, address: str, request: str) -> Connection:
         if self._closed:

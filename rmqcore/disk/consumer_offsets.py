@@ -1,9 +1,13 @@
-"""``config/consumerOffset.json``: how far each consumer group has read, as a broker wrote it."""
+"""``config/consumerOffset.json``: how far each consumer group has read, as a broker wrote it.
+
+A broker with ``enableLmq`` has all offsets in ``config/lmqConsumerOffset.json`` instead.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,10 @@ from rmqcore.errors import RemoteStorageError, StoreError
 from rmqcore.java_json import shown_value
 
 FILE = "config/consumerOffset.json"
-BACKUP = FILE + ".bak"
+LMQ_FILE = "config/lmqConsumerOffset.json"
+LMQ_PREFIX = "%LMQ%"
+LMQ_TABLE = "lmqOffsetTable"
+"""Of `LMQ_FILE`: by topic and group, whose name begins with `LMQ_PREFIX`, the offset in queue 0."""
 BETWEEN_TOPIC_AND_GROUP = "@"
 MOST_PROBLEMS = 100
 
@@ -55,8 +62,9 @@ class ConsumerOffsets:
 def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
     """Read the consumer groups' offsets of a store; a store without the files has none.
 
+    `LMQ_FILE` is read instead if it was written after `FILE`, or `FILE` is missing: with ``enableLmq`` a broker reads no other.
     As in Java the ``.bak`` file is read where the file is missing, empty or no JSON; `ConsumerOffsets.problems` tells of it.
-    Offsets that are none are left out and told, where Java would read nothing of the file. Nothing is raised for what lies
+    Invalid offsets are left out and reported, where Java would read nothing of the file. Nothing is raised for what lies
     there.
 
     Parameters
@@ -70,12 +78,13 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
 
     Notes
     -----
-    Source: RocketMQ 5.5.0 ConfigManager#load, ConsumerOffsetManager#decode.
+    Source: RocketMQ 5.5.0 ConfigManager#load, ConsumerOffsetManager#decode, LmqConsumerOffsetManager#decode.
     """
     problems = _Problems()
     _tell_rocksdb(paths, problems)
     root = shown_path(paths.root)
-    for place in (FILE, BACKUP):
+    file = _file_in_use(paths, problems)
+    for place in (file, f"{file}.bak"):
         try:
             saved = read_config_file(paths, place)
             if saved is None:
@@ -87,9 +96,9 @@ def read_consumer_offsets(paths: StorePaths) -> ConsumerOffsets:
             problems.add(what if root in what else f"{root}/{place}: {what}")
             continue
         groups, version = parse_consumer_offsets(saved, problems.at(f"{root}/{place}"))
-        is_backup = place == BACKUP
+        is_backup = place != file
         if is_backup:
-            problems.add(f"{root}/{BACKUP} was read instead: offsets may be older than the groups'")
+            problems.add(f"{root}/{place} was read instead: offsets may be older than the groups'")
         return ConsumerOffsets(groups, paths.root / place, is_backup, version, problems.told())
     return ConsumerOffsets(problems=problems.told())
 
@@ -105,7 +114,33 @@ def parse_consumer_offsets(
     tell : callable
         Gets a sentence for each offset that is none; it is left out.
     """
-    return _groups(saved, tell), _version(saved)
+    groups = _groups(saved, tell)
+    light = saved.get(LMQ_TABLE, {})
+    if isinstance(light, dict):
+        whole = {key: {"0": queue_offset} for key, queue_offset in light.items()}
+        for group, offsets in _groups({"offsetTable": whole}, tell).items():
+            groups.setdefault(group, {}).update(offsets)
+    else:
+        tell(f"{LMQ_TABLE} is {shown_value(light)}, expected an object")
+    return groups, _version(saved)
+
+
+def _file_in_use(paths: StorePaths, problems: _Problems) -> str:
+    """The file that the broker wrote last, whether or not ``enableLmq`` was on."""
+    times: dict[str, int] = {}
+    for place in (FILE, LMQ_FILE):
+        with suppress(OSError):
+            times[place] = (paths.root / place).lstat().st_mtime_ns
+    if LMQ_FILE not in times:
+        return FILE
+    if FILE in times:
+        newest = LMQ_FILE if times[LMQ_FILE] >= times[FILE] else FILE
+        other = FILE if newest == LMQ_FILE else LMQ_FILE
+        problems.add(
+            f"{newest} was read, which was written after {other}: a broker with enableLmq reads {LMQ_FILE} alone"
+        )
+        return newest
+    return LMQ_FILE
 
 
 def _tell_rocksdb(paths: StorePaths, problems: _Problems) -> None:

@@ -14,7 +14,7 @@ import pytest
 import rmqcore
 from rmqcore import MessageStoreConfig
 from rmqcore.config_values import parse_hours
-from rmqcore.unused_settings import REFUSED, UNUSED, UnusedSettingWarning
+from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED, UNUSED, UnusedSettingWarning
 
 FIELDS = {f.name: f for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
 SEEN = 4711
@@ -255,7 +255,10 @@ def test_a_value_in_a_file_names_file_and_key(line: str, name: str, tmp_path: Pa
     assert os.listdir(tmp_path) == ["broker.conf"]
 
 
-@pytest.mark.parametrize("line", ["enableDLegerCommitLog=true", "storeType=defaultRocksDB"])
+@pytest.mark.parametrize(
+    "line",
+    ["enableDLegerCommitLog=true", "storeType=defaultRocksDB", "rocksdbCQDoubleWriteEnable=true"],
+)
 def test_a_store_of_another_kind_is_not_written(line: str, tmp_path: Path) -> None:
     """Its log or its queues are elsewhere: a store that begins anew beside them numbers messages from 0 again."""
     conf = tmp_path / "broker.conf"
@@ -275,3 +278,13 @@ def test_a_root_of_another_store_in_a_file(tmp_path: Path) -> None:
     rmqcore.open(tmp_path / "a", conf, services=False).close()
     (tmp_path / "link").symlink_to(tmp_path / "a")
     rmqcore.open(tmp_path / "link", conf, services=False).close()
+
+
+@pytest.mark.parametrize("key", LEFT_TO_JAVA)
+def test_what_only_java_does_is_a_warning(tmp_path: Path, key: str) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"{key}=true\n")
+    with pytest.warns(UnusedSettingWarning, match=f"^{key}=true: "):
+        rmqcore.open(tmp_path / "store", conf).close()
+    conf.write_text(f"{key}=\n")
+    rmqcore.open(tmp_path / "store", conf).close()

@@ -1,6 +1,6 @@
 """How far each consumer group has read: in memory, and in ``config/consumerOffset.json``.
 
-Source: RocketMQ 5.5.0 ConsumerOffsetManager.
+Source: RocketMQ 5.5.0 ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from typing import Any
 
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.data_version import DataVersion
-from rmqcore.disk.consumer_offsets import BETWEEN_TOPIC_AND_GROUP, parse_consumer_offsets
+from rmqcore.disk.consumer_offsets import (
+    BETWEEN_TOPIC_AND_GROUP,
+    LMQ_PREFIX,
+    LMQ_TABLE,
+    parse_consumer_offsets,
+)
 
 FILE = "consumerOffset.json"
+LMQ_FILE = "lmqConsumerOffset.json"
 UPDATE_VERSION_STEP = 500
 """So many commits make a new version of the table."""
 _LOG = logging.getLogger("rmqcore.broker")
@@ -27,6 +33,9 @@ class Offsets:
     files : ConfigFiles
     now_ms : callable
         The clock.
+    lmq : bool
+        ``enableLmq``: all offsets are in ``lmqConsumerOffset.json``. If the file that counts is missing, the other one is
+        continued, where Java begins without any.
 
     Raises
     ------
@@ -34,28 +43,39 @@ class Offsets:
         The file is there and cannot be read, nor can its ``.bak``.
     """
 
-    def __init__(self, files: ConfigFiles, now_ms: Callable[[], int]) -> None:
+    def __init__(self, files: ConfigFiles, now_ms: Callable[[], int], *, lmq: bool = False) -> None:
         self._files = files
+        self._lmq = lmq
+        self._file, other = (LMQ_FILE, FILE) if lmq else (FILE, LMQ_FILE)
         self._now_ms = now_ms
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._version = DataVersion(timestamp_ms=now_ms())
         self._commits = 0
         self._changed = False
-        saved = files.load(FILE)
+        saved = files.load(self._file)
+        if saved is None:
+            saved = files.load(other)
+            self._changed = saved is not None
+            if saved is not None:
+                self._tell(
+                    f"{self._file} is missing, and the offsets of {other} are continued there"
+                )
         if saved is not None:
             self._take(saved)
 
     def _take(self, saved: Mapping[str, Any]) -> None:
-        groups, version = parse_consumer_offsets(saved, self._tell)
+        groups, version = parse_consumer_offsets(saved, self._leave_out)
         for group, offsets in groups.items():
             for (topic, queue_id), queue_offset in offsets.items():
                 self._table.setdefault((topic, group), {})[queue_id] = queue_offset
         if version is not None:
             self._version = version
 
-    def _tell(self, problem: str) -> None:
-        text = f"{FILE}: {problem}; it is left out"
+    def _leave_out(self, problem: str) -> None:
+        self._tell(f"{self._file}: {problem}; it is left out")
+
+    def _tell(self, text: str) -> None:
         _LOG.warning("%s", text)
         self._files.problems.append(text)
 
@@ -121,18 +141,20 @@ class Offsets:
 
     def whole(self) -> dict[str, Any]:
         """Give all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and what the file has."""
-        return {
-            "dataVersion": self._version.as_json(),
-            "offsetTable": {
-                f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}": {
+        light, other = {}, {}
+        for (topic, group), offsets in self._table.items():
+            key = f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}"
+            if self._lmq and group.startswith(LMQ_PREFIX):
+                light[key] = offsets.get(0, 0)
+            else:
+                other[key] = {
                     str(queue_id): queue_offset for queue_id, queue_offset in offsets.items()
                 }
-                for (topic, group), offsets in self._table.items()
-            },
-        }
+        whole = {"dataVersion": self._version.as_json(), "offsetTable": other}
+        return {**whole, LMQ_TABLE: light} if self._lmq else whole
 
     def save_if_changed(self) -> None:
         """Write the file, if an offset is another one than when it was written last."""
         if self._changed:
             self._changed = False
-            self._files.save(FILE, self.whole)
+            self._files.save(self._file, self.whole)

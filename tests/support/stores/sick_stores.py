@@ -201,6 +201,10 @@ def many_queues(sick: Sick) -> None:
     sick.monkeypatch.setattr(machine_checks, "MAP_COUNT", limit)
 
 
+def store_kind(sick: Sick) -> None:
+    (sick.root / "timerwheel").write_bytes(bytes(100))
+
+
 def rocksdb_queues(sick: Sick) -> None:
     queues_missing(sick)
     (sick.root / "consumequeue_rocksdb").mkdir()
@@ -349,6 +353,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         queue_files,
         group_beyond_queue,
         many_queues,
+        store_kind,
         rocksdb_queues,
         index_files,
         index_missing,

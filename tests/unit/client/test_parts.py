@@ -109,7 +109,7 @@ def test_bytes_of_a_queue_are_bounded() -> None:
         cache.put(Pulled("a", (large,), 1))
         assert await is_full(cache, "a")
         assert not await is_full(cache, "b")
-        assert await cache.take(0) is not None
+        assert await cache.take(0, lambda _: True) is not None
         assert not await is_full(cache, "a")
 
     run(work())
@@ -126,7 +126,7 @@ def test_messages_of_all_queues_are_bounded() -> None:
         cache.drop("q3")
         assert not await is_full(cache, "new")
         assert not cache.holds("q3")
-        taken = [await cache.take(0) for _ in range(4)]
+        taken = [await cache.take(0, lambda _: True) for _ in range(4)]
         assert [one and one.owner for one in taken] == ["q0", "q1", "q2", "q4"]
 
     run(work())

@@ -250,3 +250,33 @@ def test_any_json_is_read_or_told(tmp_path_factory: pytest.TempPathFactory, valu
     found = table(root, value)
     assert found.source is not None
     assert found.problems or isinstance(value, dict)
+
+
+LIGHT = "lmqConsumerOffset.json"
+
+
+def test_the_file_of_a_broker_with_light_queues(tmp_path: Path) -> None:
+    light = {
+        "offsetTable": {"T@G": {"0": 8}},
+        "lmqOffsetTable": {"T@%LMQ%x": 3, "bad": 1, "T@%LMQ%y": -1},
+    }
+    path = write(tmp_path, json.dumps(light), LIGHT)
+    found = read(tmp_path)
+    assert found.groups == {"G": {("T", 0): 8}, "%LMQ%x": {("T", 0): 3}}
+    assert (found.source, len(found.problems)) == (path, 2)
+    write(tmp_path, json.dumps(light)[:30], LIGHT)
+    assert (read(tmp_path).source, len(read(tmp_path).problems)) == (None, 1)
+    write(tmp_path, json.dumps(light), LIGHT + ".bak")
+    assert read(tmp_path).groups == found.groups
+    write(tmp_path, json.dumps({"lmqOffsetTable": [1]}), LIGHT)
+    assert "lmqOffsetTable is" in read(tmp_path).problems[0]
+
+
+@pytest.mark.parametrize("newest", [LIGHT, "consumerOffset.json"])
+def test_of_two_files_the_one_that_was_written_last(tmp_path: Path, newest: str) -> None:
+    for name, queue_offset in ((LIGHT, 1), ("consumerOffset.json", 2)):
+        path = write(tmp_path, json.dumps({"offsetTable": {"T@G": {"0": queue_offset}}}), name)
+        os.utime(path, ns=(1, 5 if name == newest else 4))
+    found = read(tmp_path)
+    assert found.groups == {"G": {("T", 0): 1 if newest == LIGHT else 2}}
+    assert f"config/{newest} was read, which was written after" in found.problems[0]

@@ -122,3 +122,50 @@ def test_a_torn_file_without_another_is_no_empty_one(home: Home) -> None:
         home.again()
     (config / f"{FILE}.bak").write_text('{"offsetTable":{"t@g":{0:4}}}')
     assert home.again().query("g", "t", 0) == 4
+
+
+LMQ = {
+    "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 1},
+    "groupTopicMap": {},
+    "lmqOffsetTable": {"T@%LMQ%light": 4},
+    "offsetTable": {"T@g": {"0": 8}},
+    "pullOffsetTable": {},
+}
+
+
+def test_with_light_queues_all_offsets_are_in_the_file_that_java_reads(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "lmqConsumerOffset.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(LMQ))
+    files = ConfigFiles(StorePaths(tmp_path), FakeLoop())
+    offsets = Offsets(files, FakeLoop().clock, lmq=True)
+    assert offsets.query("g", "T", 0) == 8
+    assert offsets.query("%LMQ%light", "T", 0) == 4
+    offsets.commit("g", "T", 0, 9)
+    offsets.commit("%LMQ%light", "T", 0, 5)
+    offsets.save_if_changed()
+    files.close()
+    saved = json.loads(file.read_text())
+    assert saved["offsetTable"] == {"T@g": {"0": 9}}
+    assert saved["lmqOffsetTable"] == {"T@%LMQ%light": 5}
+    assert not (tmp_path / "config" / "consumerOffset.json").exists()
+    read = read_consumer_offsets(StorePaths(tmp_path))
+    assert read.groups == {"g": {("T", 0): 9}, "%LMQ%light": {("T", 0): 5}}
+    assert read.source == file
+
+
+@pytest.mark.parametrize("lmq", [True, False])
+def test_a_broker_whose_enable_lmq_was_changed_forgets_no_group(tmp_path: Path, lmq: bool) -> None:
+    names = ("consumerOffset.json", "lmqConsumerOffset.json")
+    other, own = names if lmq else names[::-1]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / other).write_text(json.dumps(LMQ))
+    files = ConfigFiles(StorePaths(tmp_path), FakeLoop())
+    offsets = Offsets(files, FakeLoop().clock, lmq=lmq)
+    assert offsets.query("g", "T", 0) == 8
+    assert files.problems == [f"{own} is missing, and the offsets of {other} are continued there"]
+    offsets.save_if_changed()
+    files.close()
+    table = json.loads((tmp_path / "config" / own).read_text())["offsetTable"]
+    assert table["T@g"] == {"0": 8}
+    assert lmq or table["T@%LMQ%light"] == {"0": 4}

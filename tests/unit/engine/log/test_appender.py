@@ -352,7 +352,9 @@ def test_a_closed_topic_takes_no_message_of_any_queue(tmp_path: Path) -> None:
         )
     assert appender.next_queue_offset("Open", 299) == 1
     assert appender.is_closed("Closed")
-    appender.set_next_queue_offset("Closed", 3, 7)  # as a recovery that finds ordinary queues of the topic
+    appender.set_next_queue_offset(
+        "Closed", 3, 7
+    )  # as a recovery that finds ordinary queues of the topic
     assert appender.put(Message("Closed", b"x", queue_id=3)).status is Status.MESSAGE_ILLEGAL
     assert not appender.is_closed("Open")
     end = appender.max_phy_offset
