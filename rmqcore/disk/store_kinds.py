@@ -22,9 +22,9 @@ from rmqcore.errors import StoreError, StoreKindError
 DLEDGER_HEAD_SIZE = 48
 """Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""
 BEGINNING = DLEDGER_HEAD_SIZE + REC_MAGIC + 4
-"""Bytes of a file that tell which log it is of."""
+"""Bytes at the start of a log file that `tells_dledger` needs."""
 ASKED_FILES = 4
-"""First files of a log that are asked: damage in one does not make another log of it."""
+"""Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
@@ -201,7 +201,7 @@ def is_dledger_log(folder: Path) -> bool:
 
 
 def tells_dledger(beginning: bytes) -> bool | None:
-    """Whether the first `BEGINNING` bytes of a log's file are those of a DLedger log; None where they tell neither.
+    """Whether the first `BEGINNING` bytes of a log file belong to a DLedger log; None if they match neither log.
 
     Notes
     -----

@@ -114,7 +114,7 @@ def backup(
 
 
 def _refuse_dledger(paths: StorePaths) -> None:
-    """Check that the log is not DLedger's: whoever opens a copy would take the heads of its records for the end of the log."""
+    """Refuse a DLedger log: an open of the copy would read the heads of its records as the end of the log."""
     for kind in find_kinds(paths):
         if kind.name == "dledger":
             error = StoreFormatError(

@@ -1,8 +1,7 @@
-"""Gaps between records that are too small for a record: the record before one is made longer by so many bytes.
+"""Close gaps between records that are too small for a filler record: lengthen the record before the gap.
 
-A DLedger log has 48 bytes between its records. What a record gets are separators behind its properties, of which no reader
-makes a property. So the records behind it stay where they are; a record at the beginning of a file has none before it, and
-moves there.
+A DLedger log has 48 bytes between its records. The record before a gap is padded with property separators, which every reader
+skips, so the records behind it keep their offsets. A record at the start of a file has no record before it, and moves there.
 
 Source: RocketMQ 5.5.0 MessageDecoder#string2messageProperties, 4.3.2 the same (parts that are empty are passed over).
 """
@@ -29,7 +28,7 @@ MOST_TOTALSIZE = (1 << 31) - 1
 
 
 def with_longer_properties(record: bytes, more: int) -> bytes | None:
-    """Give a sound record that takes `more` bytes more; None where its properties have no room for them."""
+    """Return the record with `more` bytes of padding in its properties; None if they would exceed 32,767 bytes."""
     at = _properties_length_pos(record)
     length = _int(record, at, 2)
     if length + more > MAX_PROPERTIES_LEN or len(record) + more > MOST_TOTALSIZE:
@@ -44,7 +43,7 @@ def with_longer_properties(record: bytes, more: int) -> bytes | None:
 
 
 def moved_to(record: bytes, phy_offset: int) -> bytes:
-    """Give a sound record that lies at another CommitLog offset."""
+    """Return the record with another PHYSICALOFFSET."""
     changed = bytearray(record)
     struct.pack_into(">q", changed, REC_PHYSICALOFFSET, phy_offset)
     return _with_prop_crc(changed)
@@ -73,7 +72,7 @@ def _has_prop_crc(record: bytes | bytearray) -> bool:
 
 
 def _with_prop_crc(record: bytearray) -> bytes:
-    """The record with the ``__CRC32#`` that is right for it, if it has one."""
+    """Return the record with its ``__CRC32#``, if it has one, computed anew."""
     if _has_prop_crc(record):
         crc = zlib.crc32(record[:-PROP_CRC_SIZE]) & CRC_MASK
         digits = f"{crc:010}"[::-1].encode()  # the last digit first

@@ -37,7 +37,7 @@ from rmqcore.offline.log.watched_scan import WatchedScan
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20
 MOST_PUT = 64 << 10
-"""Bytes of records in a row that are put and not copied, where gaps between records are closed."""
+"""Runs of up to this many bytes pass through memory if the batch has gaps to close."""
 Bools = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
@@ -83,7 +83,7 @@ class LogCopy:
     ----------
     copied : Copied
     moved : dict of int to int
-        Where records lie in the new log, by CommitLog offset in the old one, that could not stay (`close_gaps`).
+        New CommitLog offsets of the records that moved (`close_gaps`), by their old ones.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class LogCopy:
         )
 
     def _copy_runs(self, phy_offsets: Longs, sizes: Longs, times: Longs, out: Bools) -> None:
-        """Copy the records of a batch, those at a time that follow each other; mark those that have no place."""
+        """Copy the records of a batch, one run without gaps at a time; mark the records that cannot be placed."""
         kept = np.flatnonzero(~out)
         starts = phy_offsets[kept]
         ends = starts + sizes[kept]
@@ -258,10 +258,10 @@ class LogCopy:
                 self._target.copy(source, self._source_start, begin, end, timestamp_ms, last=last)
 
     def _follow(self, begin: int, gap: int, size: int, timestamp_ms: int) -> bool:
-        """See to it that a record has a place although the gap before it is too small for a record that stands there."""
+        """Close the gap before a record, which is too small for a filler; return False if that is not possible."""
         if self._target.end == begin - gap and begin % self._file_size > gap:
             return self._target.close_gap(begin)
-        # At the beginning of a file.
+        # At the start of a file: no record lies before it.
         target = begin - gap
         longer = with_longer_properties(moved_to(self._read(begin, begin + size), target), gap)
         if longer is None:
@@ -271,7 +271,7 @@ class LogCopy:
         return True
 
     def _read(self, begin: int, end: int) -> bytes:
-        """Bytes of the old log; of one read in many small parts a larger part is kept."""
+        """Return bytes of the old log; reads 1 MiB at a time."""
         at = begin - self._part_from
         if not 0 <= at <= at + end - begin <= len(self._part):
             source, pos = self._open(begin), begin - self._source_start

@@ -46,7 +46,7 @@ class NewLog:
         self.end = -1
         self.filled_bytes = 0
         self._last = -1
-        # What `put` has taken and is not written: a record may still become longer.
+        # Records of `put` that are not written yet: `close_gap` may still lengthen the last one.
         self._held = bytearray()
         self._held_from = -1
         self._folder = folder
@@ -97,7 +97,7 @@ class NewLog:
         self.end, self._last = end, last
 
     def put(self, records: bytes, phy_offset: int, timestamp_ms: int, *, last: int) -> None:
-        """Take sound records that say that they lie from a CommitLog offset on, as `copy` does: some, and soon more."""
+        """Append sound records whose first one lies at `phy_offset`; they stay in memory until about 1 MiB is gathered."""
         if phy_offset != self.end or not self._held:
             self._write_held()
             self._fill_to(phy_offset, timestamp_ms)
@@ -108,7 +108,7 @@ class NewLog:
             self._write_held()
 
     def close_gap(self, phy_offset: int) -> bool:
-        """Make the last record longer, so that one at a CommitLog offset in its file can follow; answer whether it could be."""
+        """Lengthen the last record up to a CommitLog offset in the same file; return False if its properties have no room."""
         if self._held:
             record = bytes(self._held[self._last - self._held_from :])
         else:
@@ -126,7 +126,7 @@ class NewLog:
         return True
 
     def close(self) -> None:
-        """Write what is held, and close the open file."""
+        """Write the records in memory, and close the open file."""
         try:
             self._write_held()
         finally:
@@ -204,7 +204,7 @@ class NewLog:
 
 
 def cut_meanwhile(name: str) -> StoreError:
-    """The error of a file of the old log that has lost bytes since its records were read."""
+    """Error for a file of the old log that was cut after its records were read."""
     return StoreError(
         f"a file of the log was cut while it was read: run the salvage again ({name})"
     )

@@ -54,7 +54,7 @@ class OtherParts:
     source, target : Folder
         Root of the store, and the folder that gets the parts.
     made : collection of str
-        Names in the root, beside those of every store, of which the new store has what it needs: those of its log.
+        Further names in the root whose contents the new store has: the directories of the log.
 
     Attributes
     ----------

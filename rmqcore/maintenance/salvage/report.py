@@ -23,7 +23,7 @@ class SalvageReport(Report):
     messages, message_bytes : int
         Records in the new log, each at the physical offset where it lay.
     moved_messages : int
-        Those of them that could not stay there: the first one of each file of a DLedger log lies 48 bytes before.
+        Records that lie elsewhere: the first one of each file of a DLedger log moves by 48 bytes.
     lost : list of DamageRange
         Ranges of physical offsets that hold no sound record, with what was wrong; the first 100,000 one by one.
     lost_bytes : int

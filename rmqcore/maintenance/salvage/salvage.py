@@ -237,7 +237,7 @@ class _Salvage:
             log.close()
 
     def _old_entry(self, place: Place, queue_offset: int) -> int:
-        """Where the record lies now to which the old queue's entry leads; -1 without one."""
+        """Offset in the new log of the record that the old queue entry points to; -1 without an entry."""
         phy_offset = old_entry(self._paths, place, queue_offset)
         return self._moved.get(phy_offset, phy_offset)
 

@@ -1,7 +1,7 @@
 """A window over a file of a DLedger log, in which each record lies behind a head of 48 bytes.
 
-The walk visits a head as it visits a record: a sound head leads to the record behind it, which proves itself as in any log.
-What a head has is told by `rmqcore._native.scan.places.dledger_step`.
+The walk visits heads and records. A sound head leads to the record behind it, which proves itself as in any log.
+`rmqcore._native.scan.places.dledger_step` checks a head.
 
 Source: DLedger 0.3.1.2 DLedgerEntryCoder, MmapFileList; RocketMQ 5.5.0 DLedgerCommitLog.
 """
@@ -19,11 +19,11 @@ from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.window import SearchWindow
 
 _OF_RECORDS = {places.BODYCRC, places.ZERO}
-"""What is said of a record, or of bytes that nobody wrote, whether a head could lie there or not."""
+"""Codes of places that cannot be a head: a record that fails its CRC, and unwritten bytes."""
 
 
 class DLedgerWindow(SearchWindow):
-    """As `SearchWindow`: sound heads are passed, and what is wrong with others is told in the words of DLedger."""
+    """A `SearchWindow` that passes sound heads, and reports the wrong field of others."""
 
     _heads: Skips | None = None
 
@@ -35,7 +35,7 @@ class DLedgerWindow(SearchWindow):
                 self._heads = self.skips(leave_out=False)
             checks["skips"] = (
                 self._heads
-            )  # of which nothing is settled: it passes heads, and no damage
+            )  # nothing in it is settled: it passes heads only
         place = super().feed(feed, pos, **checks)
         if given is None and self._heads is not None:
             self._heads.take(0)
@@ -51,7 +51,7 @@ class DLedgerWindow(SearchWindow):
         )
 
     def look_again(self, place: Place) -> Place:
-        """What lies where a feed stopped once it is read anew; a head that is sound by now is no damage."""
+        """Read the place where a feed stopped again, as `SearchWindow.look_again`; passes a head that is sound now."""
         again = super().look_again(place)
         return again if again.code >= 0 else self._behind_head(again)
 
@@ -64,7 +64,7 @@ class DLedgerWindow(SearchWindow):
     # ---- heads --------------------------------------------------------------------------------------
 
     def _behind_head(self, place: Place) -> Place:
-        """Where the walk goes on if a sound head lies at a place that is no record; or what is wrong with it."""
+        """Return the place behind a sound head, or the place with what is wrong with the head."""
         if place.code >= 0 or place.code in _OF_RECORDS:
             return place
         pos = place.pos
@@ -73,13 +73,13 @@ class DLedgerWindow(SearchWindow):
         if found.code != DLEDGER_HEAD:
             if self._record_size(pos):
                 return place  # a damaged record behind its head
-            # Which of two lengths is wrong the record tells, if it is sound.
+            # bodyLen and TOTALSIZE differ: if the record is sound, bodyLen is wrong.
             if found.code != places.DLEDGER_BODY or super()._proves_itself(pos + DLEDGER_HEAD):
                 return found
         return Place(pos + DLEDGER_HEAD, scan.END)
 
     def _head_at(self, pos: int) -> Place | None:
-        """A head at a position of the file, sound by all that it says of itself, or the mark of the file's end."""
+        """Return the head at a position if its own fields are sound, or the mark of the file's end; else None."""
         if not 0 <= pos < self.end:
             return None
         data = self._bytes_at(pos, min(DLEDGER_NEED, self.end - pos))
@@ -88,7 +88,7 @@ class DLedgerWindow(SearchWindow):
         return found if found.code >= 0 or found.code == places.DLEDGER_BODY else None
 
     def _record_size(self, pos: int) -> int:
-        """The size of the record that a head before `pos` announces there; 0 where none does."""
+        """Return the size of the record at `pos` by the head before it; 0 without such a head."""
         head = self._head_at(pos - DLEDGER_HEAD)
         return 0 if head is None else head.size
 
@@ -117,7 +117,7 @@ class DLedgerWindow(SearchWindow):
         return found, used
 
     def _guesses(self, pos: int, *, after_zeros: bool) -> list[int]:
-        """Where to go on by what a head says: the one before a damaged record, or the damaged one itself."""
+        """Return candidates for the next entry from the sizes in heads: before a damaged record, or in a damaged head."""
         size = self._record_size(pos)
         if size:
             return [pos + size]
@@ -137,7 +137,7 @@ class DLedgerWindow(SearchWindow):
 
 
 def heads_before(data: bytes | bytearray, phy_offset: int, end_offset: int) -> int:
-    """How many bytes of heads lie before the first record; `data` begins at a CommitLog offset of a file that ends at another."""
+    """Return the bytes of the heads before the first record of `data`, which starts at `phy_offset`."""
     at = 0
     while at < len(data):
         found = places.dledger_step(data, len(data), at, phy_offset, end_offset)
@@ -156,7 +156,7 @@ def log_window(
     long_records: LongRecords | None = None,
     room: int | None = None,
 ) -> SearchWindow:
-    """The window over an open file of a log, whichever log it is; the parameters are those of `SearchWindow`."""
+    """Return the window for an open file of a CommitLog or a DLedger log; the parameters are those of `SearchWindow`."""
     kind = DLedgerWindow if source.file.dledger else SearchWindow
     if room is None:
         return kind(source, size, long_records=long_records)

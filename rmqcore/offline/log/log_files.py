@@ -215,7 +215,7 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
 def mark_dledger(
     found: list[LogFile], begin: int = 0, paths: StorePaths | None = None
 ) -> list[LogFile]:
-    """Note of the files from `begin` on, which lie in one directory, whether they are a DLedger log. Answers the list."""
+    """Mark the files from `begin` on, which lie in one directory, if they are a DLedger log. Returns the list."""
     ours = islice(found, begin, None)
     oldest = nsmallest(ASKED_FILES, ours, key=lambda file: file.file_from_offset)
     if isinstance(paths, RemotePaths):
@@ -226,13 +226,13 @@ def mark_dledger(
 
 
 def _is_dledger(oldest: Iterable[LogFile]) -> bool:
-    """Whether the first files of a directory are those of a DLedger log; where no beginning tells, the directory's name does."""
+    """Whether a directory's oldest files are a DLedger log; if their first bytes are damaged, its name decides."""
     folder = PurePath()
     for file in oldest:
         folder = file.path.parent
         if folder.name == "commitlog" and not file.is_local:
-            return False  # nobody is asked over the network
-        with suppress(OSError):  # whoever reads the file says so
+            return False  # saves a request
+        with suppress(OSError):  # the reader of the file reports it
             tells = tells_dledger(file.read_range(0, BEGINNING))
             if tells is not None:
                 return tells

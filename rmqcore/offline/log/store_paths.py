@@ -69,14 +69,14 @@ def store_paths(
 
 
 def add_dledger_log(paths: StorePaths) -> None:
-    """Take the DLedger log in a store's root as what follows its CommitLog.
+    """Add the DLedger log in a store's root to the directories of its log.
 
-    DLedger begins in the file behind the last one of an older ``commitlog``; often there is none of these.
+    The first file of DLedger follows the last one of an older ``commitlog``, if there is one.
 
     Raises
     ------
     StoreFormatError
-        There are several, or it does not begin behind the CommitLog: nothing in the store says which one is meant.
+        There are several, or the DLedger log overlaps the CommitLog: the caller must name the log.
     LinkError
         It is a link.
     """
@@ -113,7 +113,7 @@ def check_one_dledger_log(store: str, found: Sequence[str]) -> None:
     Raises
     ------
     StoreFormatError
-        There are several: nothing in the store says whose one is meant.
+        There are several: the caller must name the log.
     """
     if len(found) > 1:
         raise _unsaid(
