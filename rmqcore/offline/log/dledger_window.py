@@ -33,9 +33,7 @@ class DLedgerWindow(SearchWindow):
         if given is None:
             if self._heads is None:
                 self._heads = self.skips(leave_out=False)
-            checks["skips"] = (
-                self._heads
-            )  # nothing in it is settled: it passes heads only
+            checks["skips"] = self._heads  # nothing in it is settled: it passes heads only
         place = super().feed(feed, pos, **checks)
         if given is None and self._heads is not None:
             self._heads.take(0)
