@@ -236,8 +236,11 @@ class LogWindow:
         The parameters are those of `Skips`. The caller sees to its `settled`, and that its `bytes_in_vain` are those of this
         window.
         """
-        credit_from = self.file_from_offset + (self._walk_begin or 0) - FREE_BYTES
-        return Skips(self._the_prover(), leave_out=leave_out, credit_from=credit_from)
+        return Skips(self._the_prover(), leave_out=leave_out, credit_from=self._credit_from)
+
+    @property
+    def _credit_from(self) -> int:
+        return self.file_from_offset + (self._walk_begin or 0) - FREE_BYTES
 
     def _search(self, begin: int) -> tuple[int | None, int]:
         """Look at each MAGIC behind `begin`; answers as `next_proven`."""

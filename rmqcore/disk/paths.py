@@ -92,6 +92,12 @@ class StorePaths:
         """Where the store lies, as messages and reports name it."""
         return str(self.root)
 
+    def add_log(self, folder: Path) -> None:
+        """Take a directory whose files follow those of the CommitLog; a CommitLog that is not there is none any more."""
+        there = tuple(path for path in self.commitlogs if path.is_dir())
+        self.commitlogs = (*there, folder)
+        self.commitlog = self.commitlogs[0]
+
     def bring_in(
         self,
         *parts: Path,

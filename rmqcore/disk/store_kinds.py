@@ -21,12 +21,15 @@ from rmqcore.errors import StoreError, StoreKindError
 
 DLEDGER_HEAD_SIZE = 48
 """Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""
+BEGINNING = DLEDGER_HEAD_SIZE + REC_MAGIC + 4
+"""Bytes at the start of a log file that `tells_dledger` needs."""
+ASKED_FILES = 4
+"""Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
-ASKED_FILES = 4
 _MOST_NAMES = 100_000
 """Names of a directory that are looked at, where one of a sort is enough."""
 
@@ -177,17 +180,37 @@ def dledger_folders(paths: StorePaths) -> list[Path]:
     return [folder for folder in folders if _log_files(folder)]
 
 
+def is_dledger_name(place: str) -> bool:
+    """Whether a place in a store's root is where DLedger puts a log by its rule: ``dledger-SELFID/data``.
+
+    Notes
+    -----
+    Source: DLedger 0.3.1.2 DLedgerConfig#getDataStorePath.
+    """
+    name, _, rest = place.partition("/")
+    return rest == "data" and _DLEDGER.fullmatch(name) is not None
+
+
 def is_dledger_log(folder: Path) -> bool:
     """Whether the files of a log's directory begin with a record behind the head of a DLedger entry.
 
     The first files and the last one are asked: damage in one does not make another log of it.
-
-    Notes
-    -----
-    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int, the record at 48.
     """
     files = _log_files(folder)
     return any(_begins_with_head(folder / name) for name in {*files[:ASKED_FILES], *files[-1:]})
+
+
+def tells_dledger(beginning: bytes) -> bool | None:
+    """Whether the first `BEGINNING` bytes of a log file belong to a DLedger log; None if they match neither log.
+
+    Notes
+    -----
+    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry that is no message), the record at 48.
+    """
+    if _is_magic(beginning[REC_MAGIC : REC_MAGIC + 4]):
+        return False
+    head = int.from_bytes(beginning[:4], "big") == 1
+    return True if head and _is_magic(beginning[DLEDGER_HEAD_SIZE + REC_MAGIC :]) else None
 
 
 def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
@@ -247,8 +270,7 @@ def _log_files(folder: Path) -> list[str]:
 
 
 def _begins_with_head(path: Path) -> bool:
-    head = _start_of(path, DLEDGER_HEAD_SIZE + REC_MAGIC + 4)
-    return int.from_bytes(head[:4], "big") == 1 and _is_magic(head[DLEDGER_HEAD_SIZE + REC_MAGIC :])
+    return tells_dledger(_start_of(path, BEGINNING)) is True
 
 
 def _holds_records(folder: Path) -> bool:

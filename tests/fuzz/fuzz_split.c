@@ -78,8 +78,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     const uint32_t most = 1 + (uint32_t)(control[4] << 8 | control[5]);
 
     const int anchored = (control[0] & ANCHORED) != 0;
-    const int64_t found = rmq_split_start(&w, boundary, most, anchored);
+    const int64_t found = rmq_split_start(&w, boundary, most, anchored, 0);
     CHECK(found == RMQ_SPLIT_ODD || found == RMQ_SPLIT_NOTHING || ((size_t)found >= boundary && (size_t)found <= size));
+    const int64_t behind = rmq_split_start(&w, boundary, most, anchored, 1);
+    CHECK(behind < 0 || ((size_t)behind >= boundary && (size_t)behind <= size));
     uint64_t work = 0;
     if (anchored) {
         const int64_t end = follow(&w, 0, boundary, most);
@@ -97,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     rmq_window cut = w;
     cut.buf = less;
     cut.len = len;
-    const int64_t early = rmq_split_start(&cut, boundary, most, anchored);
+    const int64_t early = rmq_split_start(&cut, boundary, most, anchored, 0);
     CHECK(early == RMQ_SPLIT_MORE || early == found ||
           (early == RMQ_SPLIT_NOTHING && work > RMQ_SPLIT_WORK * (uint64_t)len));
     if (len == size || len - boundary >= (size_t)most + PLACE_END) CHECK(early != RMQ_SPLIT_MORE);
@@ -107,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     cut.buf += begin;
     cut.len -= begin;
     cut.phy_offset += (int64_t)begin;
-    if (!anchored && rmq_split_start(&cut, boundary - begin, most, 0) == RMQ_SPLIT_ODD) CHECK(found < 0);
+    if (!anchored && rmq_split_start(&cut, boundary - begin, most, 0, 0) == RMQ_SPLIT_ODD) CHECK(found < 0);
     free(less);
     free(data);
     return 0;

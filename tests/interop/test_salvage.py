@@ -19,6 +19,7 @@ from interop.java_store import JavaStore
 from interop.workload import CONFIGS, PLAIN, START_MS, Workload, ours
 from interop.writers import Clock, put_ours
 from support.doses import dose
+from support.stores.dledger_store import unpack_real
 from support.stores.golden_stores import CLEAN, CRASHED, config_of, manifest_of
 
 import rmqcore
@@ -145,3 +146,16 @@ def test_random_damage(tmp_path: Path, java_open: OpenJava, number: int) -> None
     report = salvage(root, out, config=MessageStoreConfig(**ours(config)))
     assert fsck(out).findings == [], told
     check_in_java(out, tmp_path, java_open, config, report)
+
+
+def test_a_dledger_store(tmp_path: Path, java_open: OpenJava) -> None:
+    """Records that were made longer are the same messages to Java."""
+    config = {
+        "mappedFileSizeCommitLog": 16_384,
+        "mappedFileSizeConsumeQueue": 20_000,
+        "maxHashSlotNum": 1000,
+        "maxIndexNum": 4000,
+    }
+    report = salvage(unpack_real(tmp_path), tmp_path / "out")
+    assert (report.exit_code, report.moved_messages) == (0, 8)
+    check_in_java(tmp_path / "out", tmp_path, java_open, config, report)

@@ -23,6 +23,7 @@ KERNELS = [
         "broker/request_*.c",
         "broker/send_*.c",
         "broker/pull.c",
+        "scan/dledger.c",
     )
     for path in KERNEL_ROOT.glob(pattern)
 ]
@@ -51,7 +52,7 @@ def compiled(
 
 
 @pytest.mark.parametrize(
-    "name", ["record", "properties", "utf8", "text_out", "crc32_states", "send", "pull"]
+    "name", ["record", "properties", "utf8", "text_out", "crc32_states", "send", "pull", "dledger"]
 )
 def test_program(
     compiled: tuple[list[str], pathlib.Path], tmp_path: pathlib.Path, name: str

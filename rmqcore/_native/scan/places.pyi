@@ -14,6 +14,10 @@ PROPCRC: Final[int]
 PHYSICALOFFSET: Final[int]
 NOTHING: Final[int]
 COSTLY: Final[int]
+DLEDGER_PAST: Final[int]
+DLEDGER_BODY: Final[int]
+DLEDGER_HEAD: Final[int]
+DLEDGER_NEED: Final[int]
 SPLIT_MORE: Final[int]
 SPLIT_ODD: Final[int]
 SPLIT_NOTHING: Final[int]
@@ -39,6 +43,7 @@ class Place:
     def moved(self, by: int) -> Place: ...
 
 def step(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
+def dledger_step(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
 def find(buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int) -> Place: ...
 def find_within(
     buf: Buffer, length: int, pos: int, phy_offset: int, end_offset: int, credit: int
@@ -52,6 +57,7 @@ def split_start(
     max_record_size: int,
     *,
     anchored: bool = False,
+    dledger: bool = False,
 ) -> int: ...
 def used_bytes(buf: Buffer, length: int) -> int: ...
 

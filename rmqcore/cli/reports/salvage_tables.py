@@ -37,6 +37,11 @@ def print_salvage(console: Console, report: SalvageReport) -> None:
         rows["half a record"] = (
             f"{human_bytes(report.torn_tail_bytes)} behind the last record, as any unclean exit leaves it"
         )
+    if report.moved_messages:
+        rows["moved"] = (
+            f"{counted(report.moved_messages, 'message')}: the first of each file of the old log has another physical offset "
+            "and message id"
+        )
     rows["lost"] = _lost(report)
     if not report.missing_complete:
         rows["not known"] = (

@@ -11,9 +11,11 @@ from rmqcore.cli.common.errors import note
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.inside.links import refuse_links
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import refuse_to_write
 from rmqcore.errors import NotAStoreError
 from rmqcore.offline.found_config import SIZE_FIELDS, config_to_open, found_config
 from rmqcore.offline.log.log_files import check_log_directories, check_one_log
+from rmqcore.offline.log.store_paths import add_dledger_log
 from rmqcore.unused_settings import UnusedSettingWarning
 
 
@@ -49,6 +51,10 @@ def store_settings(
     check_log_directories(paths)
     if commitlog is None:
         check_one_log(paths)
+    if to_open:
+        refuse_to_write(paths)
+    elif commitlog is None:
+        add_dledger_log(paths)
     if not {"commitlog", "consumequeue"} & set(names) and not paths.commitlog.is_dir():
         raise NotAStoreError(f"{store} holds no commitlog/ or consumequeue/")
     wanted = base or MessageStoreConfig()

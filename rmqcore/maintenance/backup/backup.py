@@ -15,7 +15,8 @@ from rmqcore.disk.locks.directory_lock import DirectoryLock
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.read_range import read_range
-from rmqcore.errors import OtherStoreError, TargetNotEmptyError
+from rmqcore.disk.store_kinds import find_kinds
+from rmqcore.errors import OtherStoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.copier import STAGING
 from rmqcore.maintenance.backup.manifest import DAMAGED as DAMAGED_COPY
@@ -105,6 +106,7 @@ def backup(
     if limit_bytes_per_second is not None and limit_bytes_per_second < 1:
         raise ValueError(f"limit_bytes_per_second is {limit_bytes_per_second}, expected at least 1")
     paths = store_paths(absolute_path(path, "path"), config, commitlog, follow_links=follow_links)
+    _refuse_dledger(paths)
     target = absolute_path(dest, "dest")
     check_apart(paths, target)
     options = Options(hard_links, keep_deleted, check, limit_bytes_per_second, progress)
@@ -112,6 +114,17 @@ def backup(
         make_directory(target)
         with Folder(target) as folder:
             return _run(paths, folder, config, options)
+
+
+def _refuse_dledger(paths: StorePaths) -> None:
+    """Refuse a DLedger log: an open of the copy would read the heads of its records as the end of the log."""
+    for kind in find_kinds(paths):
+        if kind.name == "dledger":
+            error = StoreFormatError(
+                f"{paths.location}: {kind.sentence}: {kind.place}; a backup does not copy such a log"
+            )
+            error.hint = "stop the broker and copy the whole directory; or make an ordinary store: rmqcore salvage STORE OUT"
+            raise error
 
 
 def _run(

@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.engine.dispatch.dispatcher import QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.maintenance.rebuild.queue_runs import QueueRuns, ints, longs
+from rmqcore.maintenance.salvage.close_gaps import moved_to, with_longer_properties
 from rmqcore.maintenance.salvage.filler import LEAST
-from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, NewLog
+from rmqcore.maintenance.salvage.new_log import BLANK_SIZE, PIECE, NewLog, cut_meanwhile
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile
@@ -36,6 +38,8 @@ from rmqcore.sysflag import BORNHOST_V6, STOREHOST_V6
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20
+MOST_PUT = 64 << 10
+"""Runs of up to this many bytes pass through memory if the batch has gaps to close."""
 Bools = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
@@ -77,6 +81,12 @@ class LogCopy:
     claims : QueueClaims
     damage : DamageList
         Gets what is lost.
+
+    Attributes
+    ----------
+    copied : Copied
+    moved : dict of int to int
+        New CommitLog offsets of the records that moved (`close_gaps`), by their old ones.
     """
 
     def __init__(
@@ -110,7 +120,10 @@ class LogCopy:
         self._end = 0
         self._source: Descriptor | None = None
         self._source_number = -1
+        self._source_start = 0
+        self._part, self._part_from = b"", 0
         self.copied = Copied()
+        self.moved: dict[int, int] = {}
 
     def run(self, progress: Progress | None) -> Copied:
         """Copy everything.
@@ -186,7 +199,6 @@ class LogCopy:
             )
         out |= misplaced
         self._drop_unreadable(batch, phy_offsets, sizes, out)
-        self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
         return out
 
     def _drop_unreadable(self, batch: Batch, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
@@ -212,27 +224,6 @@ class LogCopy:
                 )
             out |= rows
 
-    def _drop_behind_tiny_gaps(self, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
-        """No record fills fewer than 92 bytes: the one behind such a gap cannot stay where it is. No broker leaves such a gap."""
-        kept = np.flatnonzero(~out)
-        starts = phy_offsets[kept]
-        file_starts = starts - starts % self._file_size
-        ends = np.concatenate(([self._end], (starts + sizes[kept])[:-1]))
-        gaps = starts - np.maximum(ends, file_starts)
-        if not ((gaps > 0) & (gaps < LEAST)).any():
-            return
-        end = self._end
-        for at, start, file_start in zip(
-            kept.tolist(), starts.tolist(), file_starts.tolist(), strict=True
-        ):
-            size = int(sizes[at])
-            if 0 < start - max(end, file_start) < LEAST:
-                expected = f"none, or {LEAST} bytes"
-                self._lose(start, size, "record", "gap before it", expected, "less")
-                out[at] = True  # and what follows it has a gap that is long enough
-            else:
-                end = start + size
-
     def _lose(
         self, phy_offset: int, size: int, kind: str, field: str, expected: object, found: object
     ) -> None:
@@ -248,6 +239,7 @@ class LogCopy:
         sizes = ints(batch, "msg_size").astype(np.int64)
         times = longs(batch, "store_timestamp_ms")
         out = self._left_out(batch, phy_offsets, sizes)
+        self._copy_runs(phy_offsets, sizes, times, out)
         if self._runs.hold(self._columns, batch, out if out.any() else None):
             self._hand_on()
         kept = np.flatnonzero(~out)
@@ -255,13 +247,6 @@ class LogCopy:
             return
         starts = phy_offsets[kept]
         ends = starts + sizes[kept]
-        firsts = np.concatenate(([0], np.flatnonzero(starts[1:] != ends[:-1]) + 1))
-        lasts = np.concatenate((firsts[1:], [len(kept)])) - 1
-        first_times = times[kept[firsts]]
-        for begin, end, timestamp_ms in zip(
-            starts[firsts].tolist(), ends[lasts].tolist(), first_times.tolist(), strict=True
-        ):
-            self._copy(begin, end, timestamp_ms)
         self._end = int(ends[-1])
         done = self.copied
         self.copied = replace(
@@ -269,19 +254,74 @@ class LogCopy:
             messages=done.messages + len(kept),
             message_bytes=done.message_bytes + int(sizes[kept].sum()),
             newest_ms=max(done.newest_ms, int(times[kept].max())),
-            last_phy_offset=int(starts[-1]),
+            last_phy_offset=self.moved.get(int(starts[-1]), int(starts[-1])),
             end_phy_offset=self._end,
         )
 
-    def _copy(self, begin: int, end: int, timestamp_ms: int) -> None:
-        number = self._number_of(begin)
+    def _copy_runs(self, phy_offsets: Longs, sizes: Longs, times: Longs, out: Bools) -> None:
+        """Copy the records of a batch, one run without gaps at a time; mark the records that cannot be placed."""
+        kept = np.flatnonzero(~out)
+        starts = phy_offsets[kept]
+        ends = starts + sizes[kept]
+        bounds = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), len(kept)]
+        gaps = starts[1:] - np.maximum(ends[:-1], starts[1:] - starts[1:] % self._file_size)
+        tiny = bool(((gaps > 0) & (gaps < LEAST)).any())
+        for at, stop in pairwise(bounds if len(kept) else []):
+            first, row, begin = at, int(kept[at]), int(starts[at])
+            gap = begin - max(self._target.end, begin - begin % self._file_size)
+            if 0 < gap < LEAST and not self._follow(begin, gap, int(sizes[row]), int(times[row])):
+                expected = f"none, or {LEAST} bytes"
+                self._lose(begin, int(sizes[row]), "record", "gap before it", expected, "less")
+                out[row] = True
+                first += 1  # what follows it has a gap that is long enough
+            elif begin in self.moved:
+                first += 1
+            if first == stop:
+                continue
+            begin, end, last = int(starts[first]), int(ends[stop - 1]), int(starts[stop - 1])
+            timestamp_ms = int(times[kept[first]])
+            if tiny and end - begin <= MOST_PUT:
+                self._target.put(self._read(begin, end), begin, timestamp_ms, last=last)
+            else:
+                source = self._open(begin)
+                self._target.copy(source, self._source_start, begin, end, timestamp_ms, last=last)
+
+    def _follow(self, begin: int, gap: int, size: int, timestamp_ms: int) -> bool:
+        """Close the gap before a record, which is too small for a filler; return False if that is not possible."""
+        if self._target.end == begin - gap and begin % self._file_size > gap:
+            return self._target.close_gap(begin)
+        # At the start of a file: no record lies before it.
+        target = begin - gap
+        longer = with_longer_properties(moved_to(self._read(begin, begin + size), target), gap)
+        if longer is None:
+            return False
+        self._target.put(longer, target, timestamp_ms, last=target)
+        self.moved[begin] = target
+        return True
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """Return bytes of the old log; reads 1 MiB at a time."""
+        at = begin - self._part_from
+        if not 0 <= at <= at + end - begin <= len(self._part):
+            source, pos = self._open(begin), begin - self._source_start
+            most = self._files[self._source_number].size - pos
+            self._part = os.pread(source.fileno(), min(most, max(end - begin, PIECE)), pos)
+            self._part_from, at = begin, 0
+        data = self._part[at : at + end - begin]
+        if len(data) < end - begin:
+            raise cut_meanwhile(self._files[self._number_of(begin)].name)
+        return data
+
+    def _open(self, phy_offset: int) -> Descriptor:
+        """The file of the old log in which a record lies."""
+        number = self._number_of(phy_offset)
         if number != self._source_number or self._source is None:
             if self._source is not None:
                 self._source.close()
             self._source = open_file(str(self._files[number].path), os.O_RDONLY)
             self._source_number = number
-        start = self._files[number].file_from_offset
-        self._target.copy(self._source, start, begin, end, timestamp_ms)
+            self._source_start = self._files[number].file_from_offset
+        return self._source
 
     def _number_of(self, phy_offset: int) -> int:
         """Which file of the old log a record lies in."""
@@ -289,6 +329,10 @@ class LogCopy:
 
     def _hand_on(self) -> None:
         for place, offsets, entries in self._runs.held():
+            if self.moved:
+                places = entries["phy_offset"]
+                for at in np.flatnonzero(np.isin(places, np.fromiter(self.moved, np.int64))):
+                    entries["phy_offset"][at] = self.moved[int(places[at])]
             self._claims.add(place, offsets, entries)
 
 

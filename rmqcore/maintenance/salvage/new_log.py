@@ -14,6 +14,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import file_name
 from rmqcore.errors import StoreError, is_of_the_system
+from rmqcore.maintenance.salvage.close_gaps import with_longer_properties
 from rmqcore.maintenance.salvage.filler import fillers
 
 BLANK_SIZE = 8
@@ -44,6 +45,10 @@ class NewLog:
     def __init__(self, folder: Folder, file_size: int) -> None:
         self.end = -1
         self.filled_bytes = 0
+        self._last = -1
+        # Records of `put` that are not written yet: `close_gap` may still lengthen the last one.
+        self._held = bytearray()
+        self._held_from = -1
         self._folder = folder
         self._file_size = file_size
         self._start = -1
@@ -51,7 +56,14 @@ class NewLog:
         self._kernel_copies = hasattr(os, "copy_file_range")
 
     def copy(
-        self, source: Descriptor, source_from_offset: int, begin: int, end: int, timestamp_ms: int
+        self,
+        source: Descriptor,
+        source_from_offset: int,
+        begin: int,
+        end: int,
+        timestamp_ms: int,
+        *,
+        last: int,
     ) -> None:
         """Take sound records from a file of the old log, after whatever has to stand for what lies before them.
 
@@ -64,6 +76,8 @@ class NewLog:
             Where the records lie, all in one file.
         timestamp_ms : int
             Store time of the first one.
+        last : int
+            Where the last one lies.
 
         Raises
         ------
@@ -72,20 +86,61 @@ class NewLog:
         StoreError
             The old file was cut since the records were read.
         """
+        self._write_held()
         self._fill_to(begin, timestamp_ms)
         target = self._open(begin).fileno()
         shift = begin - begin % self._file_size - source_from_offset
-        for first, last in _parts(
+        for first, stop in _parts(
             source.fileno(), begin - source_from_offset, end - source_from_offset
         ):
-            self._copy(source.fileno(), target, first, last, first - shift)
-        self.end = end
+            self._copy(source.fileno(), target, first, stop, first - shift)
+        self.end, self._last = end, last
+
+    def put(self, records: bytes, phy_offset: int, timestamp_ms: int, *, last: int) -> None:
+        """Append sound records whose first one lies at `phy_offset`; they stay in memory until about 1 MiB is gathered."""
+        if phy_offset != self.end or not self._held:
+            self._write_held()
+            self._fill_to(phy_offset, timestamp_ms)
+            self._held_from = phy_offset
+        self._held += records
+        self.end, self._last = phy_offset + len(records), last
+        if len(self._held) >= PIECE:
+            self._write_held()
+
+    def close_gap(self, phy_offset: int) -> bool:
+        """Lengthen the last record up to a CommitLog offset in the same file; return False if its properties have no room."""
+        if self._held:
+            record = bytes(self._held[self._last - self._held_from :])
+        else:
+            fd = self._open(self._last).fileno()
+            with naming(self._path):
+                record = os.pread(fd, self.end - self._last, self._last % self._file_size)
+        longer = with_longer_properties(record, phy_offset - self.end)
+        if longer is None:
+            return False
+        if self._held:
+            self._held[self._last - self._held_from :] = longer
+        else:
+            self._write(self._last, longer)
+        self.end = phy_offset
+        return True
 
     def close(self) -> None:
-        """Close the open file."""
+        """Write the records in memory, and close the open file."""
+        try:
+            self._write_held()
+        finally:
+            self._close_file()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held:
+            self._write(self._held_from, memoryview(held))
 
     # ---- what lies between records ------------------------------------------------------------------
 
@@ -101,7 +156,7 @@ class NewLog:
                 self._write(phy_offset, data)
             self.filled_bytes += begin - self.end
 
-    def _write(self, phy_offset: int, data: bytes) -> None:
+    def _write(self, phy_offset: int, data: bytes | memoryview) -> None:
         file = self._open(phy_offset)
         with naming(self._path):
             write_all(file.fileno(), data, phy_offset % self._file_size)
@@ -110,7 +165,7 @@ class NewLog:
         """The file of a CommitLog offset; a new one has its whole length, and no block yet."""
         start = phy_offset - phy_offset % self._file_size
         if self._file is None or start != self._start:
-            self.close()
+            self._close_file()
             self._start = start
             name = file_name(start)
             self._file = self._folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -129,9 +184,7 @@ class NewLog:
             while first < last:
                 done = self._copy_some(source, target, first, last, pos)
                 if done == 0:
-                    raise StoreError(
-                        f"a file of the log was cut while it was read: run the salvage again ({file_name(self._start)})"
-                    )
+                    raise cut_meanwhile(file_name(self._start))
                 first, pos = first + done, pos + done
 
     def _copy_some(self, source: int, target: int, first: int, last: int, pos: int) -> int:
@@ -148,6 +201,13 @@ class NewLog:
         data = os.pread(source, piece, first)
         write_all(target, data, pos)
         return len(data)
+
+
+def cut_meanwhile(name: str) -> StoreError:
+    """Error for a file of the old log that was cut after its records were read."""
+    return StoreError(
+        f"a file of the log was cut while it was read: run the salvage again ({name})"
+    )
 
 
 def _parts(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:

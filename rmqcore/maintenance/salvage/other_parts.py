@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class OtherParts:
     ----------
     source, target : Folder
         Root of the store, and the folder that gets the parts.
+    made : collection of str
+        Further names in the root whose contents the new store has: the directories of the log.
 
     Attributes
     ----------
@@ -61,11 +63,12 @@ class OtherParts:
     problems : list of ConfigProblem
     """
 
-    def __init__(self, source: Folder, target: Folder) -> None:
+    def __init__(self, source: Folder, target: Folder, made: Collection[str] = ()) -> None:
         self.copied: list[str] = []
         self.left_behind: list[str] = []
         self.problems: list[ConfigProblem] = []
         self._source, self._target = source, target
+        self._not_left = {*MADE, *OF_A_RUN, *made}
 
     def copy(self) -> None:
         """Copy them.
@@ -80,7 +83,7 @@ class OtherParts:
         for name in self._source.names():
             if name in KEPT and self._copy(self._source, self._target, name, 0):
                 self.copied.append(name)
-            elif name not in (*MADE, *OF_A_RUN):
+            elif name not in self._not_left:
                 self.left_behind.append(name)
         if "config" in self.copied:
             self.problems += _torn(self._target.path)

@@ -22,6 +22,8 @@ class SalvageReport(Report):
         The damaged store, and the new one.
     messages, message_bytes : int
         Records in the new log, each at the physical offset where it lay.
+    moved_messages : int
+        Records that lie elsewhere: the first one of each file of a DLedger log moves by 48 bytes.
     lost : list of DamageRange
         Ranges of physical offsets that hold no sound record, with what was wrong; the first 100,000 one by one.
     lost_bytes : int
@@ -57,6 +59,7 @@ class SalvageReport(Report):
     out: str
     messages: int
     message_bytes: int
+    moved_messages: int
     lost: list[DamageRange]
     lost_bytes: int
     torn_tail_bytes: int

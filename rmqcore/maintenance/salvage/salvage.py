@@ -20,6 +20,7 @@ from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
+from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
@@ -190,6 +191,7 @@ class _Salvage:
         self._damage = DamageList()
         self._claims = QueueClaims()
         self._copied = Copied()
+        self._moved: dict[int, int] = {}
         self._parts: OtherParts | None = None
         self._missing: list[MissingMessages] = []
         self._missing_messages = 0
@@ -199,14 +201,18 @@ class _Salvage:
         """Make the new store in a folder; nothing is synced."""
         if with_parts:
             with Folder(self._paths.root) as root:
-                self._parts = OtherParts(root, working)
+                logs = [
+                    folder for folder in self._paths.commitlogs if folder.is_relative_to(root.path)
+                ]
+                made = {folder.relative_to(root.path).parts[0] for folder in logs}
+                self._parts = OtherParts(root, working, made)
                 self._parts.copy()
         working.make("commitlog")
         with working.folder("commitlog") as folder:
             self._copy_log(folder)
         self._aside = self._claims.settle(
             self._config.consume_queue_file_size,
-            lambda place, queue_offset: old_entry(self._paths, place, queue_offset),
+            self._old_entry,
         )
         self._aside_messages = set_aside(list_log_files(self._new), self._aside)
         self._built = self._build()
@@ -231,9 +237,14 @@ class _Salvage:
         topics = BatchTopics(self._paths)
         copy = LogCopy(self._files, log, self._config, topics, self._claims, self._damage)
         try:
-            self._copied = copy.run(self._part_of_progress(0))
+            self._copied, self._moved = copy.run(self._part_of_progress(0)), copy.moved
         finally:
             log.close()
+
+    def _old_entry(self, place: Place, queue_offset: int) -> int:
+        """Offset in the new log of the record that the old queue entry points to; -1 without an entry."""
+        phy_offset = old_entry(self._paths, place, queue_offset)
+        return self._moved.get(phy_offset, phy_offset)
 
     def _build(self) -> RebuildReport:
         """Queues and index, which reads the new log whole: what was copied is what proved itself before."""
@@ -305,6 +316,7 @@ class _Salvage:
             out=out,
             messages=self._copied.messages,
             message_bytes=self._copied.message_bytes,
+            moved_messages=len(self._moved),
             lost=sorted(lost, key=lambda found: found.start_phy_offset),
             lost_bytes=sum(found.byte_count for found in lost),
             torn_tail_bytes=sum(one.byte_count for one in self._damage if one.kind == ENDED),

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rmqcore._native.scan.places import DLEDGER_HEAD
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageList, DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
@@ -56,6 +57,10 @@ class FileUnits:
             else:
                 # A copy, because the scan uses the buffer again.
                 found.append(np.array(rows.buffer("phy_offset")).view(np.int64))
+                if file.dledger:
+                    found.append(
+                        found[-1] - DLEDGER_HEAD
+                    )  # a head is no part of the record before it
         ends = [damaged.end_phy_offset for damaged in damage if damaged.kind not in ABSENT]
         end = max([walk.end_phy_offset, *(end for _, end in blanks), *ends])
         more = [walk.end_phy_offset, end, *(start for start, _ in blanks), *ends]

@@ -10,10 +10,26 @@ from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import StorePaths, is_index_file_name, parse_file_name
 from rmqcore.disk.read_range import entries_of, left_out
 from rmqcore.disk.same_name import file_twice
+from rmqcore.disk.store_kinds import RULES
 from rmqcore.errors import CorruptionError, StoreFormatError, is_unreadable
 from rmqcore.offline.fsck.file_kinds import Listed, list_folder, note_unreadable
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
-from rmqcore.offline.log.log_files import LogFile, mapped_file_size
+from rmqcore.offline.log.log_files import LogFile, mapped_file_size, shown_folder
+
+
+def note_dledger(files: list[LogFile], findings: Findings) -> None:
+    """Note that the log, or its newer part, is DLedger's."""
+    first = next((file for file in files if file.dledger), None)
+    if first is not None:
+        findings.add(
+            "store_kind",
+            INFO,
+            shown_folder(first.path.parent),
+            f"{RULES['dledger'].sentence}; it was read and checked, and rmqcore never writes it",
+            field="file",
+            expected="a CommitLog",
+            found="a DLedger log",
+        )
 
 
 def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings) -> None:
@@ -21,16 +37,14 @@ def check_log_files(paths: StorePaths, files: list[LogFile], findings: Findings)
     size = mapped_file_size(files)
     listed: list[tuple[str, Listed]] = []
     for directory in paths.commitlogs:
+        name = shown_folder(directory)
         if directory.is_dir():
-            listed += [
-                (directory.name, entry)
-                for entry in list_folder(directory, directory.name, findings)
-            ]
+            listed += [(name, entry) for entry in list_folder(directory, name, findings)]
         else:
             findings.add(
                 "missing_file",
                 ERROR,
-                directory.name,
+                name,
                 "there is no such directory",
                 field="file",
                 found="missing",

@@ -32,6 +32,7 @@ KINDS = {
     "index_header": "an index header that does not fit the file",
     "index_missing": "keys that the index does not hold",
     "checkpoint": "a checkpoint that is short, or ahead of what it speaks of",
+    "store_kind": "a log of DLedger: it is read and checked, never written",
     "log_only": "a CommitLog without queues, index and checkpoint: nothing else was checked",
     "abort": "the store is in use, or was not cleanly closed",
 }

@@ -26,6 +26,7 @@ from rmqcore.offline.fsck.file_names import (
     in_rocksdb,
     is_open,
     load_checkpoint,
+    note_dledger,
 )
 from rmqcore.offline.fsck.findings import INFO, Finding, Findings
 from rmqcore.offline.fsck.index.index_pass import IndexAudit
@@ -191,6 +192,7 @@ class _Check:
             progress=self._walked if self._progress else None,
         )
         check_log_files(paths, log.files, findings)
+        note_dledger(log.files, findings)
         self._bring_in(log, [paths.consumequeue] * queues + [paths.index] * index)
         queue_audit = index_audit = None
         if queues and in_rocksdb(paths):

@@ -96,6 +96,7 @@ def listed_log_file(paths: RemotePaths, file: LogFile) -> ListedLogFile:
         PurePosixPath(source.path),
         file.file_from_offset,
         file.size,
+        dledger=file.dledger,
         filesystem=source.filesystem,
         source=source,
         open_files=paths.skeleton.open_files,

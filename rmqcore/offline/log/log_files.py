@@ -9,10 +9,11 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from heapq import nsmallest
+from itertools import islice, pairwise
 from pathlib import Path, PurePath
 
 from rmqcore._native.format.layout import REC_HEADER_SIZE, REC_PHYSICALOFFSET
@@ -22,10 +23,13 @@ from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.paths import FILE_NAME_DIGITS, MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.same_name import compared
+from rmqcore.disk.store_kinds import ASKED_FILES, BEGINNING, is_dledger_name, tells_dledger
 from rmqcore.offline.remote.remote_paths import RemotePaths
 
 DEFAULT_FILE_SIZE = 1024 * 1024 * 1024
 PAGE = 4096
+DLEDGER_POS = 24
+"""Where the head of a DLedger entry says where it lies."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,25 @@ class LogFile:
         Bytes when the directory was listed.
     link_of : str or None
         The name of another file of the log that this is only another name of (a hard link): no record says that it lies here.
+    dledger : bool
+        The file is one of a DLedger log: each record lies behind a head (`rmqcore.offline.log.dledger_window`).
     """
 
     path: PurePath
     file_from_offset: int
     size: int
     link_of: str | None = None
+    dledger: bool = False
 
     @property
     def location(self) -> str:
         """Where the file lies: its path, or its URI on another filesystem."""
         return str(self.path)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a read of a few bytes costs next to nothing."""
+        return True
 
     @property
     def end_offset(self) -> int:
@@ -62,7 +74,7 @@ class LogFile:
     @cached_property
     def name(self) -> str:
         """The file as messages name it: ``commitlog/00000000000000000000``."""
-        return f"{self.path.parent.name}/{self.path.name}"
+        return f"{shown_folder(self.path.parent)}/{self.path.name}"
 
     def open(
         self, unreadable: Callable[[int, int, OSError], None]
@@ -105,6 +117,12 @@ class LogShape:
         return cls(mapped_file_size(files), tail_offset(files))
 
 
+def shown_folder(folder: PurePath) -> str:
+    """The directory of a log as messages name it: ``commitlog``, ``dledger-n0/data``."""
+    place = f"{folder.parent.name}/{folder.name}"
+    return place if is_dledger_name(place) else folder.name
+
+
 def check_log_directories(paths: StorePaths) -> None:
     """Check that each directory of a log with several can be listed: without it half a log would be read.
 
@@ -145,7 +163,8 @@ def is_log_file(name: str) -> bool:
 
 def holds_store(names: Iterable[str]) -> bool:
     """Whether a directory with these names in it is a store's root."""
-    return not {"commitlog", "consumequeue", "index", "checkpoint"}.isdisjoint(names)
+    parts = {"commitlog", "consumequeue", "index", "checkpoint"}
+    return any(name in parts or is_dledger_name(f"{name}/data") for name in names)
 
 
 def holds_log_files(directory: str, names: Iterable[str]) -> bool:
@@ -172,7 +191,9 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
             if (status.st_dev, status.st_ino) in seen:
                 continue  # another name of a directory that was listed
             seen.add((status.st_dev, status.st_ino))
+            begin = len(found)
             _list_into(found, links, directory, follow_symlinks=not paths.leave_out_links)
+            mark_dledger(found, begin, paths)
         except FileNotFoundError:
             continue
     if isinstance(paths, RemotePaths):
@@ -196,6 +217,33 @@ def list_log_files(paths: StorePaths) -> list[LogFile]:
     return found
 
 
+def mark_dledger(
+    found: list[LogFile], begin: int = 0, paths: StorePaths | None = None
+) -> list[LogFile]:
+    """Mark the files from `begin` on, which lie in one directory, if they are a DLedger log. Returns the list."""
+    ours = islice(found, begin, None)
+    oldest = nsmallest(ASKED_FILES, ours, key=lambda file: file.file_from_offset)
+    if isinstance(paths, RemotePaths):
+        oldest = _as_listed(paths, oldest)
+    if _is_dledger(oldest):
+        found[begin:] = [replace(file, dledger=True) for file in found[begin:]]
+    return found
+
+
+def _is_dledger(oldest: Iterable[LogFile]) -> bool:
+    """Whether a directory's oldest files are a DLedger log; if their first bytes are damaged, its name decides."""
+    folder = PurePath()
+    for file in oldest:
+        folder = file.path.parent
+        if folder.name == "commitlog" and not file.is_local:
+            return False  # saves a request
+        with suppress(OSError):  # the reader of the file reports it
+            tells = tells_dledger(file.read_range(0, BEGINNING))
+            if tells is not None:
+                return tells
+    return is_dledger_name(shown_folder(folder))
+
+
 def _as_listed(paths: RemotePaths, found: list[LogFile]) -> list[LogFile]:
     from rmqcore.offline.log.listed_log_file import (
         listed_log_file,  # which makes its class of `LogFile`
@@ -214,7 +262,7 @@ def _name_links(found: list[LogFile], offsets: set[int]) -> None:
 
 
 def _says_its_place(file: LogFile) -> bool:
-    place = file.read_range(REC_PHYSICALOFFSET, 8)
+    place = file.read_range(DLEDGER_POS if file.dledger else REC_PHYSICALOFFSET, 8)
     return len(place) == 8 and int.from_bytes(place, "big") == file.file_from_offset
 
 

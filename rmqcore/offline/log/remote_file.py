@@ -36,6 +36,11 @@ class RemoteLogFile(LogFile):
     limit: int | None = field(default=None, kw_only=True)
 
     @property
+    def is_local(self) -> bool:
+        """False: each read is a request."""
+        return False
+
+    @property
     def location(self) -> str:
         """The file's URI."""
         return self.filesystem.uri(str(self.path))

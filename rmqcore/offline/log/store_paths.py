@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqcore.disk.inside.links import refuse_links
-from rmqcore.disk.paths import StorePaths, is_url, log_directories
-from rmqcore.errors import NotAStoreError
+from rmqcore.disk.inside.links import refuse_links, refuse_part
+from rmqcore.disk.paths import StorePaths, is_url, log_directories, parse_file_name
+from rmqcore.disk.store_kinds import dledger_folders, is_dledger_name
+from rmqcore.errors import NotAStoreError, StoreFormatError
 from rmqcore.errors.arguments import check_iterable
 from rmqcore.offline.log.log_files import (
     check_one_log,
@@ -18,7 +19,7 @@ from rmqcore.offline.log.log_files import (
     holds_store,
     is_log_file,
 )
-from rmqcore.offline.remote.filesystem import split_uri
+from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.remote_paths import RemotePaths
 from rmqcore.offline.remote.store_url import StoreUrl
 
@@ -64,13 +65,17 @@ def store_paths(
     elif holds_store(names):
         paths = StorePaths(root, follow_links=follow_links)
     elif holds_log_files(root.name, names):
-        paths = StorePaths(root.parent, commitlog=root, follow_links=follow_links)
+        inside = is_dledger_name(f"{root.parent.name}/{root.name}")
+        parent = root.parent.parent if inside else root.parent
+        paths = StorePaths(parent, commitlog=root, follow_links=follow_links)
     else:
         raise NotAStoreError(
             f"{root} holds no commitlog/, consumequeue/, index/ or checkpoint{_stores_below(root, names)}"
         )
     paths.leave_out_links = leave_out_links
     refuse_links(paths)
+    if commitlog is None:
+        add_dledger_log(paths)
     return paths
 
 
@@ -96,6 +101,73 @@ def _stores_below(root: Path, names: list[str]) -> str:
         except OSError:  # no directory, or one that does not show what is in it
             continue
     return f"; there is a store in {', '.join(found[:MOST_STORES])}" if found else ""
+
+
+def add_dledger_log(paths: StorePaths) -> None:
+    """Add the DLedger log in a store's root to the directories of its log.
+
+    The first file of DLedger follows the last one of an older ``commitlog``, if there is one.
+
+    Raises
+    ------
+    StoreFormatError
+        There are several, or the DLedger log overlaps the CommitLog: the caller must name the log.
+    LinkError
+        It is a link.
+    """
+    found = dledger_folders(paths)
+    if not found or set(found) & set(paths.commitlogs):
+        return
+    check_one_dledger_log(paths.location, list(map(str, found)))
+    for place in (found[0].parent, found[0]):
+        refuse_part(paths, place)
+    end, begin = max(_offsets(*paths.commitlogs), default=-1), min(_offsets(found[0]))
+    if begin <= end:
+        raise _unsaid(
+            f"{paths.location} has two logs: {paths.commitlog} goes on to the file of {end}, and {found[0]} begins at {begin}, "
+            "expected behind it",
+            str(found[0]),
+        )
+    paths.add_log(found[0])
+
+
+def _offsets(*folders: Path) -> list[int]:
+    names = [name for folder in folders if folder.is_dir() for name in os.listdir(folder)]
+    return [offset for name in names if (offset := parse_file_name(name)) is not None]
+
+
+def _unsaid(what: str, place: str) -> StoreFormatError:
+    error = StoreFormatError(f"{what}: say which log is meant")
+    error.hint = f"--commitlog {place} (commitlog, store_path_commit_log)"
+    return error
+
+
+def check_one_dledger_log(store: str, found: Sequence[str]) -> None:
+    """Check that a store has no more than one DLedger log; `found` says where they lie.
+
+    Raises
+    ------
+    StoreFormatError
+        There are several: the caller must name the log.
+    """
+    if len(found) > 1:
+        raise _unsaid(
+            f"{store} has the DLedger logs of {len(found)} brokers, {', '.join(found)}", found[0]
+        )
+
+
+def remote_dledger_logs(filesystem: RemoteFilesystem, root: str, names: Iterable[str]) -> list[str]:
+    """The directories of DLedger logs in the root of a store on another filesystem, which has these names in it."""
+    found = []
+    for name in sorted(name for name in names if is_dledger_name(f"{name}/data")):
+        folder = f"{root}/{name}/data"
+        try:
+            entries = filesystem.entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if any(is_log_file(entry.name) for entry in entries):
+            found.append(folder)
+    return found
 
 
 def _named_paths(
@@ -154,7 +226,12 @@ def _url_paths(
         )
     names = [entry.name for entry in url.filesystem.entries(url.path)]
     if holds_store(names):
-        return RemotePaths(url)
+        found = remote_dledger_logs(url.filesystem, url.path, names)
+        check_one_dledger_log(str(url), found)
+        if not found:
+            return RemotePaths(url)
+        older = [url / "commitlog"] if "commitlog" in names else []
+        return RemotePaths(url, [*older, StoreUrl(url.filesystem, found[0])])
     if holds_log_files(url.name, names):
         return RemotePaths(url.parent, [url])
     raise NotAStoreError(f"{url} holds no commitlog/, consumequeue/, index/ or checkpoint")

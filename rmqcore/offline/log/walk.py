@@ -17,13 +17,16 @@ from rmqcore._native.scan.skips import Skips
 from rmqcore.disk.log_window import WINDOW
 from rmqcore.errors import is_unreadable
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.log_files import LogBytes, LogFile, LogShape
+from rmqcore.offline.log.dledger_window import log_window
+from rmqcore.offline.log.log_files import LogBytes, LogFile, LogShape, shown_folder
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.skipping import Skipping
 from rmqcore.offline.log.window import SearchWindow
 
 Rows = TypeVar("Rows", covariant=True)
 Progress = Callable[[int, int], object]
+CUT_OFF = {places.PAST_FILE, places.SHORT_FILE, places.DLEDGER_PAST}
+"""What is wrong with the record at which a file that is too short ends."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ class LogWalk(Generic[Rows]):
                 pos = next_pos
 
     def _window(self, source: LogBytes, size: int) -> SearchWindow:
-        return SearchWindow(source, size, room=self._room, long_records=self._long_records)
+        return log_window(source, size, room=self._room, long_records=self._long_records)
 
     def _note_link(self, file: LogFile) -> None:
         """Another name of a file that is read under its own: nothing in it says that it lies here."""
@@ -281,7 +284,7 @@ class LogWalk(Generic[Rows]):
         pos, code = place.pos, place.code
         if code == places.BLANKSIZE:
             self._note(file, pos, window.end, "blank", place)
-        elif window.end < self._file_size and code in (places.PAST_FILE, places.SHORT_FILE):
+        elif window.end < self._file_size and code in CUT_OFF:
             # A file that was cut since it was listed lacks all that it had; one that was short before ends where it ends.
             self._note(file, pos, max(window.end, file.size), "short_file", place)
         elif tail and self._is_stale(self.end_phy_offset, code):
@@ -326,7 +329,7 @@ def gap_between(previous: LogFile, file: LogFile, file_size: int) -> list[Damage
             previous, previous.size, short_end, "short_file", "file size", file_size, previous.size
         )
     if file.file_from_offset > end:
-        name = f"{file.path.parent.name}/{end:020}"
+        name = f"{shown_folder(file.path.parent)}/{end:020}"
         gaps.append(
             DamageRange(end, file.file_from_offset, "missing_file", name, "file", name, "missing")
         )

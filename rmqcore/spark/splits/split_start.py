@@ -117,6 +117,8 @@ def ask_boundary(
     if boundary > last_boundary(file, shape, max_record_size):
         return NO_BOUNDARY
     at = boundary - file.file_from_offset
+    if file.dledger:
+        max_record_size += places.DLEDGER_HEAD
     begin = max(0, at - max_record_size)
     bad: list[tuple[int, int]] = []
     with file.open(lambda start, end, error: bad.append((start, end))) as source:
@@ -143,6 +145,7 @@ def ask_boundary(
                     file.end_offset,
                     max_record_size,
                     anchored=begin == 0,
+                    dledger=file.dledger,
                 )
             if found != places.SPLIT_MORE:
                 break

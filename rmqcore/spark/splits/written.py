@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from rmqcore._native.scan import scan
 from rmqcore._native.scan.scan import ColumnScan
+from rmqcore.offline.log.dledger_window import log_window
 from rmqcore.offline.log.log_files import LogFile
-from rmqcore.offline.log.window import SearchWindow
 
 STEP = 256 * 1024
 """At least one record in about so many bytes is noted: 4,096 of a file of 1 GiB."""
@@ -83,7 +83,7 @@ def _walked(file: LogFile, start: int, stop: int | None, step: int) -> WrittenPa
     places: list[int] = []
     with (
         file.read_until(stop).open(lambda start, end, error: None) as source,
-        closing(SearchWindow(source, file.size)) as window,
+        closing(log_window(source, file.size)) as window,
     ):
         sink = ColumnScan(("phy_offset",), stop_offset=stop)
         base = file.file_from_offset

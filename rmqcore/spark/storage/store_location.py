@@ -13,8 +13,13 @@ from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
 from rmqcore.errors import StoreError
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files
+from rmqcore.offline.log.log_files import LogFile, LogShape, list_log_files, mark_dledger
 from rmqcore.offline.log.remote_file import RemoteLogFile
+from rmqcore.offline.log.store_paths import (
+    add_dledger_log,
+    check_one_dledger_log,
+    remote_dledger_logs,
+)
 from rmqcore.offline.missing_log import missing_log
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
@@ -73,16 +78,26 @@ class StoreLocation:
             raise StoreError(f"{self.root} is not on a local disk")
         # A log that the user named may be a link, as the root may.
         log = None if self.log == "commitlog" else os.path.join(self.root, self.log)
-        return StorePaths(self.root, commitlog=log, follow_links=self.follow_links)
+        paths = StorePaths(self.root, commitlog=log, follow_links=self.follow_links)
+        if log is None:
+            add_dledger_log(paths)
+        return paths
 
     def log_files(self) -> list[LogFile]:
         """CommitLog files, sorted by offset; with a pin those that there were."""
-        if self.is_local:
-            listed = list_log_files(self.paths)
-        else:
-            filesystem, root = self._remote()
-            listed = list_remote_log_files(filesystem, f"{root}/{self.log}")
+        listed = list_log_files(self.paths) if self.is_local else self._remote_log_files()
         return listed if self.pin is None else self.pin.files(listed)
+
+    def _remote_log_files(self) -> list[LogFile]:
+        filesystem, root = self._remote()
+        listed = list_remote_log_files(filesystem, f"{root}/{self.log}")
+        if self.log != "commitlog":
+            return mark_dledger(listed)
+        logs = remote_dledger_logs(filesystem, root, self.names())
+        check_one_dledger_log(self.root, logs)
+        for log in logs:
+            listed += mark_dledger(list_remote_log_files(filesystem, log))
+        return sorted(listed, key=lambda file: file.file_from_offset)
 
     def log_shape(self, files: list[LogFile]) -> LogShape:
         """The shape of the log, from what `log_files` gave."""

@@ -19,6 +19,7 @@ from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.codec import decode
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.log.dledger_window import heads_before, log_window
 from rmqcore.offline.log.log_files import LogBytes, LogFile
 from rmqcore.offline.log.unfinished_record import is_unfinished
 from rmqcore.offline.log.window import SearchWindow
@@ -119,7 +120,7 @@ class SoundWalk:
         unread: list[OSError] = []
         with (
             self._file.open(lambda start, end, error: unread.append(error)) as source,
-            closing(SearchWindow(source, self._file.size, room=ROOM)) as window,
+            closing(log_window(source, self._file.size, room=ROOM)) as window,
         ):
             # The newest records are given only when they are known to be whole.
             held = np.empty(0, np.int64)
@@ -196,10 +197,14 @@ def _behind_failing(window: SearchWindow, place: Place) -> Place:
 
 
 def ends_unfinished(source: LogBytes, start: int, end: int) -> bool:
-    """Whether a record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`."""
+    """Whether the record between two CommitLog offsets of a file waits for its last bytes; see `is_unfinished`.
+
+    Before it lies nothing but heads of a DLedger log.
+    """
     raw = bytearray(end - start)
     source.read_into(memoryview(raw), start - source.file.file_from_offset)
-    return is_unfinished(decode(raw))
+    at = heads_before(raw, start, source.file.end_offset) if source.file.dledger else 0
+    return is_unfinished(decode(raw, at))
 
 
 def first_sound(file: LogFile) -> int | None:
@@ -208,7 +213,7 @@ def first_sound(file: LogFile) -> int | None:
     try:
         with (
             file.open(lambda start, end, error: unread.append(error)) as source,
-            closing(SearchWindow(source, file.size, room=ROOM)) as window,
+            closing(log_window(source, file.size, room=ROOM)) as window,
         ):
             found, _ = window.next_proven(0, after_zeros=True)
     except FileNotFoundError:  # the broker has deleted it: the next look lists the files anew

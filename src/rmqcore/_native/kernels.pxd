@@ -80,6 +80,11 @@ cdef extern from "scan/window.h" nogil:
         int64_t trusted
     int32_t rmq_window_step(const rmq_window *w, size_t pos, rmq_record *rec) noexcept
 
+cdef extern from "scan/dledger.h" nogil:
+    enum:
+        RMQ_DLEDGER_HEAD, RMQ_DLEDGER_NEED
+    int32_t rmq_dledger_step(const uint8_t *buf, size_t left, int64_t at, int64_t left_in_file, rmq_record *rec) noexcept
+
 cdef extern from "scan/resync.h" nogil:
     enum:
         RMQ_RESYNC_COSTLY
@@ -101,6 +106,8 @@ cdef extern from "scan/proof.h" nogil:
     int rmq_proof_guesses(const rmq_prover *p, int64_t pos, int64_t *guesses) noexcept
 
 cdef extern from "scan/skip.h" nogil:
+    enum:
+        RMQ_SKIP_HEAD
     ctypedef struct rmq_skipped:
         int64_t start, end
         int64_t found, expected
@@ -111,14 +118,15 @@ cdef extern from "scan/skip.h" nogil:
         rmq_skipped *notes
         size_t count, room
         size_t settled
-        int leave_out
+        int leave_out, dledger
         int64_t credit_from, in_vain
     int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record *rec, int64_t *trusted) noexcept
 
 cdef extern from "scan/split.h" nogil:
     enum:
         RMQ_SPLIT_MORE, RMQ_SPLIT_NOTHING, RMQ_SPLIT_ODD
-    int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored) noexcept
+    int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored,
+                            int dledger) noexcept
 
 cdef extern from "scan/filter.h" nogil:
     ctypedef struct rmq_text_set:

@@ -55,7 +55,9 @@ FIELDS = {
     RMQ_E_TOTALSIZE: "TOTALSIZE", RMQ_E_BODYLENGTH: "BODYLENGTH", RMQ_E_TOPICLENGTH: "TOPICLENGTH",
     RMQ_E_PROPERTIESLENGTH: "PROPERTIESLENGTH", RMQ_E_LENGTHS: "TOTALSIZE", RMQ_E_PHYSICALOFFSET: "PHYSICALOFFSET",
     RMQ_E_BODYCRC: "BODYCRC", RMQ_E_PROPCRC: "__CRC32#", RMQ_E_PAST_FILE: "TOTALSIZE", RMQ_E_SHORT_FILE: "TOTALSIZE",
-    RMQ_E_BLANKSIZE: "TOTALSIZE",
+    RMQ_E_BLANKSIZE: "TOTALSIZE", RMQ_E_DLEDGER_MAGIC: "DLedger magic", RMQ_E_DLEDGER_SIZE: "DLedger size",
+    RMQ_E_DLEDGER_PAST: "DLedger size", RMQ_E_DLEDGER_POS: "DLedger pos", RMQ_E_DLEDGER_BODY: "DLedger bodyLen",
+    RMQ_E_DLEDGER_END: "DLedger size",
 }
 
 
@@ -80,6 +82,14 @@ def describe(code: int, found: int, expected: int) -> tuple[str, object, object]
         return field, f"a record or BLANK of at least {expected} bytes", f"{found} bytes left in the file"
     if code == RMQ_E_BLANKSIZE:
         return field, f"the {expected} bytes left in the file (BLANK)", found
+    if code == RMQ_E_DLEDGER_MAGIC:
+        return field, "1, 2 or -1", found
+    if code == RMQ_E_DLEDGER_PAST:
+        return field, f"at most the {expected} bytes left in the file", found
+    if code == RMQ_E_DLEDGER_END:
+        return field, f"the {expected} bytes left in the file", found
+    if code == RMQ_E_DLEDGER_BODY:
+        return field, f"the TOTALSIZE {expected}", found
     if code in (RMQ_E_BODYLENGTH, RMQ_E_TOPICLENGTH, RMQ_E_PROPERTIESLENGTH):
         return field, f"0 to {expected}", found
     if code == RMQ_E_PROPCRC and found < 0:

@@ -27,6 +27,12 @@ PROPCRC = RMQ_E_PROPCRC
 PHYSICALOFFSET = RMQ_E_PHYSICALOFFSET
 NOTHING = RMQ_E_MAGIC
 COSTLY = RMQ_RESYNC_COSTLY
+DLEDGER_PAST = RMQ_E_DLEDGER_PAST
+DLEDGER_BODY = RMQ_E_DLEDGER_BODY
+
+# What `dledger_step` answers for a sound head, and the bytes that tell all of one.
+DLEDGER_HEAD = RMQ_DLEDGER_HEAD
+DLEDGER_NEED = RMQ_DLEDGER_NEED
 
 # What `split_start` answers beside positions.
 SPLIT_MORE = RMQ_SPLIT_MORE
@@ -83,7 +89,7 @@ cdef Place new_place(Py_ssize_t pos, int32_t code, const rmq_record *rec):
     cdef Place place = Place.__new__(Place)
     place.pos = pos
     place.code = code
-    if code <= 0 or code >= RMQ_REC_MIN_SIZE_V1:
+    if code <= 0 or code >= RMQ_DLEDGER_HEAD:
         place.size = rec.msg_size
         place.found = rec.found
         place.expected = rec.expected
@@ -127,6 +133,26 @@ def step(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end
         PyBuffer_Release(&exported)
 
 
+def dledger_step(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset):
+    """The Place at `pos`, where an entry of a DLedger log may begin.
+
+    Its code is DLEDGER_HEAD for a sound head, BLANK for the mark of a file's end, SHORT where more bytes are needed, or what is
+    wrong. Its size is the size of the record behind the head.
+    """
+    cdef Py_buffer exported
+    cdef rmq_window window
+    cdef rmq_record rec
+    cdef int32_t code
+    PyObject_GetBuffer(buf, &exported, PyBUF_SIMPLE)
+    try:
+        fill_window(&window, &exported, length, pos, phy_offset, end_offset, True, True, -1)
+        rec.found = rec.expected = 0
+        code = rmq_dledger_step(window.buf + pos, length - pos, phy_offset + pos, end_offset - phy_offset - pos, &rec)
+        return new_place(pos, code, &rec)
+    finally:
+        PyBuffer_Release(&exported)
+
+
 def find(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int64_t end_offset):
     """The first Place at or after `pos` that proves itself.
 
@@ -164,10 +190,11 @@ def find_within(buf, Py_ssize_t length, Py_ssize_t pos, int64_t phy_offset, int6
 
 
 def split_start(buf, Py_ssize_t length, Py_ssize_t boundary, int64_t phy_offset, int64_t end_offset, int64_t max_record_size,
-                *, bint anchored=False):
+                *, bint anchored=False, bint dledger=False):
     """The place at or after `boundary` where a walk over the whole file arrives, told from ``buf[:length]``.
 
-    `boundary` is a position in `buf`, with the largest record's bytes before it; `anchored` when the file begins with ``buf[0]``.
+    `boundary` is a position in `buf`, with the largest record's bytes before it; `anchored` when the file begins with ``buf[0]``,
+    `dledger` when it is one of a DLedger log.
     SPLIT_MORE asks for another call with the largest record's bytes behind the boundary. SPLIT_ODD says that the bytes do not
     tell, whatever lies around them; SPLIT_NOTHING only that these do not.
     """
@@ -182,7 +209,7 @@ def split_start(buf, Py_ssize_t length, Py_ssize_t boundary, int64_t phy_offset,
     try:
         fill_window(&window, &exported, length, boundary, phy_offset, end_offset, True, True, -1)
         with nogil:
-            found = rmq_split_start(&window, boundary, max_record_size, anchored)
+            found = rmq_split_start(&window, boundary, max_record_size, anchored, dledger)
         return found
     finally:
         PyBuffer_Release(&exported)

@@ -30,6 +30,8 @@ cdef class Skips:
         Records whose CRC fails are not taken; they are noted either way.
     credit_from : int
         At each CommitLog offset so many bytes may have been hashed in vain as it lies behind this one.
+    dledger : bool
+        The file is of a DLedger log: sound heads are passed, and no damage; of damage only records that fail their CRC are told.
 
     Attributes
     ----------
@@ -44,10 +46,11 @@ cdef class Skips:
     Thread safety: as the prover's, one thread at a time.
     """
 
-    def __cinit__(self, Prover prover not None, *, bint leave_out, int64_t credit_from):
+    def __cinit__(self, Prover prover not None, *, bint leave_out, int64_t credit_from, bint dledger=False):
         self.prover = prover
         self.skip.prover = &prover.prover
         self.skip.leave_out = leave_out
+        self.skip.dledger = dledger
         self.skip.credit_from = credit_from
         self.skip.room = ROOM
         self.skip.notes = <rmq_skipped *> PyMem_Calloc(ROOM, sizeof(rmq_skipped))
@@ -91,11 +94,14 @@ cdef class Skips:
             Ranges as ``(start, end, code, found, expected)``, CommitLog offsets; then of the others how many there are of each
             code, the bytes in them, where the first begins and where the last ends.
         """
-        cdef size_t i, count = self.skip.count, first = min(max(most, 0), <Py_ssize_t> count)
+        cdef size_t i, count, first
         cdef int64_t damaged = 0
         cdef int64_t start = 0
         cdef int64_t end = 0
         cdef rmq_skipped *note
+        self.drop_heads()
+        count = self.skip.count
+        first = min(max(most, 0), <Py_ssize_t> count)
         notes = []
         counts = {}
         for i in range(first):
@@ -116,6 +122,17 @@ cdef class Skips:
             counts[code] += 1
         self.skip.count = 0
         return notes, {code: number for code, number in counts.items() if number}, damaged, start, end
+
+    cdef void drop_heads(self) noexcept:
+        """Forget the heads that were passed."""
+        cdef size_t i, kept = 0
+        if not self.skip.dledger:
+            return
+        for i in range(self.skip.count):
+            if self.skip.notes[i].code != RMQ_SKIP_HEAD:
+                self.skip.notes[kept] = self.skip.notes[i]
+                kept += 1
+        self.skip.count = kept
 
     def gaps(self, Py_ssize_t begin, Py_ssize_t end, int64_t phy_offset):
         """What was left out between two positions of a window that begins at `phy_offset`, of the ranges noted so far."""

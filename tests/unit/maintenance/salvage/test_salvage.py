@@ -13,6 +13,7 @@ import pytest
 from support.stores.built_store import BuiltStore
 
 import rmqcore
+from rmqcore._native.format.codec import MessageView
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import read_checkpoint
 from rmqcore.errors import NotAStoreError, StoreError, StoreFormatError, TargetNotEmptyError
@@ -99,27 +100,43 @@ def test_a_store_that_was_salvaged_loses_nothing_more(built: BuiltStore, tmp_pat
     assert once == twice
 
 
-def test_a_record_behind_a_gap_that_nothing_can_fill_is_told(tmp_path: Path) -> None:
-    """Fewer bytes than any record has lay between two: the second stayed nowhere, and was counted as saved."""
+def messages_of(root: Path) -> list[MessageView]:
+    return [view for view in rmqcore.read(root).messages() if view.topic != "LOST"]
+
+
+def test_a_gap_that_no_record_can_fill_makes_the_record_before_it_longer(tmp_path: Path) -> None:
+    """Fewer bytes than any record has lay between two: the second stayed nowhere, and was counted as saved, or as lost."""
     built = BuiltStore(tmp_path / "store")
     built.fill(4)
     built.log += b"\xda" * (LEAST - 1)
     last = built.put("T", 0)
-    after = built.put("T", 0)
+    built.put("T", 0)
     root = built.write()
     report = salvage(root, tmp_path / "out")
-    assert [
-        view.phy_offset
-        for view in rmqcore.read(tmp_path / "out").messages()
-        if view.topic != "LOST"
-    ] == [record.phy_offset for record in built.records if record is not last and record != last]
-    assert after.phy_offset in [
-        view.phy_offset for view in rmqcore.read(tmp_path / "out").messages()
+    found = messages_of(tmp_path / "out")
+    assert [view.phy_offset for view in found] == [record.phy_offset for record in built.records]
+    assert [view.properties for view in found] == [
+        view.properties for view in rmqcore.read(root).messages()
     ]
-    assert {one.field for one in report.lost} == {"MAGICCODE", "gap before it"} or len(
-        report.lost
-    ) == 2
-    assert [one.end_phy_offset for one in report.lost] == [last.phy_offset, after.phy_offset]
+    assert [one.end_phy_offset for one in report.lost] == [last.phy_offset]
+    assert fsck(tmp_path / "out").findings == []
+
+
+def test_a_record_behind_a_gap_that_nothing_can_fill_is_told(tmp_path: Path) -> None:
+    """The properties of the record before it have no room for more bytes."""
+    built = BuiltStore(tmp_path / "store", log_file_size=1 << 20)
+    built.put("T", 0)
+    built.put("T", 0, properties={"P": "x" * (32_767 - 40)})
+    built.log += b"\xda" * (LEAST - 1)
+    last, after = built.put("T", 0), built.put("T", 0)
+    root = built.write()
+    report = salvage(root, tmp_path / "out")
+    kept = [view.phy_offset for view in messages_of(tmp_path / "out")]
+    assert kept == [record.phy_offset for record in built.records if record != last]
+    assert [(one.field, one.end_phy_offset) for one in report.lost] == [
+        ("MAGIC", last.phy_offset),
+        ("gap before it", after.phy_offset),
+    ]
     assert fsck(tmp_path / "out").findings == []
 
 
@@ -131,7 +148,7 @@ def test_a_byte_between_all_records(tmp_path: Path) -> None:
         built.log += b"\xda"
     root = built.write()
     report = salvage(root, tmp_path / "out")
-    assert report.messages == 750  # the place of each other one fills the gap
+    assert (report.messages, report.moved_messages) == (1500, 0)
     assert report.exit_code == 2
     assert fsck(tmp_path / "out").findings == []
 
@@ -344,9 +361,9 @@ def test_a_log_that_changes_under_the_salvage(
     root = built.write()
     copy = new_log.NewLog.copy
 
-    def late(self: new_log.NewLog, *where: object) -> None:
+    def late(self: new_log.NewLog, *where: Any, last: int) -> None:
         overwrite(built, built.records[30].phy_offset + 90, built.records[30].phy_offset + 95)
-        copy(self, *where)  # type: ignore[arg-type]
+        copy(self, *where, last=last)
 
     monkeypatch.setattr(new_log.NewLog, "copy", late)
     with pytest.raises(StoreError, match="changed while it was read"):

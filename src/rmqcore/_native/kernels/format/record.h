@@ -31,6 +31,13 @@ enum {
     RMQ_E_PAST_FILE = -12,     /* TOTALSIZE goes past the end of the file */
     RMQ_E_SHORT_FILE = -13,    /* fewer bytes left in the file than a header has */
     RMQ_E_BLANKSIZE = -14,     /* a BLANK whose size is not what is left of the file */
+    /* Only in a DLedger log (scan/dledger.h). */
+    RMQ_E_DLEDGER_MAGIC = -15, /* the first int of an entry is none of 1, 2, -1 */
+    RMQ_E_DLEDGER_SIZE = -16,  /* size is not 48 + bodyLen, or bodyLen is negative */
+    RMQ_E_DLEDGER_PAST = -17,  /* size goes past the end of the file */
+    RMQ_E_DLEDGER_POS = -18,   /* pos is not where the entry lies */
+    RMQ_E_DLEDGER_BODY = -19,  /* bodyLen is not the TOTALSIZE of the record */
+    RMQ_E_DLEDGER_END = -21,   /* the mark of a file's end whose size is not what is left of the file */
 };
 // clang-format on
 

@@ -83,11 +83,25 @@ static int32_t wrong_behind(const rmq_skip *skip, size_t pos, rmq_record *rec) {
     return code >= 0 || code == RMQ_PROOF_FETCH ? 0 : code;
 }
 
+/* Behind a sound head at *pos, which proves itself: nobody has to be done with writing it. */
+static int pass_head(rmq_skip *skip, size_t *pos) {
+    const rmq_window *w = &skip->prover->window;
+    const int64_t at = w->phy_offset + (int64_t)*pos;
+    rmq_record rec;
+    if (rmq_dledger_step(w->buf + *pos, w->len - *pos, at, w->end_offset - at, &rec) != RMQ_DLEDGER_HEAD) return 0;
+    skip->notes[skip->count++] =
+        (rmq_skipped){.start = at, .end = at + RMQ_DLEDGER_HEAD, .found = 0, .expected = 0, .code = RMQ_SKIP_HEAD};
+    *pos += RMQ_DLEDGER_HEAD;
+    return 1;
+}
+
 int rmq_skip_damage(rmq_skip *skip, size_t *pos, int32_t code, const rmq_record *rec, int64_t *trusted) {
     const rmq_window *w = &skip->prover->window;
     const int64_t at = w->phy_offset + (int64_t)*pos;
     rmq_record own = *rec;
-    if (code >= 0 || skip->count == skip->room || !is_settled(skip, *pos, rec)) return 0;
+    if (code >= 0 || skip->count == skip->room) return 0;
+    if (skip->dledger && code == RMQ_E_MAGIC) return pass_head(skip, pos);
+    if ((skip->dledger && code != RMQ_E_BODYCRC) || !is_settled(skip, *pos, rec)) return 0;
     if (code == RMQ_E_SHORT && (code = wrong_behind(skip, *pos, &own)) == 0) return 0;
     int64_t next = (int64_t)*pos + own.msg_size;
     if (code != RMQ_E_BODYCRC) {

@@ -5,7 +5,10 @@
 #ifndef RMQ_SKIP_H
 #define RMQ_SKIP_H
 
+#include "scan/dledger.h"
 #include "scan/proof.h"
+
+enum { RMQ_SKIP_HEAD = RMQ_DLEDGER_HEAD }; /* of a note: no damage, the head of a DLedger entry */
 
 /* A damaged range, as CommitLog offsets, and what was wrong at its start, for rmqcore._native.format.codec.describe. */
 typedef struct rmq_skipped {
@@ -15,12 +18,13 @@ typedef struct rmq_skipped {
 } rmq_skipped;
 
 typedef struct rmq_skip {
-    rmq_prover *prover;             /* of this file, its window the scanned one, asking for place and CRC */
+    rmq_prover *prover; /* of this file, its window the scanned one, asking for place and CRC */
     const rmq_crc32_states *states; /* of the whole file, or NULL */
     rmq_skipped *notes;
     size_t count, room;
     size_t settled; /* nobody is writing before this position of the window */
     int leave_out; /* records whose CRC fails are not taken */
+    int dledger; /* sound heads of DLedger entries are passed; of damage only records whose CRC fails are told */
     int64_t credit_from; /* at each CommitLog offset behind this one so many bytes may have been hashed in vain */
     int64_t in_vain; /* how many were */
 } rmq_skip;

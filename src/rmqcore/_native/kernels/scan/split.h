@@ -19,6 +19,10 @@
  * behind it. No window can tell those; the task that reads the bytes before the boundary compares its end with E
  * (rmqcore/spark/splits/split_scan.py). No probability is in any of this: a body may be anything a producer can think of.
  *
+ * In a DLedger log (scan/dledger.h) the walk visits the head before each record too, and E may be a head. A candidate then ends
+ * at a sound head, behind which the next candidate or E lies; what is no sound head there is odd, so 1 holds. A head in the window
+ * that leads to no candidate leads to damage, which is 2; the mark of a file's end is what a BLANK is.
+ *
  * Who cannot read all of the window asks a part of it that holds the boundary: what is odd there (RMQ_SPLIT_ODD) is odd in
  * the whole window, since whether a candidate is sound and where it ends is told by its own bytes. E of a part means nothing. */
 #ifndef RMQ_SPLIT_H
@@ -35,8 +39,8 @@ enum {
 
 /* Position E in [boundary, w->len] of the window, or one of the above. 0 < boundary <= w->len; w asks for place
  * and CRC, w->end_offset is the end of the file. `anchored`: buf[0] is the first byte of the file, where every walk begins; then
- * E is the end of the walk from there, and how far it lies before the boundary does not matter. With the largest record's
+ * E is the end of the walk from there, and how far it lies before the boundary does not matter. `dledger`: of a DLedger log. With the largest record's
  * bytes behind the boundary, or all that the file has, the answer is never RMQ_SPLIT_MORE. */
-int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored);
+int64_t rmq_split_start(const rmq_window *w, size_t boundary, uint32_t max_record_size, int anchored, int dledger);
 
 #endif
