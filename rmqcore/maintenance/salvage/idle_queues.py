@@ -16,7 +16,6 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import QueueFile
-from rmqcore.disk.read_range import read_range
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.offline.queues.queues import QueueFiles, each_queue
 
@@ -60,7 +59,7 @@ def _keep(queue: QueueFiles, log_begin: int, file_size: int, target: Folder) -> 
 
 def _expired(file: QueueFile, log_begin: int) -> bytes:
     """The first entries of a file, as far as they are those of expired messages."""
-    data = read_range(file.path, 0, file.entry_count * CQ_STORE_UNIT_SIZE)
+    data = file.read(0, file.entry_count)
     entries = unpack_cq_entries(data[: valid_prefix(data) * CQ_STORE_UNIT_SIZE])
     phy_offsets = entries["phy_offset"].astype(np.int64)
     filler = (entries["msg_size"] == CQ_FILLER_SIZE) & (phy_offsets == 0)
