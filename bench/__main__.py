@@ -32,6 +32,7 @@ BENCHES = {
     "processes": ("process_benches", "commands", True),
     "backup": ("backup_benches", "backups", False),
     "hostile": ("hostile_benches", "hostile", False),
+    "estate": ("estate_benches", "estate", False),
     "spark": ("spark_benches", "spark", True),
 }
 

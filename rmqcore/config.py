@@ -92,6 +92,8 @@ class MessageStoreConfig(Report):
     max_lmq_consume_queue_num: int = 20_000
     enabled_append_prop_crc: bool = False
     force_verify_prop_crc: bool = False
+    # Not in Java: refuse messages that this release of RocketMQ cannot read, such as "4.9".
+    for_version: str | None = None
     # Recovery
     check_crc_on_recover: bool = True
     check_commit_log_offset_on_recover: bool = True
@@ -226,6 +228,11 @@ class MessageStoreConfig(Report):
         ):
             if size > INT_MAX:
                 raise SettingError(sizes, f"a file of {size} bytes, Java maps at most {INT_MAX}")
+        if self.for_version is not None and self.broker_role == "SLAVE":
+            raise SettingError(
+                ("for_version", "broker_role"),
+                "the log of a SLAVE is the log of its master, byte for byte: set for_version at the master",
+            )
         most, room = self.max_message_size, self.mapped_file_size_commit_log
         if "max_message_size" in names and room < most != _DEFAULTS["max_message_size"]:
             warn_unused(

@@ -1,10 +1,11 @@
-"""What the fields of MessageStoreConfig can hold. Imports only errors."""
+"""What the fields of MessageStoreConfig can hold. Imports only errors and the versions of RocketMQ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rmqcore.errors.arguments import SettingError
+from rmqcore.rocketmq_versions import parse_version
 
 CHOICES = {
     "flush_disk_type": ("ASYNC_FLUSH", "SYNC_FLUSH"),
@@ -13,6 +14,7 @@ CHOICES = {
 DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 NOT_IN_JAVA = frozenset(
     {
+        "for_version",
         "recover_check_bytes",
         "recover_without_commit_log",
         "scrub_bytes_per_second",
@@ -159,4 +161,8 @@ def parse_hours(text: str) -> tuple[int, ...]:
     return tuple(hours)
 
 
-_PARSERS = {"message_delay_level": parse_delay_levels, "delete_when": parse_hours}
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "message_delay_level": parse_delay_levels,
+    "delete_when": parse_hours,
+    "for_version": parse_version,
+}

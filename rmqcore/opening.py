@@ -96,6 +96,28 @@ def open(  # noqa: A001  # rmqcore.open is the name that a user expects beside t
             check_callables(**{name: given})
     mode = RecoverMode.named(recover, progress)
     settings = _settings(config, overrides)
+    return open_by_mode(
+        path,
+        settings,
+        mode,
+        create=create,
+        clock=clock,
+        services=services,
+        follow_links=follow_links,
+    )
+
+
+def open_by_mode(
+    path: str | os.PathLike[str],
+    settings: MessageStoreConfig,
+    mode: RecoverMode,
+    *,
+    create: bool = False,
+    clock: Callable[[], int] | None = None,
+    services: bool = False,
+    follow_links: bool = False,
+) -> MessageStore:
+    """Do the work of `open` with a `RecoverMode`, whose `approve` may end it before anything is changed."""
     paths = StorePaths.configured(
         path,
         settings.store_path_commit_log,

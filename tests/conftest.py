@@ -171,6 +171,8 @@ def scope_of(nodeid: str) -> str:
     them with pytest 9.2.
     """
     file = nodeid.partition("::")[0]
+    if file.startswith("tests/interop/versions/"):
+        return file  # each of its tests starts JVMs of its own
     if file.startswith("tests/interop/"):
         return "java-a" if Path(file).stem in JAVA_A else "java-b"
     if _names_spark_session(file):

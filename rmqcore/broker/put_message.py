@@ -18,6 +18,7 @@ from rmqcore.engine.store.replica_status import replica_status
 from rmqcore.errors import DiskFullError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.names import RETRY_PREFIX
+from rmqcore.rocketmq_versions import readable_records
 from rmqcore.status import PutMessageStatus
 from rmqcore.system_topics import SCHEDULE_TOPIC
 
@@ -27,8 +28,7 @@ REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
 WAIT = "WAIT"
 TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
-NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
-"""A message that was refused so would be refused again."""
+_NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _TIMER_OUT = "TIMER_OUT_MS"
 _MOST_TOPIC_BYTES, _MOST_RETRY_TOPIC_BYTES = 127, 255
 _INT = re.compile(r"[+-]?[0-9]{1,40}")
@@ -106,6 +106,17 @@ def refusal(broker: BrokerParts, message: Message) -> PutMessageStatus | None:
     if message.sys_flag & sysflag.INNER_BATCH:
         return PutMessageStatus.MESSAGE_ILLEGAL  # there are no topics of batch queues
     return None
+
+
+def is_final(broker: BrokerParts, message: Message, status: PutMessageStatus) -> bool:
+    """Whether a message that the store holds and that was refused once more would be refused by any store.
+
+    What `for_version` alone refuses is kept: a broker without that setting delivers it.
+    """
+    if status not in _NEVER:
+        return False
+    readable = readable_records(broker.store.config.for_version)
+    return readable.reads(message.topic, message.born_host, message.store_host)
 
 
 def redirect_delayed(broker: BrokerParts, message: Message) -> PutMessageStatus | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rmqcore.broker.channel import Timer
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.broker.put_message import NEVER, append_message, refusal
+from rmqcore.broker.put_message import append_message, is_final, refusal
 from rmqcore.broker.state.delay_offsets import FILE, DelayOffsets
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.config_values import parse_delay_levels
@@ -275,4 +275,4 @@ class ScheduleMessages:
             status = result.status
         text = "delay level %d: the message at queue offset %d is not stored: %s"
         _LOG.error(text, level.number, view.queue_offset, status)
-        return status in NEVER
+        return is_final(self._broker, message, status)

@@ -3,10 +3,13 @@
 Each folder takes two renames, under the store's lock: the old folder gets a name of its own, the new folder takes its place.
 After a kill between the two the old folder waits under its other name: `finish_swaps`, which every open calls first, puts it
 back. Without that an open would find no queues, and dispatch only the newest files again.
+
+An old folder that knows more than its successor is kept: it ends as ``consumequeue.kept-000001``, which nothing here deletes.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +21,8 @@ from rmqcore.errors import StoreError
 
 PARTS = ("consumequeue", "index")
 OLD, TRASH = ".old-", ".trash-"
+KEEP, KEPT = ".keep-", ".kept-"
+"""An old folder that is kept: before its successor is in its place, and after."""
 
 
 def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
@@ -35,7 +40,9 @@ def check_swappable(paths: StorePaths, parts: Sequence[str]) -> None:
                 raise link_error(paths.root / part, how)
 
 
-def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
+def swap_in(
+    paths: StorePaths, built: Path, parts: Sequence[str], *, keep: bool = False
+) -> list[str]:
     """Put folders below `built` in the place of the store's, and delete the old ones.
 
     Parameters
@@ -46,6 +53,13 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
         Folder on the same file system; its files are synced.
     parts : sequence of str
         ``consumequeue``, ``index``.
+    keep : bool
+        Keep the old folders in the store, under other names.
+
+    Returns
+    -------
+    list of str
+        The names in the store's root of the old folders that were kept.
 
     Raises
     ------
@@ -65,11 +79,17 @@ def swap_in(paths: StorePaths, built: Path, parts: Sequence[str]) -> None:
                 )
         for part in parts:
             if root.status(part) is not None:
-                root.move(part, _free_name(root, part, OLD))
+                root.move(part, _free_name(root, part, KEEP if keep else OLD))
                 root.sync()
             source.move(part, part, root)
             root.sync()
+        waiting = [name for part in parts for name in _names(root, part + KEEP)]
+        before = {name for part in parts for name in _names(root, part + KEPT)}
     finish_swaps(paths)
+    if not waiting:
+        return []
+    with Folder(paths.root) as root:
+        return [n for part in parts for n in _names(root, part + KEPT) if n not in before]
 
 
 def finish_swaps(paths: StorePaths) -> list[str]:
@@ -91,16 +111,18 @@ def finish_swaps(paths: StorePaths) -> list[str]:
     back = []
     with Folder(paths.root) as root:
         for part in PARTS:
-            waiting = _names(root, part + OLD)
-            if waiting and root.status(part) is None:
-                newest = waiting.pop()
+            waiting, kept = _names(root, part + OLD), _names(root, part + KEEP)
+            if (waiting or kept) and root.status(part) is None:
+                newest = (kept or waiting).pop()
                 if _is_link(root, newest) and not paths.follows(paths.root / part):
                     raise link_error(paths.root / newest)
                 root.move(newest, part)
                 back.append(part)
             for name in waiting:
                 root.move(name, _free_name(root, part, TRASH))
-            if waiting or back:
+            for name in kept:
+                root.move(name, _free_name(root, part, KEPT))
+            if waiting or kept or back:
                 root.sync()
             for name in _names(root, part + TRASH):
                 root.remove(name)
@@ -120,5 +142,6 @@ def _free_name(root: Folder, part: str, kind: str) -> str:
 
 
 def _names(root: Folder, prefix: str) -> list[str]:
-    """Names that begin with `prefix`, oldest first."""
-    return [name for name in root.names() if name.startswith(prefix)]
+    """Names that this module gave, oldest first: `prefix` and six digits. ``consumequeue.old-copy`` is an operator's."""
+    given = re.compile(re.escape(prefix) + r"\d{6,}", re.ASCII)
+    return [name for name in root.names() if given.fullmatch(name)]

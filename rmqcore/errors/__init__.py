@@ -7,7 +7,9 @@ that says what to do, and the exit code the command line answers with (`exit_cod
 from __future__ import annotations
 
 from rmqcore.errors.jobs import (
+    ForeignFilesError,
     JavaMissingError,
+    KnowsLessError,
     OtherStoreError,
     RowRefusedError,
     SparkJobError,
@@ -80,7 +82,9 @@ __all__ = [
     "DataLossError",
     "DiskFullError",
     "FilterExpressionError",
+    "ForeignFilesError",
     "JavaMissingError",
+    "KnowsLessError",
     "LinkError",
     "LostPagesError",
     "NoRouteError",

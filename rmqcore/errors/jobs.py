@@ -15,6 +15,32 @@ class TargetNotEmptyError(StoreError):
     hint = "give an empty or new folder; an export replaces an earlier one with --overwrite"
 
 
+class ForeignFilesError(StoreError):
+    """A folder that a repair would replace holds files of another program, such as a RocksDB database."""
+
+    code = "FOREIGN_FILES"
+    hint = "move them out of the folder, then run this again; or build beside the store: `rmqcore rebuild STORE --out DIR`"
+    exit_code = DAMAGED
+
+
+class KnowsLessError(StoreError):
+    """What a repair would write knows less than what it would remove; nothing was changed.
+
+    Attributes
+    ----------
+    count : int
+        Number of entries that would be lost: what ``--drop`` and ``drop=`` take.
+    """
+
+    code = "KNOWS_LESS"
+    hint = "copy the store away first; `rmqcore salvage STORE OUT` makes a new store of all that is sound"
+    exit_code = DAMAGED
+
+    def __init__(self, message: str, count: int = 0) -> None:
+        super().__init__(message)
+        self.count = count
+
+
 class OtherStoreError(StoreError):
     """A backup and a store do not fit together: the log of the one is not the beginning of the log of the other."""
 

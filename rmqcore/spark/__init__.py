@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmqcore.spark.lake.export_table import export_table
     from rmqcore.spark.lake.manifest import table_files
     from rmqcore.spark.output.damage_folder import DamageCounter
+    from rmqcore.spark.pruning.explained import explain
     from rmqcore.spark.pruning.frames import optimize, sql
     from rmqcore.spark.rebuild.index import rebuild_index
     from rmqcore.spark.rebuild.queues import rebuild_consume_queues
@@ -34,6 +35,7 @@ __all__ = [
     "audit",
     "compact",
     "compare",
+    "explain",
     "export_parquet",
     "export_table",
     "find",
@@ -59,6 +61,7 @@ _LATER = {
     "audit": "rmqcore.spark.jobs.audit",
     "compact": "rmqcore.spark.lake.compact",
     "compare": "rmqcore.spark.jobs.compare",
+    "explain": "rmqcore.spark.pruning.explained",
     "export_parquet": "rmqcore.spark.jobs.export",
     "export_table": "rmqcore.spark.lake.export_table",
     "find": "rmqcore.spark.jobs.find",

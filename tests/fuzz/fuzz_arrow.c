@@ -190,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     struct ArrowSchema *type;
     rmq_import *import = block(&m, sizeof *import);
     import->append_prop_crc = take(&m) & 1;
-    const rmq_log_limits limits = {1 << 19, take(&m) & 1 ? 100 : 1 << 17, import->append_prop_crc};
+    const rmq_log_limits limits = {1 << 19, take(&m) & 1 ? 100 : 1 << 17, import->append_prop_crc, 0, 0};
     int64_t children = 0;
     for (int32_t column = 0; column < RMQ_IMP_COLUMNS; column++) {
         import->child[column] = -1;

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (rmq_crc32_select("") != RMQ_CRC_OK) abort();
     take_control(&data, &size, control, sizeof control);
     const int append_crc = control[0] & 1;
-    const rmq_log_limits limits = {FILE_SIZE, MAX_MESSAGE_SIZE, append_crc};
+    const rmq_log_limits limits = {FILE_SIZE, MAX_MESSAGE_SIZE, append_crc, 0, 0};
     rmq_log *log = rmq_log_new(&limits);
     uint8_t *file = calloc(1, FILE_SIZE);
     rmq_send s;

@@ -17,7 +17,11 @@ from pathlib import Path
 from support.tools import find, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROJECTS = {"interop": ROOT / "tests" / "interop" / "java", "bench": ROOT / "bench" / "java"}
+PROJECTS = {
+    "interop": ROOT / "tests" / "interop" / "java",
+    "versions": ROOT / "tests" / "interop" / "versions" / "java",
+    "bench": ROOT / "bench" / "java",
+}
 BUILD = ROOT / "build" / "java"
 BUILD_TIMEOUT_S = 600  # the first build of a machine fetches about a hundred jars
 # The better compiler would cost more than it gains.
@@ -56,20 +60,27 @@ def _alone() -> Iterator[None]:
 
 
 @functools.cache
-def class_path(project: str) -> str:
-    """Class path of a project: its classes and the jars of RocketMQ in Maven's own cache. Built first where needed."""
+def class_path(project: str, version: str | None = None) -> str:
+    """Class path of a project: its classes and the jars of RocketMQ in Maven's own cache. Built first where needed.
+
+    Parameters
+    ----------
+    version
+        A release of RocketMQ, for the project that is built for each release.
+    """
     with _alone():
-        return _class_path(project)
+        return _class_path(project, version)
 
 
-def _class_path(project: str) -> str:
-    folder, built = PROJECTS[project], BUILD / project
+def _class_path(project: str, version: str | None) -> str:
+    folder, built = PROJECTS[project], BUILD / project / (version or "")
+    options = [f"-Drocketmq.version={version}"] if version else []
     jars = built / "classpath"
     newest = max(path.stat().st_mtime for path in folder.rglob("*") if path.is_file())
     if not jars.exists() or jars.stat().st_mtime < newest:
         tool("javac")  # Maven's own message for a JRE without a compiler helps nobody
         done = subprocess.run(
-            [tool("mvn"), "-q", "-B", "-f", str(folder / "pom.xml"), "compile"],
+            [tool("mvn"), "-q", "-B", "-f", str(folder / "pom.xml"), *options, "compile"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -82,10 +93,10 @@ def _class_path(project: str) -> str:
     return os.pathsep.join([str(built / "classes"), jars.read_text().strip()])
 
 
-def command(home: Path, main: str, *options: str) -> list[str]:
-    """Command line of a JVM with RocketMQ, whose files all go into `home`."""
+def command(home: Path, main: str, *options: str, version: str | None = None) -> list[str]:
+    """Command line of a JVM with RocketMQ, whose files all go into `home`; with `version` the store of that release alone."""
     home.mkdir(parents=True, exist_ok=True)
-    path = class_path("interop")
+    path = class_path("versions", version) if version else class_path("interop")
     return [
         tool("java"),
         *OPENED,

@@ -106,6 +106,12 @@ def unproven(part: str, byte: int) -> bool:
     return header_times or entry_zero or first_time
 
 
+def counts_each_entry(data: bytes) -> bool:
+    """Whether the header of an index file counts a slot for each entry, as RocketMQ before 4.7.1 does."""
+    slot_count, index_count = (int.from_bytes(data[at : at + 4], "big") for at in (32, 36))
+    return slot_count == index_count - 1
+
+
 @examples(2)  # of two parts
 @given(
     part=st.sampled_from(["consumequeue", "index"]),
@@ -122,7 +128,10 @@ def test_no_flipped_bit_of_a_queue_or_an_index_goes_unnoticed(
     bit %= bits
     if unproven(part, bit // 8):
         return
-    report = checked(flipped(made.files, name, bit))
+    files = flipped(made.files, name, bit)
+    if part == "index" and counts_each_entry(files[name]):
+        return
+    report = checked(files)
     assert any(name.startswith(finding.path) for finding in report.findings), (name, bit // 8)
 
 

@@ -20,6 +20,8 @@ class Appender:
         make_room: Callable[[int], bool],
         clock: Callable[[], int] | None = None,
         calls: Calls | None = None,
+        most_topic_bytes: int | None = None,
+        ipv6_hosts: bool = True,
     ) -> Self: ...
     @property
     def file(self) -> MappedFile | None: ...

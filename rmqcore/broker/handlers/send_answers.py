@@ -13,6 +13,7 @@ from rmqcore.broker.handlers.send_checks import broker_fields, refuse
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.rocketmq_versions import readable_records
 from rmqcore.status import PutMessageStatus as Status
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ def stored_fields(
     return fields
 
 
+def _unread(for_version: str | None) -> str:
+    unread = readable_records(for_version).describe()
+    return unread and f" forVersion is {for_version}: this release cannot read {unread}."
+
+
 def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
     """Give code and words for a message that is not stored."""
     match status:
@@ -93,6 +99,7 @@ def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
             return ResponseCode.MESSAGE_ILLEGAL, (
                 "the message is illegal, maybe msg body or properties length not matched. "
                 f"msg body length limit {limit}B, msg properties length limit 32KB."
+                f"{_unread(broker.store.config.for_version)}"
             )
         case Status.SERVICE_NOT_AVAILABLE:
             if (why := broker.store_watch.why()) is not None:

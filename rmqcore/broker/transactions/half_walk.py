@@ -13,7 +13,7 @@ from typing import Any
 from rmqcore import codec
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
-from rmqcore.broker.put_message import NEVER, append_message, refusal
+from rmqcore.broker.put_message import append_message, is_final, refusal
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
 from rmqcore.broker.transactions.marks import TransactionMarks, consumed_offset
@@ -164,8 +164,9 @@ class HalfWalk:
         self._memory.put_off.add(first)
         properties = half.properties
         properties[PREPARED_QUEUE_OFFSET] = str(first)
-        result = self._put(half_again(half, properties))
-        if result.status in NEVER:
+        again = half_again(half, properties)
+        result = self._put(again)
+        if is_final(self._broker, again, result.status):
             return (yield from self._give_up(half, half.properties))
         return result.stored
 
@@ -183,8 +184,11 @@ class HalfWalk:
         """Store a half again, and ask a producer of its group how it ended."""
         if self._is_over_at_first(half):
             return True
-        result = self._put(half_again(half, properties))
-        if result.status in NEVER:  # what a check adds is too much for its properties
+        again = half_again(half, properties)
+        result = self._put(again)
+        if is_final(
+            self._broker, again, result.status
+        ):  # what a check adds is too much for its properties
             return (yield from self._give_up(half, half.properties))
         if not result.stored:
             return False

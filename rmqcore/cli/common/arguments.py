@@ -116,6 +116,16 @@ CommitLog = Annotated[
         show_default="STORE/commitlog",
     ),
 ]
+Drop = Annotated[
+    int | None,
+    typer.Option(
+        "--drop",
+        metavar="N",
+        min=0,
+        help="With --apply: the number of entries that may be lost, as the error without it says.",
+        show_default=False,
+    ),
+]
 FollowLinks = Annotated[
     bool,
     typer.Option(
@@ -257,6 +267,14 @@ BrokerConf = Annotated[
         help="The broker.conf; file sizes are found from the files.",
         dir_okay=False,
         readable=False,
+    ),
+]
+ForVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--for-version",
+        metavar="V",
+        help="Write nothing that this release of RocketMQ cannot read, such as 4.9.",
     ),
 ]
 CsvSafe = Annotated[

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqcore.cli.common.output import counted, human_bytes, print_line
 
+SHOWN = 10
+"""Ranges of records in no queue that are printed; the JSON has more."""
+
 if TYPE_CHECKING:
     from rmqcore.maintenance.rebuild.report import RebuildReport
 
@@ -29,6 +32,19 @@ def print_summary(report: RebuildReport, *, applied: bool) -> None:
         lines.append(f"in the place of damaged records: {counted(report.filled_entries, 'entry')}")
     if report.ignored_records:
         lines.append(f"without a place in a queue: {counted(report.ignored_records, 'record')}")
+    lines += [
+        f"  {one.topic} {one.queue_id}: queue offsets {one.first_queue_offset} to {one.last_queue_offset}, records at "
+        f"{one.first_phy_offset} to {one.last_phy_offset}: {one.why}"
+        for one in report.set_aside[:SHOWN]
+    ]
+    if report.idle_queues:
+        lines.append(
+            f"without a message in the log, ends kept: {counted(report.idle_queues, 'queue')}"
+        )
+    if report.dropped_entries:
+        lines.append(
+            f"dropped: {counted(report.dropped_entries, 'entry')}; the old folders are kept: {', '.join(report.kept)}"
+        )
     lines.append("in place in the store" if applied else f"in {report.out}")
     for line in lines:
         print_line(line)

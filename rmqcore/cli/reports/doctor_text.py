@@ -7,7 +7,7 @@ import textwrap
 from rich.text import Text
 
 from rmqcore.cli.common import styles
-from rmqcore.cli.common.output import counted, terminal_console
+from rmqcore.cli.common.output import counted, human_bytes, terminal_console
 from rmqcore.cli.common.shown import folded, printable
 from rmqcore.maintenance.doctor.report import (
     ERROR,
@@ -54,7 +54,8 @@ def _lines(diagnosis: Diagnosis, width: int) -> list[Text]:
     if more:
         lines.append(Text(f"  - and {more:,} more, see --json"))
     lines += [Text(line) for line in _wrapped(f"next: {diagnosis.next_step}", "  ", width)]
-    lines.append(Text.assemble("  $ ", (printable(diagnosis.command), styles.HEAD)))
+    if diagnosis.command:
+        lines.append(Text.assemble("  $ ", (printable(diagnosis.command), styles.HEAD)))
     return lines
 
 
@@ -72,12 +73,16 @@ def _wrapped(text: str, indent: str, width: int, then: str | None = None) -> lis
 def _verdict(report: DoctorReport) -> Text:
     counts = report.counts
     found = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
-    word = ("healthy", styles.GOOD)
+    unread = not report.thorough and report.log_bytes_read < report.log_bytes
+    word = ("healthy as far as it was read" if unread else "healthy", styles.GOOD)
     if report.exit_code:
         word = ("sick", styles.BAD)
     elif WARNING in counts:
         word = ("needs a look", styles.DOUBTFUL)
     looked = "everything was compared" if report.thorough else "--thorough compares everything"
+    if unread:
+        parts = human_bytes(report.log_bytes_read), human_bytes(report.log_bytes)
+        looked = "of the log {} of {} were read, the rest at its ends; {}".format(*parts, looked)
     return Text.assemble(
         "\n", word, f": {found or 'nothing found'} in {report.seconds:.1f} s; {looked}"
     )

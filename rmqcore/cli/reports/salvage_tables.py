@@ -9,7 +9,7 @@ from rich.console import Console
 from rmqcore.cli.common.output import counted, human_bytes
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.reports.report_table import ReportTable, facts
-from rmqcore.maintenance.salvage.queue_claims import SetAside
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
 from rmqcore.maintenance.salvage.report import SalvageReport
 

@@ -35,6 +35,7 @@ from rmqcore.offline.info import (
     read_info,
 )
 from rmqcore.offline.queues.queues import each_batch_queue, each_queue, queue_info
+from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
 
 MAX_ROWS = 200
@@ -64,6 +65,7 @@ def info(
         files = reader.log_files()
         unreadable.look_at(files)
         found = read_info(reader.paths, files, unreadable.note)
+        waiting = count_waiting(reader.paths)
         queues = _queues_of(reader.paths, found, unreadable)
         index_files = [
             file.info() for file in find_index_files(reader.paths, unreadable=unreadable.note)
@@ -71,7 +73,7 @@ def info(
         if kind == ReportFormat.table:
             shown = list(islice(queues, MAX_ROWS))
             more = sum(1 for _ in queues)
-            summary = _summary(found, log_only=is_log_only(reader.paths))
+            summary = _summary(found, waiting, log_only=is_log_only(reader.paths))
             _print_tables(terminal_console(wide=wide), summary, shown, more, index_files)
         else:
             lists = {
@@ -79,7 +81,7 @@ def info(
                 "index_files": (file.as_dict() for file in index_files),
                 "unreadable": iter(unreadable),  # behind the queues, which add to it
             }
-            print_json_lists(found.as_dict(), lists)
+            print_json_lists({**found.as_dict(), "waiting": waiting.as_dict()}, lists)
         return _told(unreadable)
 
 
@@ -124,7 +126,7 @@ def _print_tables(
             console.print(f"... and {more} more {what}: --json has all of them")
 
 
-def _summary(found: StoreInfo, *, log_only: bool) -> Table:
+def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     files = f"{counted(found.log_file_count, 'file')} of {human_bytes(found.mapped_file_size)}"
     rows = {
         "store": printable(found.path),
@@ -147,6 +149,8 @@ def _summary(found: StoreInfo, *, log_only: bool) -> Table:
         else "none: cleanly closed",
         "checkpoint": _checkpoint(found),
     }
+    if waiting.sentences:
+        rows["waiting"] = "\n".join(map(printable, waiting.sentences))
     return facts(rows)
 
 

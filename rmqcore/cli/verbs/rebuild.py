@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,15 +15,11 @@ from rmqcore.cli.common.rebuild_summary import print_summary
 from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
-from rmqcore.disk.inside.folder import remove_made
-from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.swap import PARTS, check_swappable, finish_swaps, swap_in
-from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.disk.swap import PARTS
+from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.rebuild.rebuild import rebuild as rebuild_store
-from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.offline.found_config import found_sizes
-from rmqcore.opening import open as open_store
 
 
 def rebuild(
@@ -45,6 +39,7 @@ def rebuild(
     apply: Annotated[
         bool, typer.Option("--apply", help="Put the new folders in the place of the old.")
     ] = False,
+    drop: arguments.Drop = None,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -54,9 +49,11 @@ def rebuild(
     """Build consumequeue/ and index/ anew from the commitlog.
 
     The store may be in use or broken. With --apply nobody else may use it: it is recovered first if
-    it was not cleanly closed, then the new folders take the places of the old ones.
+    it was not cleanly closed, then the new folders take the places of the old ones. If the old ones know
+    more they stay, and the error says how many entries would be lost; --drop N agrees to lose N.
 
-    Exit code 2: the log is damaged; the report says where. Queues keep their offsets all the same.
+    Exit code 2: the log is damaged, or messages are in no queue; the report says which. Queues keep their
+    offsets all the same. Also: the old folders know more, or hold files of another program.
 
     Example:
       rmqcore rebuild /data/store --out /data/rebuilt
@@ -69,24 +66,20 @@ def rebuild(
     if config is None:
         _note_sizes(paths, settings, wanted)
 
-    def build(folder: Path) -> RebuildReport:
+    if apply and AbortFile(paths.abort).exists:
+        note("the store was not cleanly closed: recovering it first")
+    try:
         with progress_bar("rebuild", no_progress=no_progress) as progress:
-            return rebuild_store(
+            report = rebuild_store(
                 paths,
-                folder,
+                out,
                 queues="consumequeue" in wanted,
                 index="index" in wanted,
                 config=settings,
-                overwrite=out is None,
+                apply=apply,
+                drop=drop,
                 progress=progress,
             )
-
-    try:
-        report = (
-            _in_place(paths, settings, build, out, wanted)
-            if apply
-            else build(paths.root / FOLDER if out is None else out)
-        )
     except TargetNotEmptyError as error:
         error.hint = "--out DIR names another folder, an empty or new one; nothing was changed"
         raise
@@ -110,39 +103,3 @@ def _note_sizes(paths: StorePaths, config: MessageStoreConfig, parts: list[str])
         note(
             f"no index file tells its slots: taking Java's {slots} and {entries} entries; --config names others"
         )
-
-
-def _in_place(
-    paths: StorePaths,
-    config: MessageStoreConfig,
-    build: Callable[[Path], RebuildReport],
-    out: Path | None,
-    parts: list[str],
-) -> RebuildReport:
-    """Build while this process holds the store's lock, then swap the new folders in."""
-    folder = paths.root / FOLDER if out is None else out
-    made = not os.path.lexists(folder)
-    check_swappable(paths, parts)
-    abort = AbortFile(paths.abort)
-    if abort.exists:
-        note("the store was not cleanly closed: recovering it first")
-        open_store(
-            paths.root, config, create=False, services=False, follow_links=paths.follow_links
-        ).close()
-    with StoreLocks(paths):
-        if abort.exists:
-            raise StoreError(
-                f"{paths.root} was opened and not cleanly closed meanwhile: run this again"
-            )
-        finish_swaps(paths)
-        report = build(folder)
-        try:
-            swap_in(paths, folder, parts)
-        except BaseException:
-            finish_swaps(
-                paths
-            )  # also after Ctrl-C: the store has the old or the new folders, never none
-            raise
-        if made:
-            remove_made(folder)
-    return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,12 +28,15 @@ from rmqcore.cli.stores.store_settings import store_settings
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.aside import InNoQueue
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.recovery import RecoveryPlan, RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.errors.exit_codes import DAMAGED, FAILED, OK
-from rmqcore.opening import open as open_store
+from rmqcore.maintenance.guard.knowledge import Losses
+from rmqcore.maintenance.guard.recovery import approved, recovery_losses
+from rmqcore.opening import open_by_mode
 
 
 def recover(
@@ -47,6 +51,7 @@ def recover(
         bool,
         typer.Option("--deep", help="Compare all queues and the whole index with the log."),
     ] = False,
+    drop: arguments.Drop = None,
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
@@ -56,14 +61,16 @@ def recover(
 ) -> int:
     """Show what opening the store will do to it; do it with --apply.
 
-    Where the log ends and why, what is cut, and what queues and index get again. Without --apply nothing is
-    written. On a terminal --apply shows what it will do and asks first, unless --yes is given; in a script it
-    does not ask. What it cuts from the log is kept in STORE/cut. With --deep all queues and the whole index are
-    compared with the log: that finds what an exit, clean or not, does not tell of, and takes about as long as
-    building them.
+    Where the log ends and why, what is cut, and what queues and index get again: by an open of rmqcore, which
+    keeps what RocketMQ's start keeps, and sometimes more. Without --apply nothing is written. On a terminal
+    --apply shows what it will do and asks first, unless --yes is given. In a script it does not ask: if queue
+    entries would be lost it changes nothing, and --drop N agrees to lose N. What it cuts from the log is kept
+    in STORE/cut. With --deep all queues and the whole index are compared with the log: that finds what an exit,
+    clean or not, does not tell of, and takes about as long as building them.
 
     Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
-    cut, or messages are missing; with --apply: messages are still missing.
+    cut, messages are missing or will be in no queue; with --apply: entries were cut, or messages are still
+    missing or in no queue.
 
     Example:
       rmqcore recover /data/store
@@ -76,20 +83,34 @@ def recover(
     )
     fields: dict[str, Any] = {"path": str(store), "applied": apply, "deep": deep}
     if apply:
-        if _asks(kind, paths, yes=yes) and not _agreed(
-            store, paths, settings, deep=deep, no_progress=no_progress
-        ):
+        asks = _asks(kind, paths, yes=yes)
+        if asks and not _agreed(store, paths, settings, deep=deep, no_progress=no_progress):
             note("nothing was changed")
             return FAILED
-        report = _apply(paths, settings, deep=deep, no_progress=no_progress)
+        approve = approved(paths, drop, agreed=asks)
+        report = _apply(paths, settings, approve, deep=deep, no_progress=no_progress)
         _print(kind, {**fields, **report.as_dict()}, _report_rows(report))
-        return DAMAGED if report.warnings else OK
+        return report.exit_code
     fields["in_use"] = _note_holder(store, paths)
     plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
     fields["loses_something"] = plan.loses_something
+    losses = recovery_losses(paths, plan)
+    fields["lost_entries"] = losses.count
     fields |= {**plan.as_dict(), **dropped.as_dict(), "index": index.as_dict()}
-    _print(kind, fields, _plan_rows(plan, index, dropped))
+    fields["broker_differs"] = differs = _broker_differs(settings)
+    rows = _plan_rows(plan, index, dropped, losses)
+    _print(kind, fields, {**rows, "a broker": differs} if differs else rows)
     return DAMAGED if plan.loses_something else OK
+
+
+def _broker_differs(settings: MessageStoreConfig) -> str | None:
+    """Say where RocketMQ's own start does something else than this plan, which is that of an open by rmqcore."""
+    if not settings.duplication_enable:
+        return None
+    return (
+        "with duplicationEnable=true RocketMQ counts no record whose properties lack DUP_INFO: its start ends the log at the "
+        "first one that it reads, and cuts the queues there"
+    )
 
 
 def _preview(
@@ -118,24 +139,26 @@ def _agreed(
 ) -> bool:
     """Show the plan and ask whether to do it."""
     plan, index, dropped = _preview(paths, settings, deep=deep, no_progress=no_progress)
-    _print(ReportFormat.table, {"path": str(store)}, _plan_rows(plan, index, dropped))
+    losses = recovery_losses(paths, plan)
+    _print(ReportFormat.table, {"path": str(store)}, _plan_rows(plan, index, dropped, losses))
     what = f"Drop {dropped.summary()} and recover" if dropped.messages else "Recover"
     return typer.confirm(f"{what} {printable(str(store))}?", err=True)
 
 
 def _apply(
-    paths: StorePaths, settings: MessageStoreConfig, *, deep: bool, no_progress: bool
+    paths: StorePaths,
+    settings: MessageStoreConfig,
+    approve: Callable[[RecoveryPlan], object],
+    *,
+    deep: bool,
+    no_progress: bool,
 ) -> RecoveryReport:
-    mode = "deep" if deep else "normal"
     with (
         progress_bar("recover", no_progress=no_progress) as progress,
-        open_store(
+        open_by_mode(
             paths.root,
             settings,
-            create=False,
-            services=False,
-            recover=mode,
-            progress=progress,
+            RecoverMode(deep, progress, approve),
             follow_links=paths.follow_links,
         ) as opened,
     ):
@@ -161,7 +184,9 @@ def _print(kind: ReportFormat | None, fields: dict[str, Any], rows: dict[str, st
     terminal_console().print(facts({"store": printable(fields["path"]), **rows}))
 
 
-def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages) -> dict[str, str]:
+def _plan_rows(
+    plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages, losses: Losses
+) -> dict[str, str]:
     rows = {"last exit": "clean" if plan.clean_exit else "not clean: the abort file is there"}
     if plan.distrust:
         rows["last exit"] = f"there is no abort file, but {plan.distrust}"
@@ -173,6 +198,10 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
             f"{counted(plan.scan.records, 'record')} of {human_bytes(plan.scan.record_bytes)}"
         )
         rows["log ends at"] = f"{plan.end_phy_offset}: {plan.scan.stop}"
+    if plan.comparison.damage:
+        rows["passes over"] = "\n".join(map(str, plan.comparison.damage[:10])) + (
+            f"\nand {len(plan.comparison.damage) - 10:,} more" * (len(plan.comparison.damage) > 10)
+        )
     if plan.cut.tail is not None:
         rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
     if plan.cut.later:
@@ -191,8 +220,12 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         rows["shortens"] = ", ".join(f"{t} {q}" for t, q in plan.truncated_queues[:10]) + (
             f" and {len(plan.truncated_queues) - 10:,} more" * (len(plan.truncated_queues) > 10)
         )
+    if losses.count:
+        rows["loses"] = f"{losses}: in a script --apply needs --drop {losses.count}"
     if plan.destroys_queues:
         rows["deletes"] = "all consume queues"
+    if plan.aside.count:
+        rows["in no queue"] = _aside_row(plan.aside)
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
     rows["index"] = _index_row(index)
@@ -202,6 +235,19 @@ def _plan_rows(plan: RecoveryPlan, index: IndexReport, dropped: DroppedMessages)
         if dropped.messages:
             rows["verdict"] += f": {dropped.summary()}; their bytes go to cut/"
     return rows
+
+
+def _aside_row(found: InNoQueue) -> str:
+    """Messages whose place another message has, by queue."""
+    lines = [f"{counted(found.count, 'message')}: another message has the place that they name"]
+    lines += [
+        f"{printable(one.topic)} {one.queue_id}: {one.first_queue_offset} to {one.last_queue_offset}"
+        f" (CommitLog offsets {one.first_phy_offset} to {one.last_phy_offset})"
+        for one in found.records[:10]
+    ]
+    if len(found.records) > len(lines) - 1:
+        lines.append(f"and {len(found.records) - 10:,} more ranges")
+    return "\n".join(lines)
 
 
 def _index_row(index: IndexReport) -> str:
@@ -228,6 +274,8 @@ def _report_rows(report: RecoveryReport) -> dict[str, str]:
         "index": _index_row(report.index),
         "time": f"{report.plan_seconds + report.apply_seconds:.2f} s",
     }
+    if report.aside.count:
+        rows["in no queue"] = _aside_row(report.aside)
     if report.warnings:
         rows["warning"] = "\n".join(report.warnings)
     return rows

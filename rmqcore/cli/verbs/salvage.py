@@ -37,6 +37,7 @@ def salvage(
     config: arguments.BrokerConf = None,
     commitlog: arguments.CommitLog = None,
     follow_links: arguments.FollowLinks = False,
+    for_version: arguments.ForVersion = None,
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
@@ -64,6 +65,7 @@ def salvage(
                 config=settings,
                 commitlog=commitlog,
                 follow_links=follow_links,
+                for_version=for_version,
                 progress=progress,
             )
     except TargetNotEmptyError as error:

@@ -19,12 +19,15 @@ from rmqcore.broker_conf import read_properties, wrong_in_file
 from rmqcore.cli.common import arguments
 from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
+from rmqcore.cli.common.shown import printable
 from rmqcore.cli.stores.store_settings import read_config, store_settings
 from rmqcore.cli.values import MAX_INT32, whole_number, wrong_value
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.offline.log.store_paths import store_paths
+from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
 
 LOOPBACK = "127.0.0.1"
@@ -109,6 +112,7 @@ def serve(
         bool,
         typer.Option("--stay", help="Keep serving reads after the store has failed."),
     ] = False,
+    for_version: arguments.ForVersion = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the ready line as a JSON object.")
     ] = False,
@@ -127,6 +131,8 @@ def serve(
       rmqcore serve /data/store --host 192.0.2.7 --allow 192.0.2.0/24
     """
     given = read_config(config, runs=True) if config is not None else MessageStoreConfig()
+    if for_version is not None:
+        given = given.changed(for_version=for_version)
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra
@@ -135,6 +141,8 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     with open_store(store, _store_config(store, given)) as opened:
         _say_what_was_found(opened)
+        for sentence in count_waiting(store_paths(store, given)).sentences:
+            note(printable(sentence))
         _run(
             serve_store(
                 opened, settings, ports, lambda ready: _say_ready(ready, json=json), stay=stay

@@ -13,7 +13,7 @@ from typing import Self
 from rmqcore._native.threads.descriptor import Descriptor
 from rmqcore.disk.inside.files import open_file_in, open_folder, open_folder_in
 from rmqcore.disk.inside.links import link_error
-from rmqcore.disk.inside.opened import naming, read_all, sync_open, write_all
+from rmqcore.disk.inside.opened import naming, read_all, sync_file_system, sync_open, write_all
 from rmqcore.errors import StoreError, StoreFormatError
 
 MOST_DEEP = 256
@@ -203,6 +203,10 @@ class Folder:
     def sync(self) -> None:
         """Wait until the names in the directory are on disk."""
         sync_open(self._open, self.path)
+
+    def sync_file_system(self) -> None:
+        """Wait until all that was written to the directory's file system is on disk: one wait in place of one for each file."""
+        sync_file_system(self._open, self.path)
 
     def sync_tree(self) -> None:
         """Wait until all files below, and their names, are on disk."""

@@ -18,6 +18,7 @@ from rmqcore.engine.log.log_folders import LogFolders
 from rmqcore.engine.log.log_space import FileStep, LogSpace, Step
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.errors import StoreClosedError, is_of_the_system
+from rmqcore.rocketmq_versions import readable_records
 
 PAGE = 4096
 
@@ -59,6 +60,7 @@ class CommitLog:
         self.file_size = config.mapped_file_size_commit_log
         self.delay_levels = DelayLevels(config.delay_levels_ms)
         self.files = MappedFiles(self.file_size)
+        readable = readable_records(config.for_version)
         self.appender = Appender(
             file_size=self.file_size,
             max_message_size=config.max_message_size,
@@ -66,6 +68,8 @@ class CommitLog:
             make_room=_room_maker(weakref.ref(self)),
             clock=clock,
             calls=calls,
+            most_topic_bytes=readable.most_topic_bytes,
+            ipv6_hosts=readable.ipv6_hosts,
         )
         self._on_failure = on_failure
         self._space = LogSpace(

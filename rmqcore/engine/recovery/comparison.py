@@ -24,7 +24,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_shape import Suspect
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare, Place
-from rmqcore.engine.recovery.file_scan import PassedOver
+from rmqcore.engine.recovery.file_scan import LostBytes, PassedOver
 from rmqcore.engine.recovery.queue_end import QueueEnds
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 
@@ -75,7 +75,7 @@ class Comparison:
     reasons : list of str
         What the queues' files show.
     damage : list of PassedOver
-        Bytes without sound records in files before the recovery's scan.
+        Bytes without sound records: in files before the recovery's scan, and what that passed over.
     distrust : str
         Why a store without an abort file was compared as after a crash; empty when it was not.
     """
@@ -276,6 +276,7 @@ class Comparer:
 
     def _queue_behind_its_records(self) -> str:
         """Name a queue that ends behind its last record with an entry that is none of its own, if there is one."""
+        lost = LostBytes(self._starts, self._log.file_size, self.found.damage)
         for place in (*self.found.ends, *self._unseen):
             queue = self._queues.find(*place)
             if queue is None or queue.max_offset <= self.found.ends.get(place, 0):
@@ -283,6 +284,8 @@ class Comparer:
             if place in self.found.ends or queue.max_phy_offset > self.found.compared_from:
                 last = queue.max_offset - 1
                 entry = self._queues.read_places(*place, last, 1)[0]
+                if lost.held(entry, self._starts[0], self._end):
+                    continue
                 if not heal.names_queue(self._log, self._end, self._queues, queue, last, entry):
                     return f"queue {place[0]} {place[1]} has entries behind its last message"
         return ""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rmqcore._native.put.mapped_file import MappedFile
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.batch import Batch
@@ -28,6 +30,11 @@ class PassedOver:
     field: str
     expected: object
     found: object
+
+    def __str__(self) -> str:
+        size = self.end_phy_offset - self.start_phy_offset
+        what = f"{self.field} is {self.found}, expected {self.expected}"
+        return f"{size} bytes at {self.start_phy_offset}: {what}"
 
 
 class LostBytes:
@@ -53,6 +60,11 @@ class LostBytes:
             return True
         at = bisect_right(self._begins, phy_offset) - 1
         return at >= 0 and phy_offset < self._ends[at]
+
+    def held(self, entry: np.void, log_min: int, log_end: int) -> bool:
+        """Whether an entry names a record of [log_min, log_end) that lay there: its queue offset was given away."""
+        begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
+        return log_min <= begin < begin + size <= log_end and begin in self
 
 
 def scan_file(

@@ -26,6 +26,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_files import Entries
 from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, pairs
+from rmqcore.engine.recovery.aside import Aside, given_up
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
 
@@ -160,7 +161,10 @@ def heal_queues(
 
 
 class Healer:
-    """One healing; the arguments are those of `heal_queues`. Files come newest first."""
+    """One healing; the arguments are those of `heal_queues`. Files come newest first.
+
+    `aside` receives the records that do not get their places; with `plans` also those that do, and nothing is written.
+    """
 
     def __init__(
         self,
@@ -171,7 +175,11 @@ class Healer:
         *,
         ends: Callable[[Place], int | None] | None = None,
         place: bool = True,
+        aside: Aside | None = None,
+        plans: bool = False,
     ) -> None:
+        self._aside = aside
+        self._plans = plans
         self.result = HealResult()
         self.compare = LogCompare(queues, config, commitlog.delay_levels)
         self._log = commitlog
@@ -295,8 +303,16 @@ class Healer:
             entry = self._queues.read_places(*place, queue_offset, 1)[0]
             if fits(self._log, self._end, place, queue_offset, entry):
                 wanted[row] = False
+        if self._aside is not None:
+            left = np.flatnonzero(
+                differs & ~wanted & ~given_up(offsets, later_anew=self._floor.get(number, 1) == 0)
+            )
+            self._aside.add(place, offsets[left], rows.phy_offset[left])
         at = np.flatnonzero(wanted)
         if not len(at):
+            return
+        if self._plans and self._aside is not None:
+            self._aside.would_write(place, offsets[at], rows.phy_offset[at])
             return
         for run in np.split(at, np.flatnonzero(np.diff(offsets[at]) != 1) + 1):
             self._queues.write_places(*place, int(offsets[run[0]]), rows.entries(run))

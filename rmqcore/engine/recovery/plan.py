@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,8 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.engine.recovery import heal
-from rmqcore.engine.recovery.compare import LogCompare
+from rmqcore.engine.recovery.aside import Aside, InNoQueue, in_no_queue_fields
+from rmqcore.engine.recovery.compare import LogCompare, Place
 from rmqcore.engine.recovery.comparison import CLEAN_BYTES, ComparedQueues, Comparer, Comparison
 from rmqcore.engine.recovery.cut import LogCut, find_cut
 from rmqcore.engine.recovery.queue_maker import MAKING_ROWS, QueueMaker
@@ -83,6 +84,8 @@ class RecoveryPlan:
     warnings : tuple of str
     seconds : float
         What finding all this took.
+    aside : InNoQueue
+        Messages that will be in no queue; empty unless the caller asked for it.
     """
 
     clean_exit: bool
@@ -100,6 +103,7 @@ class RecoveryPlan:
     destroys_queues: bool
     warnings: tuple[str, ...]
     seconds: float
+    aside: InNoQueue = field(default_factory=InNoQueue)
 
     @property
     def cut_bytes(self) -> int:
@@ -115,13 +119,19 @@ class RecoveryPlan:
     def loses_something(self) -> bool:
         """Whether anything that somebody wrote is cut or missing."""
         return bool(
-            self.cut_bytes or self.truncated_queues or self.destroys_queues or self.warnings
+            self.cut_bytes
+            or self.truncated_queues
+            or self.destroys_queues
+            or self.warnings
+            or self.aside.count
         )
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
         plain = asdict(replace(self, comparison=Comparison()))
-        del plain["comparison"]
+        del plain["comparison"], plain["aside"]
+        plain |= in_no_queue_fields(self.aside)
+        plain["displaced_messages"] = self.aside.displaced
         return {**plain, **self.comparison.as_dict(), "cut_bytes": self.cut_bytes}
 
 
@@ -134,6 +144,7 @@ def plan_recovery(
     clean_exit: bool,
     progress: Progress | None = None,
     maker: QueueMaker | None = None,
+    foresee: bool = False,
 ) -> RecoveryPlan:
     """Find where the log ends and what has to be done; nothing is mapped, and nothing written but by `maker`.
 
@@ -150,6 +161,8 @@ def plan_recovery(
         Called with (bytes done, bytes at most).
     maker : QueueMaker, optional
         Makes the queues on the way, where there are none and dispatch can make them.
+    foresee : bool
+        Find the messages that will be in no queue, for which files with entries that differ are read once more.
 
     Raises
     ------
@@ -169,7 +182,9 @@ def plan_recovery(
     makes = maker if no_queue and start.number == 0 else None
     rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
     comparer = Comparer(commitlog, queues, config, compare_from, none_held=no_queue, maker=makes)
-    found = _scan(commitlog, rows, config, start.number, comparer, progress, compare_from)
+    found = _scan(
+        commitlog, rows, config, start, comparer, progress, compare_from, known_to=dispatch_from
+    )
     end = found.end_phy_offset
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
@@ -177,12 +192,17 @@ def plan_recovery(
     comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     if comparer.is_half:
         comparer = Comparer(commitlog, queues, config)
-        _scan(commitlog, rows, config, start.number, comparer, progress)
+        _scan(commitlog, rows, config, start, comparer, progress, known_to=dispatch_from)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
     by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
     if makes is not None and not by_dispatch:
         makes.stop()
+    aside = InNoQueue()
+    if foresee and not by_dispatch and comparison.differing:
+        noted = Aside()
+        heal_by_plan(comparison, commitlog, queues, config, end, noted, plans=True)
+        aside = noted.in_no_queue(queues)
     return RecoveryPlan(
         clean_exit=clean_exit,
         distrust=distrust,
@@ -199,6 +219,7 @@ def plan_recovery(
         destroys_queues=False,
         warnings=tuple(missing_files(files, file_size)),
         seconds=time.perf_counter() - began,
+        aside=aside,
     )
 
 
@@ -236,16 +257,46 @@ def refuse_missing_end(
         )
 
 
+def heal_by_plan(
+    comparison: Comparison,
+    commitlog: Log,
+    queues: Queues,
+    config: MessageStoreConfig,
+    end_phy_offset: int,
+    aside: Aside,
+    *,
+    plans: bool = False,
+) -> heal.HealResult:
+    """Write the entries that a comparison found missing or wrong, the newest file's first; with `plans` nothing is written."""
+
+    def end_of(place: Place) -> int | None:
+        end = comparison.end_of(place)
+        if end is None:
+            queue = queues.find(*place)
+            end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
+        return end
+
+    healer = heal.Healer(
+        commitlog, queues, config, end_phy_offset, ends=end_of, aside=aside, plans=plans
+    )
+    for file in reversed(commitlog.files.files):
+        if file.file_from_offset in comparison.differing:
+            healer.heal_file(file, differs=True)
+    return healer.result
+
+
 def _scan(
     commitlog: Log,
     batch_rows: int,
     config: MessageStoreConfig,
-    first: int,
+    start: Start,
     comparer: Comparer,
     progress: Progress | None,
     batches_from: int = 0,
+    *,
+    known_to: int,
 ) -> ScanResult:
-    """Scan the log from a file on, with each batch for `comparer`."""
+    """Scan the log from a file on, with each batch for `comparer`, and what is passed over."""
     rows = ColumnScan(
         LogCompare.columns,
         delay_levels=commitlog.delay_levels,
@@ -262,7 +313,10 @@ def _scan(
         progress,
         watch=comparer.compare.watch,
         batches_from=batches_from,
-    ).run(first)
+        passed_over=comparer.found.damage.append,
+        known_to=known_to,
+        ends_from=start.ends_from,
+    ).run(start.number)
 
 
 def _plan_without_log(

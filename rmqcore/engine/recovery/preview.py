@@ -50,7 +50,13 @@ def preview_recovery(
         if clean_exit:
             refuse_missing_end(commitlog, queues, checkpoint, config)
         plan = plan_recovery(
-            commitlog, queues, checkpoint, settings, clean_exit=trusted, progress=mode.progress
+            commitlog,
+            queues,
+            checkpoint,
+            settings,
+            clean_exit=trusted,
+            progress=mode.progress,
+            foresee=True,
         )
         chosen = index.choose(
             clean=clean_exit, index_msg_timestamp_ms=checkpoint.index_msg_timestamp_ms

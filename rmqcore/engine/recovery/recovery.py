@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -40,10 +40,11 @@ from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.log.mapped_files import find_mapped_files
 from rmqcore.engine.queues.queue_places import Fits
 from rmqcore.engine.recovery import heal
+from rmqcore.engine.recovery.aside import Aside
 from rmqcore.engine.recovery.compare import Place
 from rmqcore.engine.recovery.cut import take_out
 from rmqcore.engine.recovery.file_scan import LostBytes
-from rmqcore.engine.recovery.plan import Queues, RecoveryPlan, plan_recovery
+from rmqcore.engine.recovery.plan import Queues, RecoveryPlan, heal_by_plan, plan_recovery
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 from rmqcore.engine.recovery.report import RecoveryReport, report_of
 from rmqcore.engine.recovery.scan import Progress
@@ -95,6 +96,7 @@ def recover(
     *,
     clean_exit: bool,
     progress: Progress | None = None,
+    approve: Callable[[RecoveryPlan], object] | None = None,
 ) -> RecoveryReport:
     """Plan a recovery and apply the plan; the store's lock is held.
 
@@ -106,6 +108,9 @@ def recover(
         Loaded and recovered.
     clean_exit : bool
         There was no abort file.
+    approve : callable, optional
+        Called with the plan, which names the messages that will be in no queue. What it raises ends the recovery before anything
+        is changed.
 
     Raises
     ------
@@ -122,8 +127,11 @@ def recover(
         config,
         clean_exit=clean_exit,
         progress=progress,
-        maker=maker,
+        maker=None if approve else maker,
+        foresee=approve is not None,
     )
+    if approve is not None:
+        approve(plan)
     return apply_recovery(plan, paths, config, commitlog, queues, checkpoint, made=maker.made)
 
 
@@ -144,11 +152,13 @@ def apply_recovery(
     began = time.perf_counter()
     if plan.destroys_queues:
         queues.destroy_all()
-    healed, (truncated, filled) = heal.HealResult(), (0, 0)
+    healed, (truncated, filled), aside = heal.HealResult(), (0, 0), Aside()
     if plan.queues_by_dispatch:
         healed = _dispatch(plan, config, commitlog, queues, made=made)
     elif plan.scan is not None:
-        healed = _heal(plan, config, commitlog, queues)
+        healed = heal_by_plan(
+            plan.comparison, commitlog, queues, config, plan.end_phy_offset, aside
+        )
         truncated, filled = _settle(plan, healed, commitlog, queues)
     _sync(plan, paths, commitlog, queues)
     _set_checkpoint(plan, checkpoint)
@@ -167,6 +177,7 @@ def apply_recovery(
         healed=healed,
         filled_entries=filled,
         truncated_entries=truncated,
+        aside=aside.in_no_queue(queues),
         queues=len(known),
         apply_seconds=time.perf_counter() - began,
     )
@@ -202,25 +213,6 @@ def _dispatch_log(dispatcher: Dispatcher, commitlog: CommitLog, end_phy_offset: 
         )
 
 
-def _heal(
-    plan: RecoveryPlan, config: MessageStoreConfig, commitlog: CommitLog, queues: RecoveredQueues
-) -> heal.HealResult:
-    """Write the entries that the plan found missing or wrong, the newest file's first."""
-
-    def end_of(place: Place) -> int | None:
-        end = plan.comparison.end_of(place)
-        if end is None:
-            queue = queues.find(*place)
-            end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
-        return end
-
-    healer = heal.Healer(commitlog, queues, config, plan.end_phy_offset, ends=end_of)
-    for file in reversed(commitlog.files.files):
-        if file.file_from_offset in plan.comparison.differing:
-            healer.heal_file(file, differs=True)
-    return healer.result
-
-
 def _settle(
     plan: RecoveryPlan,
     healed: heal.HealResult,
@@ -236,8 +228,7 @@ def _settle(
     lost = LostBytes(starts, commitlog.file_size, found.damage)
 
     def fits(queue: ConsumeQueue, queue_offset: int, entry: np.void) -> bool:
-        begin, size = int(entry["phy_offset"]), int(entry["msg_size"])
-        if starts[0] <= begin < begin + size <= log_end and begin in lost:
+        if lost.held(entry, starts[0], log_end):
             return True
         return heal.names_queue(commitlog, log_end, queues, queue, queue_offset, entry)
 

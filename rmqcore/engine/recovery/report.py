@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rmqcore.engine.recovery.aside import InNoQueue, in_no_queue_fields
 from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
 from rmqcore.engine.recovery.plan import RecoveryPlan
+from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.report import Report
 
 
@@ -59,6 +61,8 @@ class RecoveryReport(Report):
     queues : int
     warnings : tuple of str
     plan_seconds, apply_seconds : float
+    aside : InNoQueue
+        Messages that are in no queue, because another record has the place that they name (``set_aside`` in JSON).
     index : IndexReport
         What was found in ``index/``, and what is indexed again.
     """
@@ -93,11 +97,19 @@ class RecoveryReport(Report):
     warnings: tuple[str, ...]
     plan_seconds: float
     apply_seconds: float
+    aside: InNoQueue = field(default_factory=InNoQueue)
     index: IndexReport = field(default_factory=IndexReport)
+
+    @property
+    def exit_code(self) -> int:
+        """2 if messages are missing or in no queue, or queue entries were taken away, else 0."""
+        return DAMAGED if self.warnings or self.aside.count or self.truncated_entries else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
-        return asdict(self)
+        plain = asdict(self)
+        del plain["aside"]
+        return {**plain, **in_no_queue_fields(self.aside)}
 
     def __str__(self) -> str:
         kind = "normal" if self.clean_exit else "abnormal"
@@ -119,6 +131,10 @@ class RecoveryReport(Report):
             lines.append(
                 f"index: {self.index.damage}; messages from {self.index.index_from} on are indexed again"
             )
+        if self.aside.count:
+            lines.append(
+                f"{self.aside.count} messages are in no queue: another record has their place"
+            )
         return "\n".join([*lines, *self.heal_reasons, *self.warnings])
 
 
@@ -130,6 +146,7 @@ def report_of(
     healed: HealResult,
     filled_entries: int,
     truncated_entries: int,
+    aside: InNoQueue,
     queues: int,
     apply_seconds: float,
 ) -> RecoveryReport:
@@ -164,6 +181,7 @@ def report_of(
         truncated_entries=truncated_entries,
         queues=queues,
         warnings=plan.warnings,
+        aside=aside,
         plan_seconds=plan.seconds,
         apply_seconds=apply_seconds,
     )

@@ -1,4 +1,7 @@
-"""The scan of a recovery: records in order from a file's start to the first place that is none.
+"""The scan of a recovery: records in order from a file's start to the end of the log.
+
+A place that holds no sound record ends the log, with two exceptions, which are passed over: records whose only fault is a field
+that Java's recovery does not ask for (`misplaced.py`), and damage in files before the one with which Java begins.
 
 Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #recoverAbnormally, #checkMessageAndReturnSize.
 """
@@ -17,7 +20,9 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.log_window import WholeFile
+from rmqcore.disk.log_window import LogWindow, WholeFile
+from rmqcore.engine.recovery.file_scan import PassedOver
+from rmqcore.engine.recovery.misplaced import Misplaced
 
 Progress = Callable[[int, int], object]
 BATCH_BYTES = 64 << 20
@@ -109,6 +114,12 @@ class RecoveryScan:
     batches_from : int
         Records that start before this CommitLog offset are checked and counted alone: for `on_batch` and `watch` the scan begins
         behind them. All columns of them cost four times as much.
+    passed_over : callable, optional
+        Called with each `PassedOver`, before the records behind it are in a batch.
+    known_to : int
+        CommitLog offset up to which queues know messages: bytes before it are no stale rest of an earlier log.
+    ends_from : int
+        The log ends at this CommitLog offset or behind it; a file begins there. Damage before it is passed over.
 
     Notes
     -----
@@ -126,6 +137,9 @@ class RecoveryScan:
         *,
         watch: Callable[[Any, int, int], object] | None = None,
         batches_from: int = 0,
+        passed_over: Callable[[PassedOver], object] = lambda _: None,
+        known_to: int = -1,
+        ends_from: int = 0,
     ) -> None:
         self._files = files
         self._file_size = file_size
@@ -137,6 +151,9 @@ class RecoveryScan:
         self._watch = watch
         self._on_batch = on_batch
         self._progress = progress
+        self._passed_over = passed_over
+        self._ends_from = ends_from
+        self._misplaced = Misplaced(config, known_to)
         self._last_phy_offset = self._last_store_timestamp_ms = -1
         self._records = self._record_bytes = 0
 
@@ -183,9 +200,26 @@ class RecoveryScan:
                     continue
                 if place.is_blank and not _goes_past_file(place):
                     return ScanStop(file.path, end, BLANK_LAST if last else "")
+                behind = self._behind(source, window, file.file_from_offset, place)
+                if behind is not None:
+                    start = file.file_from_offset
+                    self._passed_over(PassedOver(end, start + behind, *place.describe()))
+                    if behind == self._file_size:
+                        return ScanStop(file.path, start + behind, "")
+                    pos = batch_pos = behind
+                    continue
                 if place.code == places.ZERO:
                     return ScanStop(file.path, end, NOTHING_MORE)
                 return ScanStop(file.path, end, BAD_RECORD, *place.describe())
+
+    def _behind(
+        self, source: WholeFile, window: LogWindow, file_from_offset: int, place: Place
+    ) -> int | None:
+        """Where in the file the scan goes on behind a place that holds no sound record; None where the log ends."""
+        if file_from_offset >= self._ends_from:
+            return self._misplaced.end_of_run(source, file_from_offset, place)
+        found, _ = window.next_proven(place.pos, after_zeros=place.code == places.ZERO)
+        return self._file_size if found is None else found
 
     def _feed(self, buf: Any, length: int, pos: int, phy_offset: int, end_offset: int) -> Place:
         """Scan a window from `pos` on with the checks that are asked for."""

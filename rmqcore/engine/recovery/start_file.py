@@ -42,12 +42,16 @@ class Start:
         Its first record is old enough; False: there was no such file.
     reason : str
     files_looked_at : int
+    ends_from : int
+        CommitLog offset of the file with which Java begins, which asks no more than ``commit_log_recover_max_num`` files: damage
+        before it does not end the log.
     """
 
     number: int
     matched: bool
     reason: str
     files_looked_at: int
+    ends_from: int = 0
 
 
 def choose_start(
@@ -72,17 +76,20 @@ def choose_start(
         Greatest end of a message that has a queue entry; -1 without any.
     """
     most = config.commit_log_recover_max_num
+    # Java stops there even where queues end before this file, and never makes the entries between.
+    oldest = files[max(0, len(files) - most)].file_from_offset
     for number in range(len(files) - 1, -1, -1):
         looked_at = len(files) - number
         first = read_first_record(files[number], file_size, config)
         why = _matches(first, checkpoint, dispatch_from, config, clean_exit=clean_exit)
         if why:
-            return Start(number, True, why, looked_at)
-        # Java stops here even where queues end before this file, and never makes the entries between.
+            return Start(number, True, why, looked_at, max(oldest, files[number].file_from_offset))
         missing = 0 <= dispatch_from < files[number].file_from_offset
         if looked_at >= most and not missing:
-            return Start(number, False, f"none of the newest {most} files matched", looked_at)
-    return Start(0, False, "the oldest file", len(files))
+            return Start(
+                number, False, f"none of the newest {most} files matched", looked_at, oldest
+            )
+    return Start(0, False, "the oldest file", len(files), oldest)
 
 
 def read_first_record(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import MAX_OFFSET
@@ -22,10 +24,13 @@ class RecoverMode:
         All queues and all index files are compared with the whole log, whatever the last exit was.
     progress : callable, optional
         Called with (bytes done, bytes in all) of each part of the work.
+    approve : callable, optional
+        Called with the `RecoveryPlan` before anything is changed; what it raises ends the open.
     """
 
     deep: bool = False
     progress: Progress | None = None
+    approve: Callable[[Any], object] | None = None
 
     @classmethod
     def named(cls, name: str, progress: Progress | None = None) -> RecoverMode:

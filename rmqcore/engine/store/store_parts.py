@@ -170,6 +170,7 @@ class StoreParts:
             self.checkpoint,
             clean_exit=trusted,
             progress=mode.progress,
+            approve=mode.approve,
         )
         self.locks.check_process()
         # An open that does not get to its end counts as a crash from here on: the next open indexes again what this one drops.

@@ -16,7 +16,7 @@ from rmqcore.maintenance.doctor.disk_checks import check_disk, check_time_to_com
 from rmqcore.maintenance.doctor.index_checks import check_index
 from rmqcore.maintenance.doctor.log_checks import (
     check_exit,
-    check_newest_file,
+    check_records,
     check_the_checkpoint,
     check_times,
 )
@@ -28,16 +28,17 @@ from rmqcore.maintenance.doctor.name_checks import (
     check_parts,
     check_places,
 )
+from rmqcore.maintenance.doctor.order import in_order
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.queue_checks import check_groups, check_queue_ends
 from rmqcore.maintenance.doctor.report import (
     ERROR,
-    SEVERITIES,
     WARNING,
     Diagnosis,
     DoctorReport,
     Evidence,
 )
+from rmqcore.maintenance.doctor.waiting_checks import check_delay_offsets, check_waiting
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.reader import LogDirectories, store_paths
@@ -53,11 +54,13 @@ CHECKS: tuple[Check, ...] = (
     check_holes,
     check_parts,
     check_places,
-    check_newest_file,
+    check_records,
     check_times,
     check_the_checkpoint,
     check_queue_ends,
     check_groups,
+    check_waiting,
+    check_delay_offsets,
     check_index,
     check_config_files,
     check_sizes,
@@ -81,8 +84,9 @@ def doctor(
 ) -> DoctorReport:
     """Name what is wrong with a store, the cause, and the safe next step with a command.
 
-    It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint and
-    configuration are looked at, which takes seconds; `thorough` compares everything with everything, as `fsck` does.
+    It only reads; the store may be in use, broken, or from a stranger. Names, sizes, both ends of files, checkpoint,
+    configuration, and the log that a start would read (a log of up to 64 MiB: all of it) are looked at, which takes seconds;
+    `thorough` compares everything with everything, as `fsck` does.
 
     Parameters
     ----------
@@ -121,8 +125,9 @@ def doctor(
     if thorough:
         found += _compared(patient, root, config, commitlog, follow_links=follow_links)
     found = _merged(found)
-    found.sort(key=lambda diagnosis: SEVERITIES.index(diagnosis.severity))
-    return DoctorReport(str(root), tuple(found), thorough, time.monotonic() - began)
+    size, read = patient.bytes_read()
+    seconds = time.monotonic() - began
+    return DoctorReport(str(root), in_order(found), thorough, seconds, size, read)
 
 
 def _directories(commitlog: LogDirectories) -> str:

@@ -37,8 +37,8 @@ KINDS = {
     "damaged_log": Kind(
         ERROR,
         (1, 3, 5),
-        "Bytes in the newest file of the log are no record, or a body fails its CRC: a disk, a copy or another program "
-        "changed them. A broker start cuts the log there, and all behind it.",
+        "Bytes of the log are no record, or a body fails its CRC: a disk, a copy or another program changed them. A start "
+        "that reads that far cuts the log there, and all behind it.",
         "Do not start a broker. Copy the store away, look at the whole extent with fsck, and take what can be proven into a"
         " new store with salvage.",
         SALVAGE,
@@ -97,7 +97,7 @@ KINDS = {
         "The records of a file say that they lie elsewhere: the file was renamed, or the log was put together from another "
         "store's. Offsets of queues and index lead to other messages.",
         "Give the file the name that its first record says, or copy the directory again as it is.",
-        FSCK,
+        "mv -n {log_file} {log_name}",
     ),
     "clock_step": Kind(
         WARNING,
@@ -165,7 +165,8 @@ KINDS = {
         (1, 3, 4),
         "Entries of a queue lead behind the end of the log: the log lost its end, in a power cut or in a copy that was made"
         " while the store ran. Consumers may have seen these messages; they are gone.",
-        THEN_APPLY,
+        "The command shows what an open would do, and how many entries N are lost; --apply --drop N does it, and keeps what it"
+        " cuts in cut/.",
         RECOVER,
     ),
     "queue_min_below_log": Kind(
@@ -222,6 +223,33 @@ KINDS = {
         "The database of the queues lacks a file, or a file of it is damaged. RocketMQ refuses to start, or serves a part.",
         "Copy the store away first. The log has the messages: make queues from it beside the store, and compare.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
+    ),
+    # ---- work of a Java broker ----
+    "timer_waiting": Kind(
+        WARNING,
+        (8,),
+        "Timed messages wait in Java's timer wheel (timerwheel, timerlog). rmqcore does not deliver them.",
+        "Let a Java broker have the store until they are delivered, or read them where they lie: their topic is "
+        "rmq_sys_wheel_timer, and REAL_TOPIC says for whom they are.",
+        "rmqcore cat {store} --topic rmq_sys_wheel_timer --limit 3 --body none",
+    ),
+    "pop_waiting": Kind(
+        WARNING,
+        (8,),
+        "POP consumers were given messages and have not acknowledged them. A Java broker gives them to consumers again; "
+        "rmqcore does not.",
+        "Let a Java broker have the store until they are acknowledged. A group that goes on with ordinary pulls does not get"
+        " them: their offsets lie behind its own.",
+        "rmqcore info {store}",
+    ),
+    "delay_offset": Kind(
+        WARNING,
+        (8,),
+        "delayOffset.json says that a delay level was delivered up to a place outside of its queue: the queue lost its end or "
+        "was made again, or the file is another store's. A broker continues at the queue's start or end, so messages are "
+        "delivered again, or not at all.",
+        "Put the file back from the store's own backup before a broker is started.",
+        "rmqcore info {store}",
     ),
     # ---- index ----
     "index_files": Kind(
@@ -363,7 +391,8 @@ KINDS = {
         (1, 3, 5, 8),
         "Comparing everything with everything found damage, or messages that no consumer can fetch.",
         "Copy the store away first. Queues and index heal from the log (recover --deep --apply); what the log lost is in no"
-        " tool's power, what is left of it is taken into a new store by salvage.",
+        " tool's power, what is left of it is taken into a new store by salvage. Of two records with one queue offset one is"
+        " in no queue; salvage keeps it for lookups by message id and key.",
         FSCK,
     ),
     "fsck_warnings": Kind(

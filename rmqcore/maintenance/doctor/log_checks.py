@@ -1,4 +1,4 @@
-"""What the log itself shows: its newest file, its times, and how it was closed."""
+"""What the log itself shows: the records that a start reads, its times, and how it was closed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rmqcore._native.scan.scan import ColumnScan
-from rmqcore.disk.checkpoint import StoreCheckpoint
-from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.engine.recovery.start_file import choose_start
 from rmqcore.maintenance.doctor.name_checks import ANYWHERE
 from rmqcore.maintenance.doctor.patient import Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
-from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck.file_names import check_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
 from rmqcore.offline.log.damage import DamageList
@@ -23,22 +19,29 @@ from rmqcore.offline.log.walk import LogWalk
 STEP_MS = 1000
 """A clock that NTP keeps moves by less."""
 FUTURE_MS = 3_600_000
+OF_NAMES = ("short_file", "missing_file", "unreadable")
+"""Kinds of damage that names and sizes of files show already."""
 READ_BYTES_PER_SECOND = 1 << 30
 """What a start reads in a second at least, of a disk that gives as much."""
 
 
-def check_newest_file(patient: Patient) -> Iterator[Diagnosis]:
-    """Damage in the newest file that holds anything, and what lies behind its last record."""
-    if not patient.log.files:
+def check_records(patient: Patient) -> Iterator[Diagnosis]:
+    """Damage in what a start reads, and what lies behind the last record; files with another name are told as such."""
+    files = [
+        facts.file
+        for facts in patient.log.files
+        if facts.file.file_from_offset >= patient.read_from and facts.file.name not in patient.moved
+    ]
+    if not files:
         return
-    newest = patient.log.files[-1].file
     damage = DamageList()
     walk = LogWalk(
-        [newest],
+        files,
         ColumnScan(("phy_offset",)),
         damage,
         shape=patient.log.shape,
         long_records=LongRecords(),
+        progress=patient.progress,
     )
     for _ in walk.run():
         pass
@@ -51,7 +54,7 @@ def check_newest_file(patient: Patient) -> Iterator[Diagnosis]:
                 one.start_phy_offset,
             )
             for one in damage
-            if (one.kind == "torn_tail") == (name == "torn_tail") and one.kind != "short_file"
+            if (one.kind == "torn_tail") == (name == "torn_tail") and one.kind not in OF_NAMES
         ]
         for name in ("damaged_log", "torn_tail")
     }
@@ -110,26 +113,17 @@ def check_exit(patient: Patient) -> Iterator[Diagnosis]:
 
 def _start(patient: Patient) -> Iterator[Evidence]:
     """With which file a start begins, and how long it reads."""
-    settings = found_config(patient.paths, patient.settings)
-    log = CommitLog(patient.paths, settings, on_failure=lambda _: None)
-    log.load()
-    try:
-        files = log.files.files
-        if not files:
-            return
-        checkpoint = patient.checkpoint_findings[0] or StoreCheckpoint()
-        start = choose_start(files, log.file_size, checkpoint, -1, settings, clean_exit=False)
-        begin = files[start.number]
-        size = max(0, patient.log.end_phy_offset - begin.file_from_offset)
-        compared = min(settings.recover_check_bytes, patient.log.disk_bytes)
-        seconds = max(1, round((size + compared) / READ_BYTES_PER_SECOND))
-        what = (
-            f"a start reads {size} bytes from here on ({start.reason}), and compares {compared} with the queues: about "
-            f"{seconds} s where the disk gives 1 GiB a second"
-        )
-        yield Evidence(patient.shown(begin.path), what, None, begin.file_from_offset)
-    finally:
-        log.release()
+    if patient.start is None:
+        return
+    begin, path, reason = patient.start
+    size = max(0, patient.log.end_phy_offset - begin)
+    compared = min(patient.settings.recover_check_bytes, patient.log.disk_bytes)
+    seconds = max(1, round((size + compared) / READ_BYTES_PER_SECOND))
+    what = (
+        f"a start reads {size} bytes from here on ({reason}), and compares {compared} with the queues: about "
+        f"{seconds} s where the disk gives 1 GiB a second"
+    )
+    yield Evidence(patient.shown(path), what, None, begin)
 
 
 def check_the_checkpoint(patient: Patient) -> Iterator[Diagnosis]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
+from rmqcore.disk.paths import file_name
 from rmqcore.disk.read_range import left_out, read_range
 from rmqcore.disk.store_kinds import find_kinds
 from rmqcore.errors import RocksdbError, is_unreadable
+from rmqcore.maintenance.doctor.kinds import FSCK
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
@@ -106,9 +111,29 @@ def check_places(patient: Patient) -> Iterator[Diagnosis]:
         magic = int.from_bytes(head[REC_MAGIC : REC_MAGIC + 4], "big", signed=True)
         says = int.from_bytes(head[REC_PHYSICALOFFSET:], "big", signed=True)
         if magic in (MAGIC_V1, MAGIC_V2) and says != start:
+            patient.moved[facts.file.name] = says
             moved.append(Evidence(facts.file.name, f"its first record says {says}", start, start))
     if moved:
-        yield patient.diagnosis("moved_log", moved)
+        yield patient.diagnosis("moved_log", moved, command=_renames(patient, moved))
+
+
+def _renames(patient: Patient, moved: list[Evidence]) -> str | None:
+    """The command that gives files the names that their first records say; None where it would meet a file, or no name fits."""
+    size = mapped_file_size(patient.files)
+    by_name = {file.name: file for file in patient.files}
+    pairs = {Path(by_name[name].path): says for name, says in patient.moved.items()}
+    targets = {path: path.with_name(file_name(says)) for path, says in pairs.items() if says >= 0}
+    free = all(target in pairs or not os.path.lexists(target) for target in targets.values())
+    known = len(moved) == len(targets) == len(set(targets.values())) <= MOST_EVIDENCE
+    if not (known and free and size and all(says % size == 0 for says in pairs.values())):
+        return FSCK.format(store=shlex.quote(os.fspath(patient.paths.root)))
+    # Each name is free when its turn comes, where all files were moved the same way; else mv -n leaves the file.
+    down = all(target.name < path.name for path, target in targets.items())
+    quoted = [
+        " ".join(("mv -n", shlex.quote(os.fspath(path)), shlex.quote(os.fspath(targets[path]))))
+        for path in sorted(targets, reverse=not down)
+    ]
+    return " && ".join(quoted)
 
 
 def check_parts(patient: Patient) -> Iterator[Diagnosis]:

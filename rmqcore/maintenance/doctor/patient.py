@@ -17,10 +17,13 @@ from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.rocksdb_place import rocksdb_place
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.recovery.start_file import choose_start
 from rmqcore.errors import RocksdbError, RocksdbMissingError, StoreError
 from rmqcore.maintenance.doctor.kinds import KINDS
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
+from rmqcore.offline.found_config import found_config
 from rmqcore.offline.fsck.file_names import load_checkpoint
 from rmqcore.offline.fsck.findings import Finding, Findings
 from rmqcore.offline.info import is_log_only, log_end
@@ -32,6 +35,8 @@ from rmqcore.offline.queues.queues import each_queue, queue_names
 WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
 """Commands that take a broker.conf."""
 MOST_EVIDENCE = 20
+WHOLE_LOG = 64 << 20
+"""A log of so many bytes is read whole."""
 MOST_QUEUES = 10_000
 """So many queues are looked at; fsck looks at all."""
 
@@ -67,6 +72,9 @@ class Patient:
         self.settings = config or MessageStoreConfig()
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.progress = progress
+        self.moved: dict[
+            str, int
+        ] = {}  # files whose first record says that it lies elsewhere, by name: where
         self._options = options
         self._settings = settings
 
@@ -76,9 +84,10 @@ class Patient:
         evidence: Iterable[Evidence],
         *,
         severity: str | None = None,
+        command: str | None = None,
         **words: object,
     ) -> Diagnosis:
-        """Make a diagnosis; `words` are what its command names."""
+        """Make a diagnosis; `words` are what its command names, `command` another one than its kind's."""
         kind = KINDS[name]
         seen = list(evidence)
         root = os.fspath(self.paths.root)
@@ -93,7 +102,7 @@ class Patient:
             **words,
         }
         quoted = {key: shlex.quote(str(word)) for key, word in places.items()}
-        command = kind.command.format(**quoted)
+        command = kind.command.format(**quoted) if command is None else command
         if command.startswith("rmqcore "):
             command += self._options
         if command.startswith(WITH_CONFIG):
@@ -150,6 +159,52 @@ class Patient:
         """Times of the files, and where the log ends; what must not be ahead of it is read before."""
         _ = self.checkpoint_findings, self.offsets
         return read_log(self.files, self.progress)
+
+    @cached_property
+    def read_from(self) -> int:
+        """CommitLog offset of the file from which on records are read: that with which a start begins; 0: all of them."""
+        files = self.log.files
+        if self.log.end_phy_offset - self.log.begins_at <= WHOLE_LOG or not files:
+            return 0
+        try:
+            start = self.start
+        except (StoreError, OSError):  # told with the names and sizes of files
+            start = None
+        return files[-1].file.file_from_offset if start is None else start[0]
+
+    @cached_property
+    def start(self) -> tuple[int, str, str] | None:
+        """The file with which a start begins: its offset, its path, and why; None without files.
+
+        Raises
+        ------
+        StoreError
+            A start refuses the files.
+        """
+        settings = found_config(self.paths, self.settings)
+        log = CommitLog(self.paths, settings, on_failure=lambda _: None)
+        log.load()
+        try:
+            files = log.files.files
+            if not files:
+                return None
+            checkpoint = self.checkpoint_findings[0] or StoreCheckpoint()
+            known = -1 if self.unclean else self.log.end_phy_offset
+            start = choose_start(
+                files, log.file_size, checkpoint, known, settings, clean_exit=not self.unclean
+            )
+            begin = files[start.number]
+            return begin.file_from_offset, begin.path, start.reason
+        finally:
+            log.release()
+
+    def bytes_read(self) -> tuple[int, int]:
+        """How many bytes the log has, and how many of them were read record by record."""
+        try:
+            begin, end = self.log.begins_at, self.log.end_phy_offset
+            return end - begin, end - max(begin, self.read_from)
+        except (StoreError, OSError):  # a diagnosis says so
+            return 0, 0
 
     def log_end(self) -> int:
         """CommitLog offset behind the last record; as it is now, where somebody writes."""

@@ -57,9 +57,11 @@ class Diagnosis:
     next_step : str
         What to do that cannot make it worse.
     command : str
-        What to type first; it changes nothing in the store, or keeps what it replaces.
+        What to type first; it changes nothing in the store, or keeps what it replaces. Empty with `after`.
     pains : tuple of int
         Numbers of what users suffer from, see docs/doctor.md.
+    after : str
+        The diagnosis whose next step comes first: that removes this one, or this one's own step is not safe before it.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Diagnosis:
     next_step: str
     command: str
     pains: tuple[int, ...]
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,16 @@ class DoctorReport(Report):
     thorough : bool
         Everything was compared with everything (`fsck`).
     seconds : float
+    log_bytes, log_bytes_read : int
+        Bytes of the log, and how many of them were read record by record.
     """
 
     path: str
     diagnoses: tuple[Diagnosis, ...]
     thorough: bool
     seconds: float
+    log_bytes: int = 0
+    log_bytes_read: int = 0
 
     @property
     def counts(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,15 @@ from rmqcore._native.queues.queue_table import QueueTable, is_directory_name, mo
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.paths import file_name
+from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place, QueueRuns, Topics
+from rmqcore.offline.queues.queue_reader import QueueFiles
 
 MOST_OPEN = 256
 MOST_BYTES = 192 << 20
 """Bytes of memory for the queues of one pass over the log, about: 300,000 queues of as many topics, 600,000 of a few."""
+MOST_LISTED = 100
+"""Ranges of records in no queue that are named."""
 QUEUE_BYTES = 320
 """What the table takes for a queue."""
 
@@ -58,6 +63,7 @@ class QueueBuilder:
     ) -> None:
         self.entries = 0
         self.again = False
+        self._set_aside: list[SetAside] = []
         self._folder = os.fspath(folder)
         self._file_size = file_size
         self._batch_topics = batch_topics
@@ -76,6 +82,13 @@ class QueueBuilder:
     def ignored(self) -> int:
         """Records left out, once all passes are done: their queue offset was there already, or it cannot be."""
         return self._received - self.entries
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        """Records that are in no queue, by queue and CommitLog offset; the first 100 ranges that were met."""
+        return sorted(
+            self._set_aside, key=lambda one: (one.topic, one.queue_id, one.first_phy_offset)
+        )
 
     @property
     def queues(self) -> int:
@@ -156,7 +169,45 @@ class QueueBuilder:
         if self._first_pass:
             self._received += len(offsets)
         if self._table.has(*place) or self._admits(place, offsets):
-            self.entries += self._table.put_run(*place, offsets, entries)
+            put = self._table.put_run(*place, offsets, entries)
+            self.entries += put
+            if put < len(offsets):
+                self._name_ignored(place, offsets, entries)
+        elif self._first_pass and count_unplaceable(place, offsets, self._file_size) == len(
+            offsets
+        ):
+            self._name_ignored(place, offsets, entries)
+
+    def _name_ignored(self, place: Place, offsets: Offsets, entries: Entries) -> None:
+        """Name the records of a run that are in no queue, by what lies at their places."""
+        if len(self._set_aside) >= MOST_LISTED:
+            return
+        phy_offsets = entries["phy_offset"].astype(np.int64)
+        cuts = np.flatnonzero((np.diff(offsets) != 1) | (np.diff(phy_offsets) <= 0)) + 1
+        named = is_directory_name(place[0]) and place[1] >= 0
+        queue = None
+        if named and (folder := Path(self._folder, place[0], str(place[1]))).is_dir():
+            queue = QueueFiles(*place, folder)
+        bounds = [0, *cuts.tolist(), len(offsets)]
+        missing = np.ones(len(offsets), bool)
+        for begin, end in pairwise(bounds):
+            if queue is not None and offsets[begin] >= 0:
+                held = queue.entries(int(offsets[begin]), end - begin)["phy_offset"]
+                missing[begin : begin + len(held)] = held != phy_offsets[begin : begin + len(held)]
+        # A record can name a light queue twice: it is there by its first entry.
+        missing &= ~np.isin(phy_offsets, phy_offsets[~missing])
+        most = most_queue_offset(self._file_size)
+        for begin, end in pairwise(bounds):
+            rows = begin + np.flatnonzero(missing[begin:end])
+            for part in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
+                if not len(part) or len(self._set_aside) >= MOST_LISTED:
+                    continue
+                first, last = int(part[0]), int(part[-1])
+                possible = 0 <= offsets[first] <= most
+                why = (TAKEN if possible else IMPOSSIBLE) if named else NAMES_NO_QUEUE
+                numbers = int(offsets[first]), int(offsets[last])
+                lie = int(phy_offsets[first]), int(phy_offsets[last])
+                self._set_aside.append(SetAside(*place, *numbers, *lie, why))
 
     def _admits(self, place: Place, offsets: Offsets) -> bool:
         """Whether a queue begins with these entries in this pass.

@@ -1,7 +1,6 @@
 """Consume queues and index made anew from the CommitLog, beside the originals.
 
-The store is only read; it may be in use or broken. What was built is put in place in a store by `rmqcore.disk.swap`, under
-the store's lock.
+The store is only read; it may be in use or broken. With `apply` what was built is put in place in the store (`in_place.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan.batch import Batch
@@ -25,10 +25,14 @@ from rmqcore.engine.dispatch.dispatcher import INDEX_COLUMNS, QUEUE_COLUMNS
 from rmqcore.engine.dispatch.multi_dispatch import MultiDispatch
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.maintenance.guard.foreign_files import check_no_foreign_files
+from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
+from rmqcore.maintenance.guard.missing_log import check_log_is_there
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config, dispatch_scan
+from rmqcore.maintenance.rebuild.in_place import rebuild_in_place
 from rmqcore.maintenance.rebuild.index_pages import IndexPages
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder
-from rmqcore.maintenance.rebuild.report import RebuildReport
+from rmqcore.maintenance.rebuild.report import FOLDER, RebuildReport
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
@@ -44,7 +48,7 @@ WORKING = ".building"
 
 def rebuild(
     store: StorePaths | str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
     *,
     queues: bool = True,
     index: bool = True,
@@ -52,15 +56,20 @@ def rebuild(
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
     overwrite: bool = False,
+    apply: bool = False,
+    drop: int | None = None,
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Build consume queues and index below `out`, which is new or empty; nothing appears there before all is written and synced.
+
+    Queues whose messages have all left the log keep their ends.
 
     Parameters
     ----------
     store : path-like or StorePaths
         The store's root, or where its files are.
-    out : path-like
+    out : path-like, optional
+        Without it the folder ``rebuilt`` in the store, where what an earlier rebuild left is replaced.
     queues, index : bool
         What to build.
     config : MessageStoreConfig, optional
@@ -71,6 +80,11 @@ def rebuild(
         As of `StoreReader`.
     overwrite : bool
         Replace what an earlier rebuild left in `out`.
+    apply : bool
+        Put the new folders in the place of the store's; nobody else may use the store.
+    drop : int, optional
+        With `apply`: the number of entries of the store's folders that may be lost, as a KnowsLessError says it. The old folders
+        are kept in the store then (`RebuildReport.kept`).
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
@@ -78,8 +92,16 @@ def rebuild(
     ------
     TargetNotEmptyError
         `out` holds something; with `overwrite` something that no rebuild makes. Nothing is deleted then.
+    ForeignFilesError
+        With `overwrite`: a folder that would be replaced holds files of another program.
+    CommitLogMissingError
+        There is no file of the CommitLog, but queues, index or checkpoint know messages.
+    KnowsLessError
+        With `apply`: the store's folders know more than the new ones, and `drop` is another number. Nothing was changed.
+    StoreKindError
+        With `apply`: the store is of a kind that is not written.
     LinkError
-        `out` lies in the store and is a link.
+        `out` lies in the store and is a link; with `apply`, a folder that would be replaced is one.
     OSError
         A file cannot be read or written. What was built so far is removed.
     """
@@ -89,13 +111,44 @@ def rebuild(
     else:
         root = absolute_path(store, "store")
         paths = store_paths(root, config, commitlog, follow_links=follow_links)
-    out = absolute_path(out, "out")
+    folder = paths.root / FOLDER if out is None else absolute_path(out, "out")
+
+    def build() -> RebuildReport:
+        report = _build_beside(
+            paths,
+            folder,
+            config,
+            queues=queues,
+            index=index,
+            overwrite=overwrite or out is None,
+            progress=progress,
+        )
+        return replace(report, seconds=time.perf_counter() - began)
+
+    if not apply:
+        return build()
+    parts = [part for part, wanted in zip(PARTS, (queues, index), strict=True) if wanted]
+    return rebuild_in_place(paths, config or MessageStoreConfig(), build, parts, folder, drop=drop)
+
+
+def _build_beside(
+    paths: StorePaths,
+    out: Path,
+    config: MessageStoreConfig | None,
+    *,
+    queues: bool,
+    index: bool,
+    overwrite: bool,
+    progress: Progress | None,
+) -> RebuildReport:
     settings = found_config(paths, config)
+    check_log_is_there(paths)
     made = not os.path.lexists(out)
     target = open_target(out, paths.root, make=True)
     earlier = PARTS if overwrite else ()
     if set(target.names()) - {WORKING, *earlier}:
         raise TargetNotEmptyError(f"{out} is not empty")
+    check_no_foreign_files(StorePaths(out), earlier)
     for name in (*earlier, WORKING):  # WORKING: what a killed attempt left
         target.remove(name)
     target.make(WORKING)
@@ -108,6 +161,8 @@ def rebuild(
             index=index,
             progress=progress,
         )
+        if queues:
+            report = replace(report, idle_queues=_keep_idle(paths, target, settings))
         sync_tree(target.folder(WORKING))
         for part in report.parts:
             target.move(f"{WORKING}/{part}", part)
@@ -119,7 +174,18 @@ def rebuild(
             if made:
                 remove_made(out)
         raise
-    return replace(report, out=os.fspath(out), seconds=time.perf_counter() - began)
+    return replace(report, out=os.fspath(out))
+
+
+def _keep_idle(paths: StorePaths, target: Folder, config: MessageStoreConfig) -> int:
+    """Keep the ends of the queues that have no record in the log."""
+    files = list_log_files(paths)
+    if not files:
+        return 0
+    with target.folder(f"{WORKING}/{PARTS[0]}") as folder:
+        return keep_idle_queues(
+            paths, files[0].file_from_offset, config.consume_queue_file_size, folder
+        )
 
 
 def build_parts(
@@ -178,6 +244,7 @@ def build_parts(
         queue_entries=builder.entries,
         filled_entries=builder.filled,
         ignored_records=builder.ignored,
+        set_aside=builder.set_aside,
         index_files=len(files),
         index_entries=index_entries,
         damage=list(damage),
@@ -244,7 +311,7 @@ class _Log:
 def sync_tree(folder: Folder) -> None:
     """Wait until all files below a folder, and their names, are on disk.
 
-    One sync of everything first: thousands of small ones after each other would take a disk seek each.
+    One sync of the file system first: thousands of small ones after each other would take a disk seek each.
     """
-    os.sync()
+    folder.sync_file_system()
     folder.sync_tree()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report
@@ -30,10 +31,18 @@ class RebuildReport(Report):
         Fillers in the places of records that damage in the log has taken.
     ignored_records : int
         Records without an entry: their queue offset was taken, or no queue can begin at it.
+    set_aside : list of SetAside
+        Those of them that are in no queue; the first 100 ranges.
     index_files, index_entries : int
     damage : list of DamageRange
         Damage of the log.
     seconds : float
+    idle_queues : int
+        Queues whose messages have all left the log: their ends were kept.
+    dropped_entries : int
+        Entries of the store's old folders that the new ones do not have, if these took their place.
+    kept : tuple of str
+        Names in the store's root of old folders that know more than the new ones and were kept.
     """
 
     path: str
@@ -50,8 +59,16 @@ class RebuildReport(Report):
     index_entries: int
     damage: list[DamageRange]
     seconds: float
+    set_aside: list[SetAside] = field(default_factory=list)
+    idle_queues: int = 0
+    dropped_entries: int = 0
+    kept: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """2 when the log is damaged, else 0; a torn tail is what any unclean exit leaves."""
-        return DAMAGED if any(found.kind != ENDED for found in self.damage) else OK
+        """2 if the log is damaged, records are in no queue or entries were dropped, else 0.
+
+        A torn tail does not count: any unclean exit leaves one.
+        """
+        damaged = any(found.kind != ENDED for found in self.damage)
+        return DAMAGED if damaged or self.set_aside or self.dropped_entries else OK

@@ -31,6 +31,8 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.watched_scan import WatchedScan
+from rmqcore.rocketmq_versions import readable_records
+from rmqcore.sysflag import BORNHOST_V6, STOREHOST_V6
 
 BATCH_ROWS, BATCH_BYTES = 262_144, 16 << 20
 TOPIC_ROOM = 8 << 20
@@ -68,7 +70,8 @@ class LogCopy:
         Of the old log, by offset.
     target : NewLog
     config : MessageStoreConfig
-        Delay levels, file size, what is dispatched, and whether each record must have a ``__CRC32#``.
+        Delay levels, file size, what is dispatched, whether each record must have a ``__CRC32#``, and which release of RocketMQ
+        must be able to read them.
     batch_topics : BatchTopics
         Topics whose records have no place in ordinary queues.
     claims : QueueClaims
@@ -90,6 +93,8 @@ class LogCopy:
         self._target = target
         self._file_size = config.mapped_file_size_commit_log
         self._asks_for_prop_crc = config.force_verify_prop_crc
+        self._for_version = config.for_version
+        self._readable = readable_records(config.for_version)
         self._multi = MultiDispatch(config, levels)
         self._runs = QueueRuns(batch_topics)
         self._claims = claims
@@ -154,7 +159,7 @@ class LogCopy:
         if enough:
             self._columns.end_batch()
 
-    def _left_out(self, phy_offsets: Longs, sizes: Longs) -> Bools:
+    def _left_out(self, batch: Batch, phy_offsets: Longs, sizes: Longs) -> Bools:
         """Mark the records that a new log cannot have, and note them as lost."""
         out = np.zeros(len(phy_offsets), np.bool_)
         if self._failing:
@@ -180,8 +185,32 @@ class LogCopy:
                 "across its end, or in another file's bytes",
             )
         out |= misplaced
+        self._drop_unreadable(batch, phy_offsets, sizes, out)
         self._drop_behind_tiny_gaps(phy_offsets, sizes, out)
         return out
+
+    def _drop_unreadable(self, batch: Batch, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
+        """Leave out what the release of `for_version` cannot read: it would cut the log there."""
+        most = self._readable.most_topic_bytes
+        found: list[tuple[str, str, str, Bools]] = []
+        if most is not None:
+            lengths = [len(name.encode(errors="replace")) for name in self._columns.topics(0)]
+            long = np.array(lengths, np.int64)[ints(batch, "topic_id")] > most
+            found.append(("TOPICLENGTH", f"at most {most}", "more", long))
+        if not self._readable.ipv6_hosts:
+            v6 = (ints(batch, "sys_flag") & (BORNHOST_V6 | STOREHOST_V6)) != 0
+            found.append(("BORNHOST or STOREHOST", "IPv4", "IPv6", v6))
+        for field, expected, value, rows in found:
+            for at in np.flatnonzero(rows & ~out).tolist():
+                self._lose(
+                    int(phy_offsets[at]),
+                    int(sizes[at]),
+                    "record",
+                    field,
+                    f"{expected} for RocketMQ {self._for_version}",
+                    value,
+                )
+            out |= rows
 
     def _drop_behind_tiny_gaps(self, phy_offsets: Longs, sizes: Longs, out: Bools) -> None:
         """No record fills fewer than 92 bytes: the one behind such a gap cannot stay where it is. No broker leaves such a gap."""
@@ -218,7 +247,7 @@ class LogCopy:
         phy_offsets = longs(batch, "phy_offset")
         sizes = ints(batch, "msg_size").astype(np.int64)
         times = longs(batch, "store_timestamp_ms")
-        out = self._left_out(phy_offsets, sizes)
+        out = self._left_out(batch, phy_offsets, sizes)
         if self._runs.hold(self._columns, batch, out if out.any() else None):
             self._hand_on()
         kept = np.flatnonzero(~out)

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from rmqcore._native.queues.queue_table import is_directory_name, log_room, most_queue_offset
+from rmqcore.disk.set_aside import IMPOSSIBLE, NAMES_NO_QUEUE, TAKEN, SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 
 MOST_RUNS = 1_000_000
@@ -37,30 +38,6 @@ class Run:
     end: int
     first_phy: int
     last_phy: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """Records that no queue takes: they stay in the log, without a place in a queue.
-
-    Attributes
-    ----------
-    topic : str
-    queue_id : int
-    first_queue_offset, last_queue_offset : int
-        What they ask for.
-    first_phy_offset, last_phy_offset : int
-        CommitLog offsets between which they lie.
-    why : str
-    """
-
-    topic: str
-    queue_id: int
-    first_queue_offset: int
-    last_queue_offset: int
-    first_phy_offset: int
-    last_phy_offset: int
-    why: str
 
 
 EntryOf = Callable[[Place, int], int]
@@ -122,9 +99,7 @@ class QueueClaims:
         aside: list[SetAside] = []
         for place, runs in list(self._runs.items()):
             if not is_directory_name(place[0]) or "�" in place[0] or place[1] < 0:
-                aside += [
-                    _aside(place, run, "its topic or queue id names no queue") for run in runs
-                ]
+                aside += [_aside(place, run, NAMES_NO_QUEUE) for run in runs]
                 del self._runs[place]
             elif len(runs) > 1 or not 0 <= runs[0].first <= most_queue_offset(file_size):
                 queue = _Contested(place, file_size, entry_of)
@@ -151,7 +126,7 @@ class _Contested:
     def add(self, run: Run) -> None:
         """Take the next run of the log."""
         if not 0 <= run.first <= self._most:
-            self._put_aside(run, "its queue offset cannot be")
+            self._put_aside(run, IMPOSSIBLE)
             return
         if self.kept and run.first < self.kept[-1].end:
             if self._is_better(run):
@@ -160,7 +135,7 @@ class _Contested:
                 end = self.kept[-1].end
                 self._put_aside(
                     _part(run, run.first, min(run.end, end)),
-                    "another record has its place in the queue",
+                    TAKEN,
                 )
                 if run.end <= end:
                     return

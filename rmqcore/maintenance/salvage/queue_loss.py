@@ -14,8 +14,8 @@ from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import Entries
 from rmqcore.errors import StoreFormatError
+from rmqcore.maintenance.guard.knowledge import plausible
 from rmqcore.maintenance.rebuild.queue_runs import Place
-from rmqcore.maintenance.salvage.filler import LEAST
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims, Run
 from rmqcore.offline.queues.queues import QueueFile, QueueFiles, each_queue, min_offset, queue_of
 
@@ -23,8 +23,6 @@ MOST_LISTED = 100_000
 """Ranges of queue offsets that a report lists one by one."""
 AT_ONCE = 65_536
 """Entries that are read at once."""
-FILES_BEHIND = 100
-"""So many files behind the log's end may a queue still speak of; what points further is no entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +70,7 @@ class LostLog:
         found = []
         before = -1
         phy_offsets = entries["phy_offset"].astype(np.int64)
-        sizes = entries["msg_size"].astype(np.int64)
-        likely = (phy_offsets >= self.begin) & (sizes >= LEAST)
-        likely &= phy_offsets % self.file_size + sizes < self.file_size
-        likely &= phy_offsets < self.end + FILES_BEHIND * self.file_size
+        likely = plausible(entries, self.file_size) & (phy_offsets >= self.begin)
         for number in np.flatnonzero(likely).tolist():
             phy_offset = int(phy_offsets[number])
             if phy_offset > before and self._covers(phy_offset):

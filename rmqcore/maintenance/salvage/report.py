@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.salvage.other_parts import ConfigProblem
-from rmqcore.maintenance.salvage.queue_claims import SetAside
 from rmqcore.maintenance.salvage.queue_loss import MissingMessages
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.report import Report

@@ -18,10 +18,10 @@ from rmqcore.disk.inside.folder import Folder, open_target, remove_made
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
 from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
-from rmqcore.maintenance.salvage.idle_queues import keep_idle_queues
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
 from rmqcore.maintenance.salvage.new_log import NewLog
 from rmqcore.maintenance.salvage.other_parts import OtherParts
@@ -55,6 +55,7 @@ def salvage(
     config: MessageStoreConfig | None = None,
     commitlog: LogDirectories | None = None,
     follow_links: bool = False,
+    for_version: str | None = None,
     progress: Progress | None = None,
 ) -> SalvageReport:
     """Make a new, sound store of every record of a damaged one that proves itself.
@@ -77,6 +78,9 @@ def salvage(
         Where the CommitLog is; see `rmqcore.read`.
     follow_links : bool
         As of `rmqcore.read`.
+    for_version : str, optional
+        A release of RocketMQ, such as ``"4.9"``. Records that this release cannot read are left out, and reported as lost: the
+        release would cut the log at the first of them. By default that of `config`.
     progress : callable, optional
         Called with (bytes done, bytes in all).
 
@@ -103,6 +107,8 @@ def salvage(
             f"{paths.commitlog} has no file of a CommitLog: nothing can be saved"
         )
     settings = _settings(paths, config, files)
+    if for_version is not None:
+        settings = settings.changed(for_version=for_version)
     made = not os.path.lexists(target_path)
     target = open_target(target_path, paths.root, make=True)
     if set(target.names()) - {WORKING}:
@@ -209,7 +215,6 @@ class _Salvage:
             with working.folder("consumequeue") as queues:
                 self._idle_queues = keep_idle_queues(
                     self._paths,
-                    self._claims,
                     self._files[0].file_from_offset,
                     self._config.consume_queue_file_size,
                     queues,

@@ -20,9 +20,9 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.disk.inside.files import open_file
 from rmqcore.disk.inside.opened import write_all
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_runs import Place, ints, longs
 from rmqcore.maintenance.salvage.filler import PROP_CRC_SIZE
-from rmqcore.maintenance.salvage.queue_claims import SetAside
 from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.walk import Blank, LogWalk

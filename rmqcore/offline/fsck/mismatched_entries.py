@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore.disk.queue_shape import may_be_deliver_times
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
@@ -13,6 +14,8 @@ from rmqcore.offline.queues.queues import Entries
 from rmqcore.system_topics import SCHEDULE_TOPIC
 
 COLUMNS = ("phy_offset", "msg_size", "tags_code")
+FIRST_ENTRIES = 50_000
+"""Entries of a queue's first file among which its first message is looked for."""
 
 
 class WrongEntries:
@@ -69,11 +72,13 @@ class WrongEntries:
         if name == "phy_offset":
             self._lost.add(state, count, wanted["msg_size"] * count)
             message += self._entry_check.target(found)
-            if found > wanted[name] and self._entry_check.fits(state, queue_offset, entry):
-                kind, severity = "cq_missing", WARNING
-                message += (
-                    ": the queue was deleted and made again, or two records got one queue offset"
-                )
+            if self._entry_check.fits(state, queue_offset, entry):
+                kind = "cq_missing"
+                if self._was_made_again(state, wanted[name]):
+                    severity = WARNING
+                    message += ": the queue was deleted and made again"
+                else:
+                    message += ": two records have this queue offset, and this one is in no queue"
         elif name == "tags_code" and self._may_be_other_levels(
             state, np.array([wanted[name], found]), batch.store_timestamp_ms[row]
         ):
@@ -90,6 +95,18 @@ class WrongEntries:
             found=found,
             count=count,
         )
+
+    def _was_made_again(self, state: QueueState, phy_offset: int) -> bool:
+        """Whether a queue begins behind a record: its topic was deleted after that, and made again."""
+        first = state.files.files[0] if state.files is not None and state.files.files else None
+        if first is None:
+            return False
+        count = min(first.entry_count, FIRST_ENTRIES)
+        entries = state.entries(first.first_offset, count, self._findings)
+        if entries is None:
+            return False
+        used = (entries["msg_size"] > 0) & (entries["msg_size"] != CQ_FILLER_SIZE)
+        return bool(used.any() and int(entries["phy_offset"][used][0]) > phy_offset)
 
     def _may_be_other_levels(
         self, state: QueueState, tags_codes: Int64, store_timestamp_ms: Int64

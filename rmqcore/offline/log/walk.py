@@ -14,9 +14,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from rmqcore._native.scan import places, scan
 from rmqcore._native.scan.places import Place
 from rmqcore._native.scan.skips import Skips
+from rmqcore.disk.log_window import WINDOW
 from rmqcore.errors import is_unreadable
 from rmqcore.offline.log.damage import DamageRange
-from rmqcore.offline.log.log_files import LogFile, LogShape
+from rmqcore.offline.log.log_files import LogBytes, LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.skipping import Skipping
 from rmqcore.offline.log.window import SearchWindow
@@ -79,6 +80,8 @@ class LogWalk(Generic[Rows]):
         Yield a `Blank` where one lies.
     long_records : LongRecords, optional
         How much of very long records the sink is given; see `SearchWindow`.
+    room : int
+        Bytes read at once; see `SearchWindow`. Less than the default suits a walk over little: it starts no second thread.
     progress : callable, optional
         Called with (bytes done, bytes in all).
     unreadable_files : bool
@@ -107,6 +110,7 @@ class LogWalk(Generic[Rows]):
         shape: LogShape | None = None,
         blanks: bool = False,
         long_records: LongRecords | None = None,
+        room: int = WINDOW,
         progress: Progress | None = None,
         unreadable_files: bool = False,
         skips: bool = True,
@@ -126,6 +130,7 @@ class LogWalk(Generic[Rows]):
         self._aligned_start = start if aligned_start else None
         self._blanks = blanks
         self._long_records = long_records
+        self._room = room
         self._progress = progress
         self._skips = skips
         self._unreadable_files = unreadable_files
@@ -185,7 +190,7 @@ class LogWalk(Generic[Rows]):
 
         with (
             file.open(unreadable) as source,
-            closing(SearchWindow(source, file.size, long_records=self._long_records)) as window,
+            closing(self._window(source, file.size)) as window,
         ):
             tail = file.file_from_offset >= self._tail_from
             pos = 0
@@ -228,6 +233,9 @@ class LogWalk(Generic[Rows]):
                     return
                 self._note(file, pos, next_pos, "record", place)
                 pos = next_pos
+
+    def _window(self, source: LogBytes, size: int) -> SearchWindow:
+        return SearchWindow(source, size, room=self._room, long_records=self._long_records)
 
     def _note_link(self, file: LogFile) -> None:
         """Another name of a file that is read under its own: nothing in it says that it lies here."""

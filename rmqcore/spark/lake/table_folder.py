@@ -165,7 +165,7 @@ class TableFolder(ExportFolder):
             "moves": [[f"{self._job_place}/{part}", place] for part, place in moves],
             "change": {**asdict(change), "document": document.as_dict()},
         }
-        os.sync()
+        self.inside.sync_file_system()
         self.inside.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())
         self._finish_table(self._log)
         return files

@@ -90,6 +90,13 @@ SINK_OPTIONS = (
         "Make an index of the keys.",
     ),
     Option("maxMessageSize", "max_message_size", _BYTES, "4m", "The longest body."),
+    Option(
+        "forVersion",
+        "for_version",
+        values.parse_text,
+        "",
+        "A release of RocketMQ, such as 4.9: a row that it cannot read fails the write.",
+    ),
 )
 _BY_NAME = {option.name.lower(): option for option in SINK_OPTIONS}
 _SETTINGS = (
@@ -99,6 +106,7 @@ _SETTINGS = (
     "max_index_num",
     "message_index_enable",
     "max_message_size",
+    "for_version",
 )
 
 
@@ -118,6 +126,7 @@ class SinkOptions:
     max_index_num: int = 20_000_000
     message_index_enable: bool = True
     max_message_size: int = 4 << 20
+    for_version: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     """``column.NAME``: the frame's column that is written as NAME."""
 

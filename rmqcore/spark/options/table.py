@@ -15,6 +15,9 @@ TABLES = ("messages", "consumequeue", "index", "segments", "queues", "corrupt")
 CUT_TABLES = ("messages", "corrupt")
 """Tables whose tasks read CommitLog files, which are cut into parts."""
 
+SMALL_TABLES = ("segments", "queues", "corrupt")
+"""Tables of few rows, whatever a store holds."""
+
 _SCAN = CUT_TABLES
 _MESSAGES = ("messages",)
 _QUEUES = ("messages", "consumequeue", "queues")
@@ -243,7 +246,7 @@ OPTIONS = (
         values.word_of("auto", "resync", "walk"),
         "auto",
         "How files are cut: ``resync`` tells it from the bytes around a cut and leaves the newest file whole, ``walk`` reads "
-        "each file beforehand, ``auto`` only the newest one, and the others of a small store.",
+        "each file beforehand, ``auto`` those where the walk takes less time than smaller parts save.",
         tables=_SCAN,
     ),
     Option(

@@ -172,7 +172,7 @@ class ExportFolder:
         self, old: Sequence[str], places: Iterable[tuple[str, str]], manifest: dict[str, Any]
     ) -> None:
         moves = [[f"{self._job_place}/{part}", place] for part, place in places]
-        os.sync()  # one wait for all files, in place of a wait for each of hundreds of small files
+        self.inside.sync_file_system()
         journal = {"old": list(old), "moves": moves, "manifest": manifest}
         _check(self.inside, journal)
         self.inside.write(f"{TEMPORARY}/{JOURNAL}", json.dumps(journal).encode())

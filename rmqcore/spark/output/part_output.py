@@ -18,8 +18,10 @@ from typing import Any, Self
 from rmqcore.disk.durable import make_directory
 from rmqcore.disk.inside.files import remove_empty
 from rmqcore.disk.inside.folder import Folder, open_target
+from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import in_rocksdb
 from rmqcore.disk.swap import PARTS
-from rmqcore.errors import StoreError, TargetNotEmptyError
+from rmqcore.errors import ForeignFilesError, StoreError, TargetNotEmptyError
 from rmqcore.spark.output.job_folder import (
     TEMPORARY,
     check_outside,
@@ -86,6 +88,8 @@ class PartOutput:
     ------
     TargetNotEmptyError
         `out` holds files that this job may not replace.
+    ForeignFilesError
+        The part that would be replaced is a RocksDB database.
     StoreLockedError
         Another job writes to `out`.
     ValueError
@@ -156,6 +160,10 @@ class PartOutput:
             raise TargetNotEmptyError(f"{self.out} is not empty: it holds {', '.join(unknown[:5])}")
 
     def _refuse_foreign_part(self) -> None:
+        if self._part == PARTS[0] and in_rocksdb(StorePaths(self.out)) == self.out / self._part:
+            raise ForeignFilesError(
+                f"{self.out / self._part} is a RocksDB database; nothing was changed"
+            )
         if self._overwrite:
             return
         known = read_manifest(self.inside)

@@ -17,6 +17,7 @@ import numpy as np
 
 from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.maintenance.rebuild.queue_builder import QueueBuilder, count_unplaceable
 from rmqcore.maintenance.rebuild.queue_runs import Entries, Offsets, Place
 from rmqcore.spark.output.attempt import Attempt
@@ -64,6 +65,8 @@ class PlayedQueue:
         As `QueueBuilder` counts.
     files : dict
         Name -> StagedFile.
+    set_aside : tuple of SetAside
+        As of `QueueBuilder`.
     """
 
     place: Place
@@ -72,6 +75,7 @@ class PlayedQueue:
     filled: int
     ignored: int
     files: dict[str, StagedFile] = field(default_factory=dict)
+    set_aside: tuple[SetAside, ...] = ()
 
 
 class FileReduce:
@@ -135,7 +139,7 @@ class QueueReplay:
             place, runs = (topic, queue_id), _Counted(group)
             builder, files = build(attempt, place, self._file_size, runs)
             counts = builder.entries, builder.filled, builder.ignored
-            yield PlayedQueue(place, runs.received, *counts, files)
+            yield PlayedQueue(place, runs.received, *counts, files, tuple(builder.set_aside))
         attempt.sync()
 
 

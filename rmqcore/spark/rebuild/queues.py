@@ -19,10 +19,17 @@ from typing import TYPE_CHECKING, Any
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.folder import Folder
+from rmqcore.disk.paths import is_utf8, parse_queue_id
+from rmqcore.disk.set_aside import SetAside
 from rmqcore.errors import StoreError
+from rmqcore.maintenance.guard.idle_queues import expired_end, write_end
+from rmqcore.maintenance.rebuild.queue_builder import MOST_LISTED
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.rebuild.report import RebuildReport
 from rmqcore.offline.log.damage import DamageRange
+from rmqcore.offline.queues.queues import QueueFiles
+from rmqcore.spark.output.attempt import Attempt
 from rmqcore.spark.output.part_output import PartOutput, StagedFile
 from rmqcore.spark.rebuild.queue_map import QueueMap
 from rmqcore.spark.rebuild.queue_pieces import ITEM
@@ -31,6 +38,7 @@ from rmqcore.spark.rebuild.queue_reduce import (
     FileReduce,
     PlayedQueue,
     QueueReplay,
+    describe,
     is_whole,
 )
 from rmqcore.spark.rebuild.runner import Reducer, Runner, SparkRunner
@@ -137,6 +145,8 @@ class _QueueJob:
         self._damage: list[DamageRange] = []
         self.files: dict[str, StagedFile] = {}
         self._queues = self._entries = self._filled = self._ignored = 0
+        self._set_aside: list[SetAside] = []
+        self._idle_queues = 0
 
     def run(self) -> None:
         """Build all files below the job's folder."""
@@ -156,6 +166,32 @@ class _QueueJob:
                 odd.add(place)
         if odd:
             self._replay(odd, {place: sum(part.received for part in parts[place]) for place in odd})
+        self._keep_idle()
+
+    def _keep_idle(self) -> None:
+        """Keep the ends of the queues that have no record in the log, as one process does."""
+        location = self._source.location
+        if not self._splits:
+            return
+        begin = min(split.file.file_from_offset for split in self._splits)
+        made = {name.rpartition("/")[0] for name in self.files}
+        attempt = Attempt(self._job_folder)
+        for topic, is_topic in location.names(PART).items():
+            if not is_topic or not is_utf8(topic):
+                continue
+            for name, is_queue in location.names(f"{PART}/{topic}").items():
+                queue_id = parse_queue_id(name)
+                if not is_queue or queue_id is None or f"{topic}/{queue_id}" in made:
+                    continue
+                with location.local_copy(f"{PART}/{topic}/{queue_id}") as paths:
+                    queue = QueueFiles(topic, queue_id, paths.queue(topic, queue_id))
+                    end = expired_end(queue, begin, self._file_size)
+                if end is not None:
+                    with Folder(attempt.folder) as folder:
+                        written = write_end(folder, topic, queue_id, end, self._file_size)
+                    self.files[written] = describe(attempt, attempt.folder / written)
+                    self._idle_queues += 1
+        attempt.sync()
 
     def _put(self, place: Place, name: str, file: StagedFile) -> None:
         self.files[f"{place[0]}/{place[1]}/{name}"] = file
@@ -196,6 +232,7 @@ class _QueueJob:
             self._entries += queue.entries
             self._filled += queue.filled
             self._ignored += queue.ignored
+            self._set_aside += queue.set_aside[: MOST_LISTED - len(self._set_aside)]
             for name, file in queue.files.items():
                 self._put(queue.place, name, file)
         if changed:
@@ -241,7 +278,7 @@ class _QueueJob:
             records=sum(report.records for report in self._reports),
             record_bytes=sum(report.record_bytes for report in self._reports),
             queues=self._queues,
-            queue_files=len(self.files),
+            queue_files=len(self.files) - self._idle_queues,
             queue_entries=self._entries,
             filled_entries=self._filled,
             ignored_records=self._ignored,
@@ -249,6 +286,10 @@ class _QueueJob:
             index_entries=0,
             damage=self._damage,
             seconds=0.0,
+            set_aside=sorted(
+                self._set_aside, key=lambda one: (one.topic, one.queue_id, one.first_phy_offset)
+            ),
+            idle_queues=self._idle_queues,
         )
 
 

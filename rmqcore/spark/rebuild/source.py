@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
+from rmqcore.maintenance.guard.missing_log import check_log_is_there
 from rmqcore.offline.found_config import found_config
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.spark.jobs.job_source import JobSource
@@ -74,6 +75,8 @@ class RebuildSource:
             `path` is more than one store, an option is wrong, or `config` has a CommitLog in several directories.
         NotAStoreError
             `path` is no store.
+        CommitLogMissingError
+            There is no file of the CommitLog, but queues, index or checkpoint know messages.
         """
         given = dict(options or {})
         for name in given:
@@ -94,6 +97,9 @@ class RebuildSource:
         _check_one_directory(config)
         if location.is_local:
             config = found_config(location.paths, config)
+        if not location.log_files():
+            with location.local_copy("consumequeue", "index", "checkpoint") as paths:
+                check_log_is_there(paths)
         # Not pinned here: the tasks that walk the newest file find its end (`pin_end`).
         plan = plan_store(location, job.options.sizing())
         return cls(location, config, tuple(plan.splits), tuple(plan.gaps), _batch_topics(location))

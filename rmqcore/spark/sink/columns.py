@@ -107,10 +107,10 @@ def _refuse_unknown(types: dict[str, str], used: set[str | None]) -> None:
     for column in types:
         if column in used or column.lower() in NOT_WRITTEN or column.lower() in FIELDS:
             continue
-        meant = did_you_mean(column, FIELDS)
+        meant = did_you_mean(column, FIELDS, otherwise=".")
         raise ValueError(
-            f"column {column} is no field of a message{meant} Drop it, or say by an option column.FIELD={column} what it is: "
-            f"{', '.join(FIELDS)}"
+            f"column {column} is not a field of a message{meant} Drop it, or name its field by an option column.FIELD={column}. "
+            f"Fields: {', '.join(FIELDS)}"
         )
 
 

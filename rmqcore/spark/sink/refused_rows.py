@@ -9,6 +9,7 @@ from pyspark import TaskContext
 
 from rmqcore.engine.store.put_many_result import PutManyResult
 from rmqcore.errors import PutFailedError, RowRefusedError, StoreError
+from rmqcore.rocketmq_versions import readable_records
 from rmqcore.spark.options.sink_options import SinkOptions
 from rmqcore.spark.sink.columns import WriteColumns
 from rmqcore.status import PutMessageStatus
@@ -74,6 +75,16 @@ def _reason(refusal: str | None, values: dict[str, Any], options: SinkOptions) -
     told = _REFUSAL.fullmatch(refusal or "")
     if told is not None:
         return told[1], f"expected a value that a message can have, found: {told[2]}"
+    readable = readable_records(options.for_version)
+    reader = f"RocketMQ {options.for_version} (option forVersion)"
+    for name in ("born_host", "store_host"):
+        host = values[name].as_py() if name in values else None
+        if host and host.startswith("[") and not readable.ipv6_hosts:
+            return name, f"expected an IPv4 host, {reader} reads no other, found {host}"
+    topic_size = len(topic.encode())
+    if readable.most_topic_bytes is not None and topic_size > readable.most_topic_bytes:
+        most = f"{readable.most_topic_bytes} bytes, as {reader} reads"
+        return "topic", f"expected at most {most}, found {topic_size} bytes"
     size = _properties_size(values)
     if size > MAX_PROPERTIES:
         return "properties", f"expected at most {MAX_PROPERTIES} bytes, found {size} bytes"

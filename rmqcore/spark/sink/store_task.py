@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,8 @@ class StoreTask:
                 messages = self._put_all(store, first, filled)
                 log_bytes = store.max_phy_offset
             # The close has synced the files. One wait for their names, in place of a wait for each of a thousand queues' folders.
-            os.sync()
+            with Folder(attempt.folder) as written:
+                written.sync_file_system()
         except BaseException:
             if job.is_dir():
                 with Folder(job) as left:

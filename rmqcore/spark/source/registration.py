@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rmqcore.spark.options.source_options import SourceOptions, texts_of
-from rmqcore.spark.options.table import CUT_TABLES
+from rmqcore.spark.options.table import CUT_TABLES, SMALL_TABLES
 from rmqcore.spark.rows.schema import columns_of, known_columns
 from rmqcore.spark.runtime.connect import is_connect
 from rmqcore.spark.runtime.failures import short_errors
 from rmqcore.spark.runtime.versions import PUSH_FILTERS, check_versions
 from rmqcore.spark.storage.locations import absolute_paths
+from rmqcore.spark.storage.store_pin import pins_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -86,7 +87,9 @@ def read(
 ) -> DataFrame:
     """Read stores as a DataFrame: only the columns asked for are decoded.
 
-    A wrong path, option or column is an error here, before Spark sees any of it.
+    A wrong path, option or column is an error here, before Spark sees any of it, and the ends of the stores are found here. A
+    frame of a small table (``segments``, ``queues``, ``corrupt``) has the hint ``broadcast``: Spark takes each Python source for
+    endless.
 
     Parameters
     ----------
@@ -121,7 +124,10 @@ def read(
     chosen = [column.name for column in columns_of(parsed)]
     wanted = chosen + _named_in(where, parsed, chosen)
     texts["columns"] = texts_of({"columns": wanted})["columns"]
-    open_table(parsed, columns_of(SourceOptions.parse(texts)))
+    table = open_table(parsed, columns_of(SourceOptions.parse(texts)))
+    if not is_connect(spark):
+        # Here, where the ends that an earlier read has found are known; Spark asks the source in a new process for each frame.
+        texts["pins"] = pins_text(dict(table.pin()))
 
     register(spark)
     if texts.get("pushdown") == "true":
@@ -130,7 +136,9 @@ def read(
         frame = spark.read.format(FORMAT).options(**texts).load()
     if where is not None:
         frame = frame.where(where)
-    return frame if wanted == chosen else frame.select(*chosen)
+    if wanted != chosen:
+        frame = frame.select(*chosen)
+    return frame.hint("broadcast") if parsed.table in SMALL_TABLES else frame
 
 
 def path_text(path: Paths) -> list[str]:

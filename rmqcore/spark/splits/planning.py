@@ -1,34 +1,33 @@
 """Splits of whole stores, before their records are read.
 
 What is read for a plan: the directory, the first bytes of the newest file, and with a time span a few first records. Files are
-read as far as they are cut at records that a walk has met (`_exact_cuts`).
+read as far as they are cut at records that a walk has met (`_files_to_walk`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.walk import gap_between
+from rmqcore.spark.runtime.parallelism import driver_cores
 from rmqcore.spark.splits.sizing import MIB, Sizing
 from rmqcore.spark.splits.split import Split, boundaries
 from rmqcore.spark.splits.split_start import TAIL_RECORDS, last_boundary, record_starts
 from rmqcore.spark.splits.time_pruning import files_in_time
+from rmqcore.spark.splits.worth_walking import WalkableFile, worth_walking
 from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import StoreLocation
 from rmqcore.spark.storage.store_pin import FileEnd
 
 WALKED = 512 * MIB
-"""With ``auto`` a plan that reads no more than this walks sealed files too, where the rule would leave more than two splits in
-one."""
-
-NEWEST_WALKED = 4096 * MIB
-"""With ``auto`` newest files are walked as long as they have no more bytes than this together: with more stores than that each
-of them keeps a core busy."""
+"""The most bytes that a stream's planner walks of a trigger to cut it at records."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,40 @@ def plan_stores(wanted: Sequence[tuple[StoreLocation, Span]], sizing: Sizing) ->
         For all stores together.
     """
     surveys = [_survey(location, span) for location, span in wanted]
-    if sizing.split_mode == "auto":
-        surveys = list(_with_written(surveys, _for_all(surveys, sizing).max_partition_bytes))
-    sizing = _for_all(surveys, sizing)
-    little = sum(survey.byte_count for survey in surveys) <= WALKED
-    return [_plan(survey, sizing, little=little) for survey in surveys]
+    with ThreadPoolExecutor(driver_cores(), thread_name_prefix="rmqcore-walk") as threads:
+        walked: Container[str] = _files_to_walk(surveys, sizing)
+        if sizing.split_mode == "auto":
+            most = _for_all(surveys, sizing).max_partition_bytes
+            surveys = list(threads.map(lambda one: _with_written(one, walked, most), surveys))
+        sizing = _for_all(surveys, sizing)
+        wanted_cuts = [
+            (file.location, threads.submit(record_starts, file, survey.shape, count))
+            for survey in surveys
+            for file in survey.files
+            if (count := -(-file.size // sizing.max_partition_bytes)) > 1
+            and (survey.written is None or file != survey.newest)
+            and file.location in walked
+        ]
+        cuts = {location: found.result() for location, found in wanted_cuts}
+    return [_plan(survey, sizing, cuts) for survey in surveys]
+
+
+class _Every(Container[str]):
+    """Holds every file."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+def _files_to_walk(surveys: Sequence[_Survey], sizing: Sizing) -> Container[str]:
+    """Locations of the files that are cut at records of a walk; see the option ``splitMode``."""
+    if sizing.split_mode == "walk":
+        return _Every()
+    if sizing.split_mode == "resync":
+        return ()
+    found = (one for survey in surveys for one in survey.walkable(sizing.max_record_size))
+    most = _for_all(surveys, sizing).max_partition_bytes
+    return worth_walking(found, most, max(sizing.min_partitions, sizing.parallelism))
 
 
 @dataclass(frozen=True)
@@ -116,7 +144,7 @@ class _Survey:
     gaps: list[DamageRange]
     written: WrittenPart | None = None
 
-    @property
+    @cached_property
     def newest(self) -> LogFile | None:
         """The file in which the log ends; None when it is not read."""
         found = [file for file in self.files if file.file_from_offset == self.shape.tail_from]
@@ -127,7 +155,7 @@ class _Survey:
         pin = self.location.pin
         return None if pin is None else pin.end_in(file)
 
-    @property
+    @cached_property
     def stop(self) -> int | None:
         """CommitLog offset from which on nothing of the newest file is asked for."""
         pinned = None if self.newest is None else self.pinned_end(self.newest)
@@ -137,15 +165,34 @@ class _Survey:
     @property
     def byte_count(self) -> int:
         """Bytes that are asked for. Files behind the newest one are there for later, and the rest of that one may be."""
+        return sum(
+            self.asked_bytes(file)
+            for file in self.files
+            if file.file_from_offset <= self.shape.tail_from
+        )
+
+    def asked_bytes(self, file: LogFile) -> int:
+        """Bytes of a file that are asked for."""
         start, stop = self.span.start_phy_offset or 0, self.stop
         end = MAX_OFFSET if stop is None else stop
         if self.written is not None:
             end = min(end, self.written.end)
-        return sum(
-            max(0, min(end, file.end_offset) - max(start, file.file_from_offset))
-            for file in self.files
-            if file.file_from_offset <= self.shape.tail_from
-        )
+        return max(0, min(end, file.end_offset) - max(start, file.file_from_offset))
+
+    def walkable(self, max_record_size: int) -> Iterator[WalkableFile]:
+        """Files that ``auto`` may walk.
+
+        Not those elsewhere, which would come over the network for that: their tasks read them no slower.
+        """
+        if not self.location.is_local:
+            return
+        for file in self.files:
+            asked = self.asked_bytes(file)
+            if file == self.newest:
+                end = file.end_offset if self.stop is None else min(self.stop, file.end_offset)
+                yield WalkableFile(file, end - file.file_from_offset, asked)
+            elif file.file_from_offset < self.shape.tail_from:
+                yield WalkableFile(file, file.size, min(TAIL_RECORDS * max_record_size, asked))
 
 
 def _survey(location: StoreLocation, span: Span) -> _Survey:
@@ -168,28 +215,22 @@ def _for_all(surveys: Iterable[_Survey], sizing: Sizing) -> Sizing:
     return sizing.for_bytes(sum(survey.byte_count for survey in surveys))
 
 
-def _with_written(surveys: Iterable[_Survey], most_bytes: int) -> Iterator[_Survey]:
-    """Find out what is written of the newest files, where they may be cut.
-
-    Not of files elsewhere, which would come over the network for that: their tasks read them no slower.
-    """
-    left = NEWEST_WALKED
-    for survey in surveys:
-        newest = survey.newest
-        if newest is None or not survey.location.is_local or not most_bytes < newest.size <= left:
-            yield survey
-            continue
-        left -= newest.size
-        written = written_part(newest, most_bytes, stop=survey.stop)
-        yield replace(survey, written=written)
+def _with_written(survey: _Survey, walked: Container[str], most_bytes: int) -> _Survey:
+    """Find out what is written of the newest file, if it is walked."""
+    newest = survey.newest
+    if newest is None or newest.location not in walked:
+        return survey
+    return replace(survey, written=written_part(newest, most_bytes, stop=survey.stop))
 
 
-def _plan(survey: _Survey, sizing: Sizing, *, little: bool) -> SplitPlan:
+def _plan(survey: _Survey, sizing: Sizing, cuts: Mapping[str, list[int]]) -> SplitPlan:
     splits: list[Split] = []
     used = 0
     for file in survey.files:
         before = len(splits)
-        exact = _exact_cuts(survey, file, sizing, little=little)
+        exact = cuts.get(file.location) if cuts else None
+        if exact is None and file == survey.newest and survey.written is not None:
+            exact = survey.written.cuts(sizing.max_partition_bytes)
         cut = (
             cut_file(survey.location, file, survey.shape, sizing)
             if exact is None
@@ -199,25 +240,6 @@ def _plan(survey: _Survey, sizing: Sizing, *, little: bool) -> SplitPlan:
         used += len(splits) > before
     skipped = survey.left_out + len(survey.files) - used
     return SplitPlan(survey.location, splits, survey.gaps, skipped, sizing.max_partition_bytes)
-
-
-def _exact_cuts(
-    survey: _Survey, file: LogFile, sizing: Sizing, *, little: bool
-) -> list[int] | None:
-    """Records at which a file is cut that the planner walks; None where it is cut by the rule."""
-    most = sizing.max_partition_bytes
-    count = -(-file.size // most)
-    if count <= 1 or sizing.split_mode == "resync":
-        return None
-    if sizing.split_mode == "walk":
-        return record_starts(file, survey.shape, count)
-    if file == survey.newest:
-        return None if survey.written is None else survey.written.cuts(most)
-    sealed = file.file_from_offset < survey.shape.tail_from
-    uncut = min(TAIL_RECORDS * sizing.max_record_size, file.size)
-    if little and sealed and uncut > 2 * most and survey.location.is_local:
-        return record_starts(file, survey.shape, count)
-    return None
 
 
 def _is_walked(file: LogFile, shape: LogShape, span: Span) -> bool:

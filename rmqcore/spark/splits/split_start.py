@@ -123,7 +123,8 @@ def ask_boundary(
         buf, found, is_whole, is_cut = bytearray(), places.SPLIT_MORE, False, False
         for most in (min(BEHIND, max_record_size), max_record_size):
             length = len(buf)
-            buf += bytes(min(at + most, file.size) - begin - length)
+            wanted = min(at + most, file.size) - begin
+            buf = buf + bytes(wanted - length) if buf else bytearray(wanted)
             with memoryview(buf) as view:
                 got = source.read_into(view[length:], begin + length)
             # What was read without a hole: all, but for bad sectors, and for what a file lacks that was cut since.

@@ -21,6 +21,7 @@ from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.spark.splits.known_ends import Found, KnownEnds, file_status
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
 from rmqcore.spark.storage.store_location import StoreLocation
@@ -29,8 +30,19 @@ from rmqcore.spark.storage.store_pin import FileEnd, StorePin
 NEAR = 8 * 1024 * 1024
 """So many bytes are walked rather than asked for a nearer record: about what it takes to ask once."""
 
+ROOM = 256 * 1024
+"""Bytes read at once on the walk to the end: they stay in a core's cache, where the room behind the end is searched, too."""
+
 AT_ONCE = 16
-"""Stores on other filesystems whose ends are found at the same time."""
+"""Stores whose ends are found at the same time: what takes the time is the disk or the network, which local paths may be too."""
+
+BEFORE_HOLE = 512 * 1024
+"""Bytes before the hole that ends a file at which a record is looked for first: nearly every record is shorter."""
+
+MOST_HOLES = 64
+"""Parts of a sparse file that are gone over to find its last bytes; a broker's file has one."""
+
+_KNOWN = KnownEnds()
 
 
 def pin_stores(
@@ -46,9 +58,9 @@ def pin_stores(
     """
     sizing = sizing or Sizing()
     given = list(stores)
-    if all(store.is_local for store in given):
+    if len(given) < 2:
         return [_pinned(store, sizing) for store in given]
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rmqcore-pin") as threads:
+    with ThreadPoolExecutor(min(AT_ONCE, len(given)), thread_name_prefix="rmqcore-pin") as threads:
         return list(threads.map(lambda store: _pinned(store, sizing), given))
 
 
@@ -65,58 +77,99 @@ def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
     # From the last file back: what is appended meanwhile and goes on in the next file would leave a hole at the end of this one.
     for file in reversed(files):
         if file.file_from_offset >= shape.tail_from:
-            end, behind_last = find_end(file, shape, sizing)
-            ends.insert(0, end)
-            newest = behind_last if newest is None else newest
+            found = _end_in(file, shape, sizing)
+            ends.insert(0, found.end)
+            newest = found.log_end if newest is None else newest
     first = files[0].file_from_offset if files else 0
     return StorePin(first, shape, log_end(files) if newest is None else newest, tuple(ends))
 
 
-def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> tuple[FileEnd, int | None]:
-    """Find where the log ends in a file to which its owner may be writing.
+def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
+    """What `find_end` finds, now or before."""
+    known = _KNOWN.find(file, shape, sizing)
+    if known is None:
+        before = file_status(file)
+        known = find_end(file, shape, sizing)
+        _KNOWN.keep(file, shape, sizing, known, before)
+    return known
 
-    Returns
-    -------
-    (FileEnd, int or None)
-        The second: the CommitLog offset behind the last sound record; None where there is none.
-    """
+
+def find_end(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:
+    """Find where the log ends in a file to which its owner may be writing."""
+    near = _near_record(file, shape, sizing, BEFORE_HOLE)
+    found = _walk_from(near, file, shape)
+    if found.log_end is None and near > file.file_from_offset:
+        near = _near_record(file, shape, sizing, BEFORE_HOLE + sizing.max_record_size)
+        found = _walk_from(near, file, shape)
+    if found.log_end is None and near > file.file_from_offset:
+        return replace(found, log_end=near)  # a sound record ends there, or it would be no answer
+    return found
+
+
+def _walk_from(near: int, file: LogFile, shape: LogShape) -> Found:
+    """Walk from a record, or from the file's beginning, to the end of the file's log."""
     damage: list[DamageRange] = []
     walk: LogWalk[Batch] = LogWalk(
         [file],
         HeaderScan(65536),
         damage,
-        start=_near_record(file, shape, sizing),
+        start=near,
         aligned_start=True,
         shape=shape,
         long_records=LongRecords(check_crc=False),
+        room=ROOM,
     )
-    behind_last: int | None = None
+    last = behind_last = None
     for batch in walk.run():
         if not isinstance(batch, Blank) and batch.num_rows:
-            start = np.frombuffer(batch.buffer("phy_offset"), np.int64)[-1]
-            behind_last = int(start + np.frombuffer(batch.buffer("msg_size"), np.int32)[-1])
+            last = int(np.frombuffer(batch.buffer("phy_offset"), np.int64)[-1])
+            behind_last = last + int(np.frombuffer(batch.buffer("msg_size"), np.int32)[-1])
     end = walk.end_phy_offset
     rest = tuple(one for one in damage if one.start_phy_offset >= end)
-    return FileEnd(file.file_from_offset, file.size, end, rest), behind_last
+    return Found(FileEnd(file.file_from_offset, file.size, end, rest), last, behind_last)
 
 
-def _near_record(file: LogFile, shape: LogShape, sizing: Sizing) -> int:
-    """A record from which it is not far to the end of the file's log, or the file's beginning. Any record would do."""
+def _near_record(file: LogFile, shape: LogShape, sizing: Sizing, before_hole: int) -> int:
+    """A record from which it is not far to the end of the file's log, or the file's beginning. Any record would do.
+
+    Where a hole ends the file the log ends before it, and a boundary `before_hole` bytes before the hole is asked first.
+    """
     begin = file.file_from_offset
     # As if the log went on behind the file: stale records behind the end of the log are what a walk would meet too.
     as_full = LogShape(shape.file_size, tail_from=file.end_offset)
-    high = last_boundary(file, as_full, sizing.max_record_size)
+    most = sizing.max_record_size
+    high = last_boundary(file, as_full, most)
     if sizing.split_mode == "walk" or file.link_of is not None:
         return begin
     low = record = begin
     try:
+        used = _used_end(file)
+        first = [used - before_hole, used - BEFORE_HOLE - most] if used < file.end_offset else []
+        places = iter([min(high, at) for at in first])
         while high - low > NEAR:
-            middle = (low + high) // 2
-            answer = ask_boundary(file, as_full, middle, sizing.max_record_size)
+            middle = next(places, (low + high) // 2)
+            if not low < middle <= high:
+                continue
+            answer = ask_boundary(file, as_full, middle, most)
             if answer.phy_offset is None:
                 high = middle
             else:
                 low, record = middle, answer.phy_offset
+                high = min(high, max(low, used))
     except FileNotFoundError:  # the walk says so
         return begin
     return record
+
+
+def _used_end(file: LogFile) -> int:
+    """CommitLog offset of the hole that ends a file; the file's end where it has none, or that is not known."""
+    with file.open(lambda start, end, error: None) as source:
+        if source.extents is None:
+            return file.end_offset
+        pos = used = 0
+        for _ in range(MOST_HOLES):
+            first, pos = source.extents.following(pos)
+            if first >= file.size:
+                return file.file_from_offset + used
+            used = pos
+    return file.end_offset

@@ -35,7 +35,7 @@ _NAMED = re.compile(r"(?P<name>[^/=:]+)=(?P<path>.+)", re.DOTALL)
 
 
 class NoStoreWarning(UserWarning):
-    """A glob stands for directories that are no stores, which are not read."""
+    """Directories that fit a glob are not read: they are not stores, or other names of stores that the glob stands for too."""
 
 
 def find_stores(
@@ -78,7 +78,7 @@ def find_stores(
     Warns
     -----
     NoStoreWarning
-        Directories that fit a glob are no stores.
+        Directories that fit a glob are not stores, or lead to a store that the glob meets under its own path.
     """
     options = tuple(sorted((storage or {}).items()))
     found: list[Candidate] = []
@@ -122,13 +122,16 @@ def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Candi
     name, text = _name_and_path(text)
     where, path = directories_of(text, options)
     matches = expand(where, path)
-    found: list[Candidate] = []
+    met: list[tuple[Candidate, bool]] = []
     passed = []
     for one in matches.found:
         if matches.is_glob and why_no_store(where, one.path):
             passed.append(one.path)
         else:
-            found += stores_at(where, one, name)
+            met += [(store, bool(one.matched)) for store in stores_at(where, one, name)]
+    found = _without_aliases(met)
+    if len(found) < len(met):
+        _tell_aliases(where.shown(path), [store for store, _ in met if store not in found])
     if passed or matches.absent:
         _tell_passed(where, path, [*matches.absent, *passed], len(found))
     found = [replace(one, store=replace(one.store, follow_links=follow_links)) for one in found]
@@ -136,6 +139,34 @@ def _stores_of(text: str, options: Options, *, follow_links: bool) -> list[Candi
         if candidate.store.is_local:
             refuse_links(candidate.store.paths)
     return found
+
+
+def _without_aliases(met: list[tuple[Candidate, bool]]) -> list[Candidate]:
+    """Leave out the links to stores that are there under another path too, if a wildcard met them (the second of each pair)."""
+    by_place: dict[tuple[str, str], list[tuple[Candidate, bool]]] = {}
+    for one in met:
+        by_place.setdefault(_place(one[0].store), []).append(one)
+    left_out: list[Candidate] = []
+    for place, same in by_place.items():
+        # A path that the user spelled out comes first, then the one without links.
+        first = min(same, key=lambda one: (one[1], one[0].store.root != place[0]))[0]
+        left_out += [store for store, by_wildcard in same if by_wildcard and store is not first]
+    return [store for store, _ in met if store not in left_out]
+
+
+def _place(store: StoreLocation) -> tuple[str, str]:
+    """The directory and the log that a store is, whatever links lead there."""
+    return (os.path.realpath(store.root) if store.is_local else store.root), store.log
+
+
+def _tell_aliases(glob: str, aliases: list[Candidate]) -> None:
+    shown = [f"{one.store.root} leads to {_place(one.store)[0]}" for one in aliases[:SHOWN_STORES]]
+    more = "; ..." if len(aliases) > SHOWN_STORES else ""
+    warnings.warn(
+        f"{glob} meets {len(aliases)} stores under a second name, which are read once: {'; '.join(shown)}{more}",
+        NoStoreWarning,
+        stacklevel=2,
+    )
 
 
 def _tell_passed(where: Directories, glob: str, passed: list[str], store_count: int) -> None:
@@ -175,7 +206,7 @@ def _check_distinct(stores: list[StoreLocation]) -> None:
     names: dict[str, StoreLocation] = {}
     roots: dict[str, StoreLocation] = {}
     for store in stores:
-        real = os.path.realpath(store.root) if store.is_local else store.root
+        real, _ = _place(store)
         if real in roots:
             raise ValueError(f"{store.root} is given twice: each of its rows would be there twice")
         other = names.get(store.broker)

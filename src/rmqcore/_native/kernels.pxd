@@ -216,7 +216,7 @@ cdef extern from "put/append.h" nogil:
         RMQ_PUT_OK, RMQ_PUT_WAITING, RMQ_PUT_MESSAGE_ILLEGAL, RMQ_PUT_PROPERTIES_SIZE_EXCEEDED, RMQ_PUT_UNKNOWN_ERROR
         RMQ_PUT_CREATE_MAPPED_FILE_FAILED, RMQ_PUT_SERVICE_NOT_AVAILABLE, RMQ_PUT_BATCH_TOPIC
         RMQ_LIMIT_NONE, RMQ_LIMIT_TOPIC_LENGTH, RMQ_LIMIT_TOPIC_NAME, RMQ_LIMIT_QUEUE_ID, RMQ_LIMIT_INNER_BATCH
-        RMQ_LIMIT_PROPERTIES, RMQ_LIMIT_BODY, RMQ_LIMIT_RECORD, RMQ_LIMIT_FILE
+        RMQ_LIMIT_PROPERTIES, RMQ_LIMIT_BODY, RMQ_LIMIT_RECORD, RMQ_LIMIT_FILE, RMQ_LIMIT_V2, RMQ_LIMIT_IPV6
         RMQ_A_DONE, RMQ_A_NEED_FILE, RMQ_A_NEED_SPACE, RMQ_A_STOPPED, RMQ_A_ELSEWHERE
         RMQ_NO_CLOCK
     ctypedef struct rmq_put:
@@ -229,6 +229,8 @@ cdef extern from "put/append.h" nogil:
     ctypedef struct rmq_log_limits:
         int64_t file_size, max_message_size
         int append_prop_crc
+        int64_t most_topic_bytes
+        int ipv4_hosts_only
     rmq_log *rmq_log_new(const rmq_log_limits *limits) noexcept
     void rmq_log_free(rmq_log *log) noexcept
     int rmq_log_try_lock(rmq_log *log) noexcept

@@ -222,12 +222,12 @@ def test_rows_that_are_parquet_are_not_brought_to_the_disk(
     store, out = golden / "basic" / "store", tmp_path / "out"
     waiting: list[Path] = []
 
-    def killed() -> None:
+    def killed(_: Folder) -> None:
         waiting.extend(file for file in (out / "_temporary").rglob("*") if file.is_file())
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "sync", killed)
+        patch.setattr(Folder, "sync_file_system", killed)
         with pytest.raises(Killed):
             export([f"b={store}"], out, **WALKED)
     assert {file.suffix for file in waiting} == {".parquet", ".json"}

@@ -14,6 +14,7 @@ from support.stores.built_store import BuiltStore
 from support.stores.golden_stores import CLEAN
 
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.maintenance.rebuild.rebuild import rebuild
@@ -30,7 +31,7 @@ COUNTS = "records record_bytes index_files index_entries damage".split()
 def _without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of the time went into waiting for the disk; what is on it after a crash is tested elsewhere."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(os, "sync", lambda: None)
+    monkeypatch.setattr(Folder, "sync_file_system", lambda _: None)
 
 
 def files_of(folder: Path) -> list[bytes]:

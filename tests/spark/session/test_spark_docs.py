@@ -74,6 +74,7 @@ def test_every_job_is_listed_and_there() -> None:
     others = {
         "DamageCounter",
         "StoreLag",
+        "explain",
         "optimize",
         "read",
         "read_with_map",
@@ -125,7 +126,7 @@ def test_tasks_plan_and_shuffle_follow_from_their_parts() -> None:
     derived = [
         f"| tasks for 100 TB | {parts:,} | {files:,} |",
         f"| CPU s of a task that audits | {audit * (128 << 20) / 1e9:.2f} | {audit * (1 << 30) / 1e9:.2f} |",
-        f"{(files * 400 + (parts - files) * 200) / 1e6:.0f} MB | 0.4 KB a task: {files * 400 / 1e6:.0f} MB |",
+        f"0.5 KB for each task: {parts * 500 / 1e6:.0f} MB | {files * 500 / 1e6:.0f} MB |",
         f"A core that audits takes {1 / audit:.2f} GB/s",
         f"Sixteen cores of a node would take {16 / audit:.1f} GB/s",
         f"{ESTATE / (25e9 / 8) / 10 / 60:.0f} minutes",

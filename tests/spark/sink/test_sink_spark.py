@@ -62,7 +62,7 @@ def test_a_bad_row_fails_the_write_and_nothing_is_seen(spark: SparkSession, tmp_
         Exception, match=r"of partition 1: column body: expected a value, found null; .*K33"
     ):
         save(bad, out, "append")
-    with pytest.raises(Exception, match="column amount is no field of a message"):
+    with pytest.raises(Exception, match="column amount is not a field of a message"):
         save(bad.selectExpr("*", "1 amount"), out, "append")
     assert numbers(spark, out) == [*range(10)]
     assert [*(out / "_rmqstore" / "staging").iterdir()] == []

@@ -17,6 +17,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.stores.sparse_store import sparse_store
 from support.stores.split_logs import (
     FILE_SIZE,
     MAX_RECORD,
@@ -36,6 +37,7 @@ from rmqcore.spark.splits import planning
 from rmqcore.spark.splits.planning import Span, plan_store, plan_stores
 from rmqcore.spark.splits.sizing import MIB, Sizing
 from rmqcore.spark.splits.split import Split
+from rmqcore.spark.splits.store_end import pin_stores
 from rmqcore.spark.splits.written import WrittenPart, written_part
 from rmqcore.spark.storage.locations import find_stores
 
@@ -222,25 +224,12 @@ def test_a_file_that_is_gone_is_left_to_its_task(tmp_path: Path) -> None:
 # ---- how finely -------------------------------------------------------------------------------------
 
 
-def grown(root: Path, live_bytes: int, size: int) -> Path:
-    """A store of one sparse file of `size` bytes with so many bytes of records."""
-    (root / "commitlog").mkdir(parents=True)
-    with open(root / "commitlog" / f"{0:020}", "wb") as file:
-        at, body = 0, bytes(64 * 1024)
-        while at < live_bytes:
-            raw = record(body, at)
-            file.write(raw)
-            at += len(raw)
-        file.truncate(size)
-    return root
-
-
 @pytest.mark.parametrize(("cores", "wanted"), [(1, 1), (2, 2), (4, 4), (16, 5), (1000, 5)], ids=str)
 def test_all_cores_read_one_file_of_which_little_is_written(
     cores: int, wanted: int, tmp_path: Path
 ) -> None:
     """40 MiB of 1 GiB that were allocated: parts of 8 MiB at least, and what is not written makes none of them larger."""
-    (store,) = find_stores(str(grown(tmp_path, 39 * MIB, 1024 * MIB)))
+    (store,) = find_stores(str(sparse_store(tmp_path, 39 * MIB, 1024 * MIB)))
     plan = plan_store(store, Sizing(parallelism=cores))
     assert len(plan.splits) == wanted
     assert plan.most_bytes < 41 * MIB
@@ -250,39 +239,29 @@ def test_all_cores_read_one_file_of_which_little_is_written(
 
 
 def test_a_small_store_is_one_task(tmp_path: Path) -> None:
-    (store,) = find_stores(str(grown(tmp_path, 7 * MIB, 8 * MIB)))
+    (store,) = find_stores(str(sparse_store(tmp_path, 7 * MIB, 8 * MIB)))
     assert len(plan_store(store, Sizing(parallelism=1000)).splits) == 1
 
 
-def test_sealed_files_that_the_rule_leaves_whole_are_cut_in_small_stores_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("files", "parts"), [(3, 10), (5, 1)])
+def test_files_that_the_rule_leaves_whole_are_cut_where_that_saves_time(
+    files: int, parts: int, tmp_path: Path
 ) -> None:
-    """Files below 66 MiB were never cut: the rule asks nothing within 16 of the largest records of a file's end."""
-    logs = [split_log(("plain",), n, n * FILE_SIZE) for n in range(3)]
+    """The rule asks nothing within 16 of the largest records of a file's end. The planner walked up to 512 MiB for that."""
+    logs = [split_log(("plain",), n, n * FILE_SIZE) for n in range(files)]
     root = write_store(tmp_path, logs)
     (store,) = find_stores(str(root))
-    sizing = Sizing(-(-FILE_SIZE // 10))
-
-    def count() -> list[int]:
-        splits = plan_store(store, sizing).splits
-        return [
-            sum(split.file.file_from_offset == n * FILE_SIZE for split in splits) for n in range(3)
-        ]
-
-    assert count() == [10, 10, 10]
-    plan = plan_store(store, sizing)
+    plan = plan_store(store, Sizing(-(-FILE_SIZE // 10)))
+    starts = [split.file.file_from_offset for split in plan.splits]
+    assert [starts.count(n * FILE_SIZE) for n in range(files)] == [parts] * files
     assert all(split.aligned for split in plan.splits)
     assert_same(read_splits(plan), read_whole(root))
-    monkeypatch.setattr(planning, "WALKED", 2 * FILE_SIZE)
-    assert count() == [1, 1, 10]
-    monkeypatch.setattr(planning, "NEWEST_WALKED", FILE_SIZE - 1)
-    assert count() == [1, 1, 1]
 
 
 def test_several_stores_share_the_cores(tmp_path: Path) -> None:
     """What is allocated and not written counts in no store."""
-    paths = [grown(tmp_path / name, 16 * MIB, 256 * MIB) for name in ("a", "b")]
-    stores = find_stores([str(path) for path in paths])
+    paths = [sparse_store(tmp_path / name, 16 * MIB, 256 * MIB) for name in ("a", "b")]
+    stores = pin_stores(find_stores([str(path) for path in paths]))
     plans = plan_stores([(store, Span()) for store in stores], Sizing(parallelism=4))
     assert [len(plan.splits) for plan in plans] == [2, 2]
     assert plans[0].most_bytes == plans[1].most_bytes < 9 * MIB

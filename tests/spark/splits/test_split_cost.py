@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.stores import untold_store
+from support.stores.read_bytes import counted_reads
 from support.stores.split_runs import assert_same, plan_parts, read_splits, read_whole, scan_of
 from support.stores.untold_store import UntoldStore
 
-from rmqcore.offline.log.log_files import LogBytes
 from rmqcore.spark.jobs import audit
 from rmqcore.spark.splits import settle as settling
 from rmqcore.spark.splits.settle import later_boundaries, settle
@@ -24,32 +22,6 @@ from rmqcore.testing import hostile_logs
 
 SIZE = 512 * 1024
 MAX_RECORD = 4096
-
-
-@dataclass
-class Work:
-    """Bytes that were read of the log."""
-
-    read_bytes: int = 0
-
-
-@contextmanager
-def counted() -> Iterator[Work]:
-    work = Work()
-    with pytest.MonkeyPatch.context() as patch:
-        read, plain = LogBytes._read, LogBytes.read_plain
-
-        def noted(self: LogBytes, buf: memoryview, pos: int, *, tell: bool) -> int:
-            work.read_bytes += len(buf)
-            return read(self, buf, pos, tell=tell)
-
-        def noted_plain(self: LogBytes, buf: bytearray, begin: int, end: int, pos: int) -> int:
-            work.read_bytes += end - begin
-            return plain(self, buf, begin, end, pos)
-
-        patch.setattr(LogBytes, "_read", noted)
-        patch.setattr(LogBytes, "read_plain", noted_plain)
-        yield work
 
 
 def sealed_log(root: Path, shape: str) -> Path:
@@ -65,12 +37,12 @@ def test_more_splits_read_hostile_files_no_more_often(shape: str, tmp_path: Path
     """Each task walked from the beginning of the file to its boundary: 64 splits of `bad_bytes` read it 26 times, 16 8 times."""
     root = sealed_log(tmp_path, shape)
     whole = read_whole(root)
-    with counted() as once:
+    with counted_reads() as once:
         assert_same(read_splits(plan_parts(root, 1, MAX_RECORD)), whole)
     for parts in (16, 64):
         plan = plan_parts(root, parts, MAX_RECORD)
         assert len(plan.splits) > parts * 3 // 4
-        with counted() as work:
+        with counted_reads() as work:
             assert_same(read_splits(plan), whole)
         asked = 2 * parts * (2 * MAX_RECORD + BEHIND)
         assert work.read_bytes <= once.read_bytes * 1.1 + asked

@@ -181,10 +181,10 @@ def test_little_is_read_of_a_large_file(monkeypatch: pytest.MonkeyPatch) -> None
     disk, file = remote_file(bytes(log.data))
     shape = LogShape.of([file])
     sizing = Sizing(max_record_size=MAX_RECORD)
-    for_all, _ = find_end(file, shape, replace(sizing, split_mode="walk"))
+    for_all = find_end(file, shape, replace(sizing, split_mode="walk")).end
     assert for_all.end_phy_offset > FILE_SIZE // 4
     disk.ranges.clear()
-    assert find_end(file, shape, sizing)[0] == for_all
+    assert find_end(file, shape, sizing).end == for_all
     log_end_at = for_all.end_phy_offset
     before_end = sum(
         min(end, log_end_at) - start for _, start, end in disk.ranges if start < log_end_at

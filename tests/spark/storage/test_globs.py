@@ -139,6 +139,44 @@ def test_what_fits_a_glob_and_is_no_store_is_told(tmp_path: Path) -> None:
         assert roots(f"{tmp_path}/{{broker-a,nowhere,file}}") == [f"{tmp_path}/broker-a"]
 
 
+def test_a_link_to_a_store_that_the_glob_meets_too(tmp_path: Path) -> None:
+    """An alias ``current -> broker-a`` beside the stores failed the read: the store was "given twice"."""
+    made(*(tmp_path / name / "store" for name in ("broker-a", "broker-b")))
+    for name in ("a-first", "current"):
+        (tmp_path / name).symlink_to(tmp_path / "broker-a")
+    both = [f"{tmp_path}/broker-a/store", f"{tmp_path}/broker-b/store"]
+    told = (
+        rf"{tmp_path}/\*/store meets 2 stores under a second name, which are read once: "
+        rf"{tmp_path}/a-first/store leads to {tmp_path}/broker-a/store; {tmp_path}/current/store leads to "
+    )
+    with pytest.warns(NoStoreWarning, match=told):
+        found = find_stores(f"{tmp_path}/*/store")
+    assert [store.root for store in found] == both
+    assert [store.broker for store in found] == ["broker-a", "broker-b"]
+    with pytest.warns(NoStoreWarning, match="under a second name"):
+        assert roots(f"{tmp_path}/{{broker-a,cur*}}/store") == both[:1]
+    assert roots(f"{tmp_path}/cur*/store") == [f"{tmp_path}/current/store"]
+
+
+def test_several_links_to_a_store_that_no_wildcard_meets(tmp_path: Path) -> None:
+    made(tmp_path / "disk" / "a")
+    (tmp_path / "names").mkdir()
+    for name in ("x", "y"):
+        (tmp_path / "names" / name).symlink_to(tmp_path / "disk" / "a")
+    with pytest.warns(NoStoreWarning, match="meets 1 stores under a second name"):
+        assert roots(f"{tmp_path}/names/*") == [f"{tmp_path}/names/x"]
+
+
+@pytest.mark.parametrize("given", ["{d}/a,{d}/link", "{d}/{{a,link}}", "{d}/a,{d}/*"])
+def test_a_store_that_is_named_twice_is_refused(given: str, tmp_path: Path) -> None:
+    made(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoStoreWarning)
+        with pytest.raises(ValueError, match="given twice"):
+            find_stores(given.format(d=tmp_path))
+
+
 def test_a_path_without_wildcards_must_be_a_store(tmp_path: Path) -> None:
     made(tmp_path / "broker-a")
     (tmp_path / "empty").mkdir()

@@ -592,7 +592,7 @@ class ModelStore:
                 queue.__init__(queue.file_size, queue.topic)  # type: ignore[misc]
             return 0
         start = self._start(checkpoint, dispatch_from, clean=clean)
-        found = self.log.scan(start, self.config.checks)
+        found = self.log.scan(start, self.config.checks, dispatch_from)
         self.log.end = found.end
         self._truncate(found.end)
         blank_last = found.stop == "blank"

@@ -49,8 +49,9 @@ class BuiltStore:
         sys_flag: int = 0,
         queue_offset: int | None = None,
         prop_crc: bool = False,
+        keyed: bool = True,
     ) -> oracle.Record:
-        """Append a record, with its queue entry if its kind has one."""
+        """Append a record, with its queue entry if its kind has one; without `keyed` it has a tag and no key."""
         name = oracle.text_of(topic) if isinstance(topic, bytes) else topic
         number = len(self.records)
         text = {
@@ -58,6 +59,8 @@ class BuiltStore:
             "KEYS": f"K{number} M{number % 3}",
             "TAGS": f"G{number % 2}",
         }
+        if not keyed:
+            text = {"TAGS": text["TAGS"]}
         entries = self.queues[name, queue_id]
         has_entry = sys_flag & oracle.TRANSACTION_MASK in QUEUED
         record = oracle.Record(

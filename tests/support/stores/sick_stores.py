@@ -196,6 +196,62 @@ def group_beyond_queue(sick: Sick) -> None:
     sick.offsets({"T0@billing": {"0": 1_000_000}})
 
 
+SLOT = struct.Struct(">qqqii")
+SLOTS = 2 * 604_800
+
+
+def write_wheel(root: Path, slots: dict[int, int], *, read_to_ms: int, queue_offset: int) -> None:
+    """A timer wheel as Java leaves it: by the second how many messages are due; and up to where it was read."""
+    with (root / "timerwheel").open("wb") as file:
+        file.truncate(SLOTS * SLOT.size)
+        for second, count in slots.items():
+            file.seek(second % SLOTS * SLOT.size)
+            file.write(SLOT.pack(second, 0, 0, count, 0))
+    (root / "config").mkdir(exist_ok=True)
+    check = struct.pack(">qqqq", read_to_ms, 0, queue_offset, queue_offset)
+    (root / "config" / "timercheck").write_bytes(check.ljust(4096, b"\0"))
+
+
+def timer_waiting(sick: Sick) -> None:
+    with rmqcore.open(sick.root, **settings(FILE_SIZE)) as store:
+        for _ in range(7):
+            store.put(Message("rmq_sys_wheel_timer", b"timed")).raise_for_status()
+        store.wait_dispatched()
+    write_wheel(
+        sick.root,
+        {1_800_000_000: 3, 1_800_000_100: 4},
+        read_to_ms=1_800_000_050_000,
+        queue_offset=7,
+    )
+
+
+def put_popped(root: Path, bodies: list[tuple[str, bytes]], **more: Any) -> None:
+    """Check points and acknowledgements of POP, in the topic where Java puts them."""
+    with rmqcore.open(root, **{**settings(FILE_SIZE), **more}) as store:
+        for tag, body in bodies:
+            store.put(Message("rmq_sys_REVIVE_LOG_C", body, tags=tag)).raise_for_status()
+        store.wait_dispatched()
+
+
+def popped_body(**more: object) -> bytes:
+    body = {"bn": "a", "c": "g", "pt": 1_795_692_169_571, "q": 3, "so": 10, "t": "T0", **more}
+    return json.dumps(body).encode()
+
+
+def pop_waiting(sick: Sick) -> None:
+    given = popped_body(bm=0, d=[0, 1, 2, 3], n=4)
+    put_popped(sick.root, [("ck", given), ("ack", popped_body(ao=11))])
+
+
+def delay_offset(sick: Sick) -> None:
+    with rmqcore.open(sick.root, **settings(FILE_SIZE)) as store:
+        for _ in range(3):
+            store.put(Message("T0", b"later", properties={"DELAY": "3"})).raise_for_status()
+        store.wait_dispatched()
+    (sick.root / "config").mkdir()
+    (sick.root / "config" / "delayOffset.json").write_text('{"offsetTable":{3:900,1:0}}')
+
+
 def many_queues(sick: Sick) -> None:
     limit = sick.root.with_name("max_map_count")
     limit.write_text("10\n")
@@ -357,6 +413,9 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         queue_min_below_log,
         queue_files,
         group_beyond_queue,
+        timer_waiting,
+        pop_waiting,
+        delay_offset,
         many_queues,
         store_kind,
         rocksdb_queues,

@@ -58,6 +58,22 @@ def delayed(tmp_path: Path) -> Iterator[Delayed]:
     delayed.close()
 
 
+def test_what_only_for_version_refuses_is_kept(tmp_path: Path) -> None:
+    """A delayed message with an IPv6 host, taken before `for_version` was set, was passed over when its time came."""
+    before = Delayed(tmp_path)
+    before.channel.peer = "[2001:db8::7]:9"
+    before.send(1, b"ipv6")
+    before.close()
+    restricted = Delayed(tmp_path, store={"for_version": "4.5"}, loop=before.loop)
+    restricted.advance(5 * SECOND)
+    assert restricted.bodies() == []
+    restricted.close()
+    after = Delayed(tmp_path, loop=before.loop)
+    after.advance(5 * SECOND)
+    assert after.bodies() == [b"ipv6"]
+    after.close()
+
+
 def test_a_message_waits_for_its_time(delayed: Delayed) -> None:
     delayed.send(1)
     (waiting,) = delayed.messages(SCHEDULE, 0)

@@ -190,6 +190,19 @@ def test_a_store_that_failed_answers_that_it_is_not_available(sender: Sender) ->
     assert sender.ask(send(body=TWO, batch=True)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_host_that_an_old_release_cannot_read(make: MakeSender, batch: bool) -> None:
+    """RocketMQ 4.5.2 cuts its log at the first record with an IPv6 host; a client that connects by IPv6 sends them."""
+    sender = make(store={"for_version": "4.5"})
+    sender.channel.peer = "[2001:db8::7]:9"
+    body = TWO if batch else b"body"
+    response = sender.ask(send("orders", body, batch=batch))
+    assert response.code == ResponseCode.MESSAGE_ILLEGAL
+    assert response.remark is not None
+    assert "forVersion is 4.5: this release cannot read IPv6 hosts and topics" in response.remark
+    assert sender.messages("orders") == []
+
+
 @pytest.mark.parametrize("attribute", ["queue.type=BatchCQ", "cleanup.policy=COMPACTION"])
 def test_topics_that_are_not_served_take_nothing(sender: Sender, attribute: str) -> None:
     """A single send to a topic of batch queues was stored into an ordinary queue: no Java broker starts on such a store."""

@@ -13,6 +13,7 @@ from support.cli.cli_runs import Run
 from support.stores.store_maker import make_store, sample_records
 
 from rmqcore.offline.reader import StoreReader
+from rmqcore.offline.waiting import count_waiting
 
 FSCK = [
     ("basic/store", 0),
@@ -32,6 +33,7 @@ def test_info(rmqcore: Run, golden: Path) -> None:
     reader = StoreReader(store)
     assert done.object == {
         **json.loads(json.dumps(reader.info().as_dict())),
+        "waiting": count_waiting(reader.paths).as_dict(),
         "queues": [queue.as_dict() for queue in reader.queues()],
         "index_files": [file.as_dict() for file in reader.index_files()],
         "unreadable": [],

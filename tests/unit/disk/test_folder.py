@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqcore.disk.inside import opened
 from rmqcore.disk.inside.files import check_is_file, open_file, rename, unlink
 from rmqcore.disk.inside.folder import MOST_DEEP, Folder, open_target, remove_made
-from rmqcore.errors import LinkError, StoreError, StoreFormatError
+from rmqcore.errors import LinkError, StoreError, StoreFormatError, SyncFailedError
 
 CALLS: dict[str, Callable[[Folder, str], object]] = {
     "folder": lambda folder, place: folder.folder(place),
@@ -264,3 +266,34 @@ def test_a_name_is_deleted_and_what_it_leads_to_stays(folder: Folder) -> None:
     with pytest.raises(FileNotFoundError):
         unlink(folder.path / "file")
     assert outside(folder) == before
+
+
+def test_a_sync_waits_for_one_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of a write waited for all dirty pages of the machine, and for ever where another mount hung."""
+
+    def waits_for_all() -> None:
+        raise AssertionError("os.sync() waits for every file system")
+
+    monkeypatch.setattr(os, "sync", waits_for_all)
+    with Folder(tmp_path) as one:
+        one.write("name", b"bytes")
+        one.sync_file_system()
+
+
+def test_a_sync_of_a_file_system_that_fails_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "_syncfs", lambda: lambda fd: errno.EIO)
+    with Folder(tmp_path) as one, pytest.raises(SyncFailedError, match=re.escape(str(tmp_path))):
+        one.sync_file_system()
+
+
+def test_without_syncfs_all_file_systems_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(opened, "_syncfs", lambda: lambda fd: errno.ENOSYS)
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    with Folder(tmp_path) as one:
+        one.sync_file_system()
+    assert synced == [True]

@@ -92,3 +92,63 @@ def test_what_has_a_successor_never_comes_back(store: StorePaths) -> None:
     shutil.rmtree(store.root / "consumequeue")
     assert finish_swaps(store) == []
     assert not (store.root / "consumequeue").exists()
+
+
+def test_a_folder_of_the_operator_is_not_deleted(store: StorePaths) -> None:
+    """It went with the next open: any name that begins so was taken for what a rebuild had left."""
+    mine = ["consumequeue.old-copy", "index.trash-", "consumequeue.trash-2026", "index.old-12345"]
+    for name in mine:
+        (store.root / name).mkdir()
+    assert finish_swaps(store) == []
+    assert all((store.root / name).is_dir() for name in mine)
+    shutil.rmtree(store.root / "index")
+    assert finish_swaps(store) == []
+
+
+def kept(store: StorePaths) -> list[str]:
+    return sorted(path.name for path in store.root.iterdir() if ".ke" in path.name)
+
+
+def test_old_folders_that_are_kept(store: StorePaths) -> None:
+    assert swap_in(store, store.root / "built", PARTS, keep=True) == [
+        "consumequeue.kept-000001",
+        "index.kept-000001",
+    ]
+    assert [text(store, part) for part in PARTS] == ["new", "new"]
+    for name in kept(store):
+        assert (store.root / name / "T" / "file").read_text() == "old"
+    shutil.rmtree(store.root / "index")
+    assert finish_swaps(store) == [], "what is kept does not come back by itself"
+    assert kept(store) == ["consumequeue.kept-000001", "index.kept-000001"]
+
+
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_killed_while_old_folders_are_kept(
+    store: StorePaths, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    left = steps
+
+    class Killed(BaseException):
+        pass
+
+    move = Folder.move
+
+    def moving(self: Folder, place: str, target: str, to: Folder | None = None) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+        move(self, place, target, to)
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(Folder, "move", moving)
+        swap_in(store, store.root / "built", PARTS, keep=True)
+    finish_swaps(store)
+    for part in PARTS:
+        texts = [text(store, part)]
+        texts += [
+            (store.root / name / "T" / "file").read_text()
+            for name in kept(store)
+            if name.startswith(f"{part}.kept-")
+        ]
+        assert texts in (["old"], ["new", "old"]), "the old folder is never deleted"

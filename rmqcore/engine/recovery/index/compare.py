@@ -13,7 +13,7 @@ from rmqcore._native.index.index_reader import INDEX_ENTRY_DTYPE, IndexFinding
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
-from rmqcore.disk.index.index_check import check_index_file
+from rmqcore.disk.index.index_check import check_index_file, two_versions_counted
 from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.engine.dispatch.dispatcher import Dispatcher
@@ -55,10 +55,8 @@ def check_chains(
 
 
 def is_harmless(finding: IndexFinding, file: IndexFile) -> bool:
-    """Whether a sound file may be so: its clock went back, or a Java before 4.9 counted a slot for each entry."""
-    if finding.field == "hashSlotCount":
-        return bool(finding.found == file.found.index_count - 1)
-    return bool(finding.field == "endTimestamp")
+    """Whether a sound file may be so: its clock went back, or two versions of RocketMQ counted its slots."""
+    return finding.field == "endTimestamp" or two_versions_counted(finding, file.found.index_count)
 
 
 def compare_with_log(

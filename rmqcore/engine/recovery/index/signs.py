@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rmqcore._native.format.codec import MessageView
+from rmqcore._native.format.ids import index_key_hash
 from rmqcore._native.format.layout import (
     INDEX_ENTRY_PHYOFFSET,
     index_file_size,
@@ -21,6 +22,7 @@ from rmqcore._native.format.layout import (
 from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.disk.paths import MAX_OFFSET
 from rmqcore.disk.read_range import opened
 from rmqcore.engine.dispatch.dispatcher import Dispatcher, DispatchLog
@@ -28,6 +30,8 @@ from rmqcore.engine.index.index_file import IndexFile
 
 LOOK_BYTES = 1 << 20
 """A piece of the log in which a message with a key is looked for at once."""
+TAG_ENTRIES = 512
+"""Entries at the end of an index file among which one of a message with a tag is looked for."""
 
 
 class ReadableLog(DispatchLog, Protocol):
@@ -92,7 +96,8 @@ def find_signs(
             reason = _end_sign(file, log, proven=places_proven(config))
             begin = file.found.begin_phy_offset
             if reason is None:
-                keyed = find_keyed(log, config, indexed, begin, most_bytes, after=complete)
+                before = TagEvidence(files[: max(number, 1)], log)
+                keyed = find_keyed(log, config, indexed, begin, most_bytes, before, after=complete)
                 if keyed is not None:
                     # Files without an entry before this one go too: a lost header looks like theirs.
                     return IndexDamage(believed, _missing(keyed))
@@ -103,7 +108,8 @@ def find_signs(
         if file.found.index_count > 1:
             believed = number + 1
     if behind:
-        keyed = find_keyed(log, config, indexed, log_end, most_bytes, after=complete)
+        tags = TagEvidence(files, log)
+        keyed = find_keyed(log, config, indexed, log_end, most_bytes, tags, after=complete)
         if keyed is not None:
             return IndexDamage(believed, _missing(keyed))
     return None
@@ -201,21 +207,73 @@ class NoQueues:
         """Take nothing."""
 
 
-class _FirstKey:
-    """Notes the first message with a key behind an offset."""
+class TagEvidence:
+    """Whether index files hold tags, which RocketMQ before 5.4 left out.
 
-    def __init__(self, after: int) -> None:
+    Parameters
+    ----------
+    files : sequence of IndexFile
+        Oldest first. The newest one with a message that has a tag decides.
+    log : ReadableLog
+    """
+
+    def __init__(self, files: Sequence[IndexFile], log: ReadableLog) -> None:
+        self._files = files
+        self._log = log
+        self._indexed: bool | None = None
+
+    def indexed(self) -> bool:
+        """Whether they hold tags; True where no message has one. The files are read at the first call."""
+        if self._indexed is None:
+            found = (self._of_file(file) for file in reversed(self._files))
+            self._indexed = next((each for each in found if each is not None), True)
+        return self._indexed
+
+    def _of_file(self, file: IndexFile) -> bool | None:
+        stop = file.found.index_count
+        for _, entries in read_entries(
+            file.path, file.native.slot_count, max(1, stop - TAG_ENTRIES), stop
+        ):
+            # Other keys of a full file's last message may be in the next file, its tag with them.
+            full = stop >= file.native.capacity
+            places = np.unique(entries["phy_offset"])[: -1 if full else None]
+            for phy_offset in reversed(places.tolist()):
+                view = self._log.view_at(phy_offset)
+                if view is not None and view.tags is not None:
+                    held = entries["key_hash"][entries["phy_offset"] == phy_offset]
+                    return index_key_hash(view.topic, f"T#{view.tags}") in held.tolist()
+        return None
+
+
+class _FirstKey:
+    """Notes the first message behind an offset with a key that an index has."""
+
+    def __init__(self, log: ReadableLog, tags: TagEvidence, after: int) -> None:
+        self.log = log
+        self.tags = tags
         self.after = after
         self.found: int | None = None
 
     def put_batch(self, scan: ColumnScan, batch: Batch, from_phy_offset: int) -> None:  # noqa: ARG002
+        if self.found is not None:
+            return
         phy_offset = np.frombuffer(batch.buffer("phy_offset"), np.int64)
+        tags_code = np.frombuffer(batch.buffer("tags_code"), np.int64)
         keys = np.diff(np.frombuffer(batch.buffer("key_hashes", "offsets"), np.int32))
         rows = np.flatnonzero(
             (keys > 0) & (phy_offset > self.after) & (phy_offset >= from_phy_offset)
         )
-        if self.found is None and len(rows):
-            self.found = int(phy_offset[rows[0]])
+        for row in rows:
+            at = int(phy_offset[row])
+            perhaps_tag = keys[row] == 1 and tags_code[row] != 0
+            if not (perhaps_tag and not self.tags.indexed() and self._has_tag(at)):
+                self.found = at
+                return
+
+    def _has_tag(self, phy_offset: int) -> bool:
+        """Whether a message has a tag: a deliver time in place of the tag's code does not tell."""
+        view = self.log.view_at(phy_offset)
+        return view is not None and view.tags is not None
 
 
 def find_keyed(
@@ -224,19 +282,20 @@ def find_keyed(
     begin: int,
     end: int,
     most_bytes: int,
+    tags: TagEvidence,
     *,
     after: int,
 ) -> int | None:
     """Find the first message with a key in [begin, end) whose offset is above `after`; look at about `most_bytes`.
 
-    `begin` is the start of a record.
+    `begin` is the start of a record. A tag counts as a key where `tags` finds tags in the index.
     """
     if begin >= end or not places_proven(config):
         return None
     view = log.view_at(begin) if begin <= after else None
     if view is not None and begin + view.msg_size >= end:
         return None  # as nearly always: nothing lies between the two
-    first = _FirstKey(after)
+    first = _FirstKey(log, tags, after)
     feed = Dispatcher(log, NoQueues(), first, config)
     feed.cq_from, feed.index_from = MAX_OFFSET, begin
     last = min(end, begin + most_bytes)

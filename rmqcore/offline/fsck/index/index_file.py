@@ -7,7 +7,8 @@ cannot be found, and a chain that does not run down may never end.
 
 from __future__ import annotations
 
-from rmqcore.offline.fsck.findings import ERROR, WARNING, Findings
+from rmqcore.disk.index.index_check import two_versions_counted
+from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
 from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.index.index_files import IndexFileReader
 
@@ -53,7 +54,8 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
             expected="40 + 4 a slot + 20 an entry",
             found=reader.size,
         )
-    for index, field, expected, found in outcome.findings:
+    for finding in outcome.findings:
+        index, field, expected, found = finding
         if field == "phyOffset":
             continue  # out of order; the comparison with its record tells whether it is right
         if changed and field in CHANGING:
@@ -64,6 +66,9 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
         )
         harmless |= field in ("endTimestamp", "hashSlotCount") or (live and field in CHANGING)
         severity = WARNING if harmless else ERROR
+        why = ""
+        if two_versions_counted(finding, reader.header.index_count):
+            severity, why = INFO, "; RocketMQ before 4.7.1 counts a slot for each entry"
         what = {
             "index_header": "",
             "index_chain": f"entry {index}: ",
@@ -74,7 +79,7 @@ def check_file(reader: IndexFileReader, findings: Findings, *, live: bool) -> No
             kind,
             severity,
             path,
-            f"{what}{field} is {found}, expected {expected}",
+            f"{what}{field} is {found}, expected {expected}{why}",
             field=field,
             expected=expected,
             found=found,

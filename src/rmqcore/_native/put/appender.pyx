@@ -46,6 +46,9 @@ cdef class Appender:
         cannot, and the messages that wait get CREATE_MAPPED_FILE_FAILED.
     clock : callable, optional
         Answers milliseconds; called once a put inside the lock. Without it the system's clock is read.
+    most_topic_bytes : int, optional
+    ipv6_hosts : bool
+        What the version of RocketMQ reads for which the log is written (`ReadableRecords`); messages beyond that are refused.
     calls : Calls, optional
         Told which thread is inside the clock: nothing that it does there may wait for the lock.
 
@@ -57,11 +60,13 @@ cdef class Appender:
     """
 
     def __cinit__(self, *, int64_t file_size, int64_t max_message_size, bint append_prop_crc, make_room, clock=None,
-                  Calls calls=None):
+                  Calls calls=None, most_topic_bytes=None, bint ipv6_hosts=True):
         cdef rmq_log_limits limits
         limits.file_size = file_size
         limits.max_message_size = max_message_size
         limits.append_prop_crc = append_prop_crc
+        limits.most_topic_bytes = most_topic_bytes or 0
+        limits.ipv4_hosts_only = not ipv6_hosts
         self.log = rmq_log_new(&limits)
         self.can_fill = rmq_fill_init(&self.filling) == 0
         if self.log == NULL or not self.can_fill:

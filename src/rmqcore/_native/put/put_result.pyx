@@ -131,6 +131,12 @@ cpdef PutResult refused_result(status, str reason=None):
     return result
 
 
+cdef str ipv6_fields(const rmq_put *put):
+    if put.msg.born_host_v6 and put.msg.store_host_v6:
+        return "born_host and store_host are IPv6 addresses"
+    return f"{'born_host' if put.msg.born_host_v6 else 'store_host'} is an IPv6 address"
+
+
 cdef str put_reason(const rmq_log *log, const rmq_put *put):
     cdef int64_t found = 0, most = 0
     cdef int limit
@@ -162,6 +168,16 @@ cdef str put_reason(const rmq_log *log, const rmq_put *put):
         return (
             f"record of {found:,} bytes, the largest that fits into a CommitLog file has {most:,}: "
             f"mappedFileSizeCommitLog is {most + RMQ_BLANK_MIN_SIZE:,} (mapped_file_size_commit_log)"
+        )
+    if limit == RMQ_LIMIT_V2:
+        return (
+            f"topic of {found:,} bytes, the version of RocketMQ that for_version names reads topics of at most {most:,}: "
+            "it would cut its log at this record"
+        )
+    if limit == RMQ_LIMIT_IPV6:
+        return (
+            f"{ipv6_fields(put)}, the version of RocketMQ that for_version names reads IPv4 hosts only: "
+            "it would cut its log at this record"
         )
     return "property INNER_NUM is that of a batch in one record, which only batch queues take"
 

@@ -379,7 +379,7 @@ def kill_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None
         (recovery_cut, ("sync_data",)),
         (recovery_sync, ("sync_data",)),
         (checkpoint_module, ("sync_data",)),
-        (recovery, ("take_out", "_set_checkpoint", "_drop_files", "_heal")),
+        (recovery, ("take_out", "_set_checkpoint", "_drop_files", "heal_by_plan")),
         (ConsumeQueues, ("write_places", "settle", "flush", "sync_places")),
         (queue_places, ("write_entries", "sync_data")),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk import log_window
 from rmqcore.engine.recovery import scan as recovery_scan
+from rmqcore.engine.recovery.file_scan import PassedOver
 from rmqcore.engine.recovery.scan import (
     BAD_RECORD,
     BLANK_LAST,
@@ -31,7 +33,14 @@ FILE_SIZE = 1024
 
 
 def scan_files(
-    folder: Path, file_size: int, first: int = 0, **config: object
+    folder: Path,
+    file_size: int,
+    first: int = 0,
+    *,
+    passed_over: Callable[[PassedOver], object] = lambda _: None,
+    known_to: int = -1,
+    ends_from: int = 0,
+    **config: object,
 ) -> tuple[ScanResult, list[tuple[int, int]]]:
     """Scan a folder's files; the result, and place and size of every record in its batches."""
     files = [MappedFile(str(path), file_size, int(path.name)) for path in sorted(folder.iterdir())]
@@ -46,7 +55,17 @@ def scan_files(
     rows = ColumnScan(
         COLUMNS, batch_rows=recovery_scan.MOST_ROWS, batch_bytes=recovery_scan.BATCH_BYTES
     )
-    return RecoveryScan(files, file_size, settings, rows, add).run(first), seen
+    scan = RecoveryScan(
+        files,
+        file_size,
+        settings,
+        rows,
+        add,
+        passed_over=passed_over,
+        known_to=known_to,
+        ends_from=ends_from,
+    )
+    return scan.run(first), seen
 
 
 @dataclass
@@ -56,6 +75,7 @@ class Slow:
     check_crc: bool = True
     check_place: bool = True
     prop_crc: bool = False
+    empty_crc: bool = True
 
     def end(self, files: dict[int, bytes]) -> tuple[int, list[tuple[int, int]]]:
         """Where the log ends, and the records before."""
@@ -63,12 +83,31 @@ class Slow:
         starts = sorted(files)
         for number, start in enumerate(starts):
             data, pos = files[start], 0
-            while (size := self._check(data, start, pos)) > 0:
-                records.append((start + pos, size))
-                pos += size
+            while True:
+                size = self._check(data, start, pos)
+                if size > 0:
+                    records.append((start + pos, size))
+                    pos += size
+                elif size == 0 or (behind := self._behind_misplaced(data, start, pos)) is None:
+                    break
+                else:
+                    pos = behind
             if size < 0 or number + 1 == len(starts):
                 return start + pos, records
         raise AssertionError
+
+    def _behind_misplaced(self, data: bytes, start: int, pos: int) -> int | None:
+        """Behind records of which only the place, or an empty body's BODYCRC, is wrong, if something sound follows them."""
+        at, java = pos, Slow(self.check_crc, False, self.prop_crc, empty_crc=False)
+        while (size := java._check(data, start, at)) > 0 and self._check(data, start, at) < 0:
+            at += size
+        if (
+            at == pos
+            or size < 0
+            or (size == 0 and data[at : at + 4] != struct.pack(">i", len(data) - at))
+        ):
+            return None
+        return at
 
     def _check(self, data: bytes, start: int, pos: int) -> int:
         """The size of a sound record, 0 for a BLANK, -1 for anything else."""
@@ -83,7 +122,7 @@ class Slow:
             assert isinstance(record, oracle.Record) and record.msg_size is not None
             if self.check_place and record.phy_offset != start + pos:
                 return -1
-            crc = self.check_crc and not self.prop_crc
+            crc = self.check_crc and not self.prop_crc and (self.empty_crc or bool(record.body))
             prop_crc = self.check_crc and self.prop_crc
             return oracle.check_record(data, pos, check_crc=crc, check_prop_crc=prop_crc)
         except oracle.Refused:
@@ -173,8 +212,94 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     assert stop.path.endswith("0" * 20)
 
 
+def with_flip(files: dict[int, bytes], at: int, mask: int = 1) -> dict[int, bytes]:
+    data = bytearray(files[at - at % FILE_SIZE])
+    data[at % FILE_SIZE] ^= mask
+    return {**files, at - at % FILE_SIZE: bytes(data)}
+
+
+def flipped_files(folder: Path) -> tuple[dict[int, bytes], list[tuple[int, int]]]:
+    files = built(folder)
+    return files, Slow().end(files)[1]
+
+
+@pytest.mark.parametrize("byte", range(28, 36))
+def test_a_flipped_phy_offset_costs_one_record(tmp_path: Path, byte: int) -> None:
+    """Java asks for it in no recovery by default; the log was cut there, with all sound messages behind it."""
+    files, records = flipped_files(tmp_path)
+    place, size = records[7]
+    files = with_flip(files, place + byte)
+    result, seen = scan_files(write(tmp_path / "log", files), FILE_SIZE)
+    assert seen == [one for one in records if one[0] != place]
+    assert result.end_phy_offset == sum(records[-1])
+    (over,) = result_of_passing_over(tmp_path / "log")
+    assert (over.start_phy_offset, over.end_phy_offset) == (place, place + size)
+    assert (over.field, over.expected) == ("PHYSICALOFFSET", place)
+
+
+def result_of_passing_over(folder: Path, **more: int) -> list[PassedOver]:
+    found: list[PassedOver] = []
+    scan_files(folder, FILE_SIZE, passed_over=found.append, **more)
+    return found
+
+
+def test_a_flipped_body_crc_of_an_empty_body_costs_one_record(tmp_path: Path) -> None:
+    files, records = flipped_files(tmp_path)
+    place, _ = records[0]
+    assert oracle.decode_record(files[0], place).body == b""  # type: ignore[union-attr]
+    result, seen = scan_files(write(tmp_path / "log", with_flip(files, place + 8)), FILE_SIZE)
+    assert seen == records[1:]
+    assert result.end_phy_offset == sum(records[-1])
+
+
+def test_several_in_a_row_and_at_the_end_of_a_file(tmp_path: Path) -> None:
+    files, records = flipped_files(tmp_path)
+    first = [one for one in records if one[0] < FILE_SIZE]
+    for place, _ in (*first[-3:], records[-3]):
+        files = with_flip(files, place + 30)
+    result, seen = scan_files(write(tmp_path / "log", files), FILE_SIZE)
+    assert seen == [one for one in records if one not in (*first[-3:], records[-3])]
+    assert result.end_phy_offset == sum(records[-1])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_last_record_counts_where_a_queue_knows_it(tmp_path: Path, known: bool) -> None:
+    files, records = flipped_files(tmp_path)
+    place, size = records[-1]
+    folder = write(tmp_path / "log", with_flip(files, place + 35))
+    known_to = place + size if known else place
+    result, seen = scan_files(folder, FILE_SIZE, known_to=known_to)
+    assert seen == records[:-1]
+    assert result.end_phy_offset == known_to
+    assert (result.stop.reason == NOTHING_MORE) == known
+
+
+def test_damage_before_the_file_of_javas_start_is_passed_over(tmp_path: Path) -> None:
+    """A queue that ends far back lets the scan begin there: what Java does not read must not end the log."""
+    files, records = flipped_files(tmp_path)
+    place, size = records[2]
+    folder = write(tmp_path / "log", with_flip(files, place + 4))
+    cut, _ = scan_files(folder, FILE_SIZE)
+    assert cut.end_phy_offset == place
+    result, seen = scan_files(folder, FILE_SIZE, ends_from=FILE_SIZE)
+    assert seen == [one for one in records if one[0] != place]
+    assert result.end_phy_offset == sum(records[-1])
+    (over,) = result_of_passing_over(folder, ends_from=FILE_SIZE)
+    assert (over.start_phy_offset, over.end_phy_offset) == (place, place + size)
+
+
+def test_an_old_file_without_a_sound_record_behind_the_damage(tmp_path: Path) -> None:
+    files, records = flipped_files(tmp_path)
+    last_of_first = [one for one in records if one[0] < FILE_SIZE][-1]
+    files[0] = files[0][: last_of_first[0]].ljust(FILE_SIZE, b"\0")
+    result, seen = scan_files(write(tmp_path / "log", files), FILE_SIZE, ends_from=FILE_SIZE)
+    assert seen == [one for one in records if one != last_of_first]
+    assert result.end_phy_offset == sum(records[-1])
+
+
 @given(
     at=st.integers(0, 5 * FILE_SIZE),
+    field=st.sampled_from([None, 8, 28, 30, 35]),
     noise=st.binary(min_size=1, max_size=12)
     | st.sampled_from(
         [b"\0" * 8, b"\x7f\xff\xff\xff", b"\xff" * 4, struct.pack(">i", oracle.BLANK)]
@@ -189,6 +314,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 def test_damage_ends_the_log_where_the_slow_one_ends_it(
     tmp_path_factory: pytest.TempPathFactory,
     at: int,
+    field: int | None,
     noise: bytes,
     check_crc: bool,
     check_place: bool,
@@ -201,6 +327,12 @@ def test_damage_ends_the_log_where_the_slow_one_ends_it(
     number = at // FILE_SIZE % len(files)
     data = bytearray(files[number * FILE_SIZE])
     pos = at % FILE_SIZE
+    if field is not None:  # of some record, where Java's recovery does not look
+        places = [place for place, _ in Slow().end(files)[1]]
+        pos = (
+            min(places, key=lambda place: abs(place - number * FILE_SIZE - pos)) % FILE_SIZE + field
+        )
+        noise = noise[:1]
     data[pos : pos + len(noise)] = noise[: FILE_SIZE - pos]
     files[number * FILE_SIZE] = bytes(data)
     before = log_window.WINDOW

@@ -107,10 +107,9 @@ def test_what_it_says_to_type(
     )
     out, err = capfd.readouterr()
     assert code in (0, 2), (command, err)
-    if name == "torn_config_with_backup":
+    if words[0] == "mv":
         assert name not in named(doctor(sick.root, **sick.options))
-        kept = {data for path, data in contents(sick.root).items() if path.startswith("config/")}
-        assert kept >= {data for path, data in before.items() if path.startswith("config/")}
+        assert set(contents(sick.root).values()) >= set(before.values())
         return
     assert contents(sick.root) == before
     assert out or err
@@ -145,7 +144,11 @@ def test_what_apply_puts_right(
     words = shlex.split(command)
     if words[1] == "rebuild":
         words[words.index("--out") :] = []
-    assert main([*words[1:], "--apply"]) in (0, 2)
+    drop = []
+    if name == "queue_beyond_log":  # it is applied once the operator agrees to the number
+        assert main([*words[1:], "--apply"]) == 2
+        drop = ["--drop", *re.findall(r"--drop (\d+)", capfd.readouterr().err)[:1]]
+    assert main([*words[1:], "--apply", *drop]) in (0, 2)
     found = set(named(doctor(sick.root)))
     assert found <= {"cut_away"}, found
 

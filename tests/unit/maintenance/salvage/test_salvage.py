@@ -473,3 +473,15 @@ def test_messages_that_a_broker_takes_for_expired(tmp_path: Path) -> None:
     served = [reader.get("Q", 0, record.queue_offset, 1).status.name for record in records]
     assert served == ["OFFSET_TOO_SMALL"] * 3 + ["FOUND"] * 4
     assert all(reader.lookup(record.phy_offset) is not None for record in records)
+
+
+def test_more_than_a_hundred_log_files_are_missing(tmp_path: Path) -> None:
+    """Entries that led farther behind the log's end than 100 files counted for garbage: their messages were not missed."""
+    built = BuiltStore(tmp_path / "store")
+    for _ in range(130):
+        built.put(body=bytes(3800))
+    root = built.write()
+    for path in sorted((root / "commitlog").iterdir())[3:]:
+        path.unlink()
+    report = salvage(root, tmp_path / "out")
+    assert (report.messages, report.missing_messages, report.exit_code) == (3, 127, 2)

@@ -250,7 +250,7 @@ def test_a_slot(broken: BuiltStore, value: int) -> None:
         (8, 8, "endTimestamp", "error"),
         (16, 8, "beginPhyOffset", "error"),
         (24, 8, "endPhyOffset", "error"),
-        (32, 4, "hashSlotCount", "warning"),
+        (32, 4, "hashSlotCount", "info"),  # a file that two versions of RocketMQ wrote has it
     ],
 )
 def test_a_header_field_off_by_one(
@@ -329,6 +329,31 @@ def test_stores_before_5_4_do_not_index_tags(tmp_path: Path) -> None:
     report = fsck(built.write())
     assert report.totals == {"index_missing": {"info": 60}}
     assert "5.4" in report.findings[0].message
+
+
+def test_old_versions_count_a_slot_for_each_entry(broken: BuiltStore) -> None:
+    """`fsck` warned of each full file of a sound store that a RocketMQ before 4.7.1 had written."""
+    for path in (broken.root / "index").iterdir():
+        count = int.from_bytes(path.read_bytes()[36:40], "big")
+        patch(path, 32, (count - 1).to_bytes(4, "big"))
+    report = fsck(broken.root)
+    assert (report.findings, report.exit_code) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("slot_count", "severity"),
+    [(SLOTS - 1, "warning"), (INDEX_ENTRIES - 2, "info"), (INDEX_ENTRIES, "warning")],
+)
+def test_a_slot_count_between_those_of_two_versions(
+    broken: BuiltStore, slot_count: int, severity: str
+) -> None:
+    """A file that RocketMQ 4.7.0 began and a later version continued is sound; no version counts more slots than entries."""
+    path = broken.index_file(1)
+    patch(path, 32, slot_count.to_bytes(4, "big"))
+    report = fsck(broken.root)
+    found = only(report, "index_header")
+    assert (found.field, found.severity) == ("hashSlotCount", severity)
+    assert ("before 4.7.1" in found.message) == (severity == "info")
 
 
 def test_repeats_and_gaps(broken: BuiltStore) -> None:

@@ -19,6 +19,7 @@ static const uint64_t EACH = UINT64_C(0x0101010101010101);
 struct rmq_log {
     pthread_mutex_t mutex;
     rmq_log_limits limits;
+    int for_old_version; /* some version of RocketMQ reads not every record */
     rmq_queue_offsets *queues;
     uint8_t *base; /* of the file that is appended to */
     int64_t file_from_offset;
@@ -40,6 +41,7 @@ rmq_log *rmq_log_new(const rmq_log_limits *limits) {
         return NULL;
     }
     log->limits = *limits;
+    log->for_old_version = limits->most_topic_bytes != 0 || limits->ipv4_hosts_only;
     return log;
 }
 
@@ -163,6 +165,11 @@ static inline int broken_limit(const rmq_log *log, const rmq_message *msg, int64
     *most = INT32_MAX;
     if (msg->queue_id < 0) return RMQ_LIMIT_QUEUE_ID;
     if (msg->sys_flag & RMQ_SYS_INNER_BATCH) return RMQ_LIMIT_INNER_BATCH;
+    if (log->for_old_version) {
+        *most = log->limits.most_topic_bytes;
+        if (*most != 0 && *found > *most) return RMQ_LIMIT_V2;
+        if (log->limits.ipv4_hosts_only && (msg->born_host_v6 || msg->store_host_v6)) return RMQ_LIMIT_IPV6;
+    }
     *size = rmq_record_encoded_size(msg);
     *found = (int64_t)msg->props_len;
     *most = RMQ_MAX_PROPERTIES_LEN;

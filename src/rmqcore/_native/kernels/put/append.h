@@ -45,6 +45,8 @@ typedef struct rmq_log_limits {
     int64_t file_size;
     int64_t max_message_size; /* of a body; a record may have 64 KiB more */
     int append_prop_crc;
+    int64_t most_topic_bytes; /* that the version of RocketMQ reads for which the log is written; 0: every topic */
+    int ipv4_hosts_only;      /* that version reads no IPv6 host */
 } rmq_log_limits;
 
 rmq_log *rmq_log_new(const rmq_log_limits *limits); /* NULL without memory */
@@ -136,6 +138,8 @@ enum {
     RMQ_LIMIT_BODY,   /* maxMessageSize */
     RMQ_LIMIT_RECORD, /* maxMessageSize and 64 KiB */
     RMQ_LIMIT_FILE,   /* mappedFileSizeCommitLog */
+    RMQ_LIMIT_V2,     /* most_topic_bytes */
+    RMQ_LIMIT_IPV6,   /* ipv4_hosts_only */
 };
 
 /* Which of these it is, the number found and the most that is allowed. RMQ_LIMIT_NONE: the message breaks no limit. */

@@ -16,45 +16,74 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import QueueFile
-from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.offline.queues.queues import QueueFiles, each_queue
 
 
-def keep_idle_queues(
-    paths: StorePaths, claims: QueueClaims, log_begin: int, file_size: int, target: Folder
-) -> int:
-    """Give each queue that has no record in the log the file in which its expired messages end; answer how many these are.
+def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: Folder) -> int:
+    """Write the file in which the expired messages of a queue end, for each queue that `target` lacks.
 
     Parameters
     ----------
     paths : StorePaths
         Of the old store.
-    claims : QueueClaims
     log_begin : int
-        Entries of messages before this CommitLog offset are expired.
+        CommitLog offset, bytes: entries of messages before it are expired.
     file_size : int
         Bytes of a queue file.
     target : Folder
-        The ``consumequeue`` folder of the new store.
+        The new ``consumequeue`` folder, with all queues that have records in the log.
+
+    Returns
+    -------
+    int
+        The number of queues that were kept.
     """
     kept = 0
     for queue in each_queue(paths):
-        if not claims.has((queue.topic, queue.queue_id)):
-            kept += _keep(queue, log_begin, file_size, target)
+        if target.status(f"{queue.topic}/{queue.queue_id}") is not None:
+            continue
+        end = expired_end(queue, log_begin, file_size)
+        if end is not None:
+            write_end(target, queue.topic, queue.queue_id, end, file_size)
+            kept += 1
     return kept
 
 
-def _keep(queue: QueueFiles, log_begin: int, file_size: int, target: Folder) -> bool:
+def expired_end(queue: QueueFiles, log_begin: int, file_size: int) -> tuple[int, bytes] | None:
+    """Return the start of the queue's newest file with expired messages, in bytes, and the entries there up to the last of them.
+
+    None if no file of `file_size` has an entry of an expired message. The other parameters are those of `keep_idle_queues`.
+    """
     for file in reversed(queue.files):
         if file.file_from_offset % file_size or file.size > file_size:
-            continue  # no file of this store
+            continue  # a file of another size
         data = _expired(file, log_begin)
         if data:
-            _write(
-                target, f"{queue.topic}/{queue.queue_id}", file.file_from_offset, file_size, data
-            )
-            return True
-    return False
+            return file.file_from_offset, data
+    return None
+
+
+def write_end(
+    target: Folder, topic: str, queue_id: int, end: tuple[int, bytes], file_size: int
+) -> str:
+    """Write a queue file with what `expired_end` returned; return its path relative to `target`.
+
+    Raises
+    ------
+    OSError
+        The file is there, or cannot be written.
+    """
+    start, data = end
+    place, name = f"{topic}/{queue_id}", file_name(start)
+    with target.folder(place, make=True) as folder:
+        file = folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            with naming(folder.path / name):
+                os.ftruncate(file.fileno(), file_size)
+                write_all(file.fileno(), data, 0)
+        finally:
+            file.close()
+    return f"{place}/{name}"
 
 
 def _expired(file: QueueFile, log_begin: int) -> bytes:
@@ -68,15 +97,3 @@ def _expired(file: QueueFile, log_begin: int) -> bytes:
     count = len(entries) if fits.all() else int(np.argmin(fits))
     messages = np.flatnonzero(~filler[:count])
     return data[: (int(messages[-1]) + 1) * CQ_STORE_UNIT_SIZE] if len(messages) else b""
-
-
-def _write(target: Folder, place: str, start: int, file_size: int, data: bytes) -> None:
-    with target.folder(place, make=True) as folder:
-        name = file_name(start)
-        file = folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            with naming(folder.path / name):
-                os.ftruncate(file.fileno(), file_size)
-                write_all(file.fileno(), data, 0)
-        finally:
-            file.close()

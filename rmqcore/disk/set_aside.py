@@ -1,0 +1,33 @@
+"""Records that are in no queue: another record has their place, or no queue can have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TAKEN = "another record has its place in the queue"
+IMPOSSIBLE = "its queue offset cannot be"
+NAMES_NO_QUEUE = "its topic or queue id names no queue"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Records that no queue takes: they stay in the log, without a place in a queue.
+
+    Attributes
+    ----------
+    topic : str
+    queue_id : int
+    first_queue_offset, last_queue_offset : int
+        What they ask for.
+    first_phy_offset, last_phy_offset : int
+        CommitLog offsets between which they lie.
+    why : str
+    """
+
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    last_queue_offset: int
+    first_phy_offset: int
+    last_phy_offset: int
+    why: str

@@ -1,0 +1,160 @@
+"""Records that will be in no queue once a recovery is done: another record has the place that they name.
+
+A topic that was deleted and made again begins at queue offset 0 anew: the records of its former life were given up with it, and
+do not count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
+from rmqcore._native.queues.consume_queue import ConsumeQueue
+from rmqcore.disk.queue_files import Entries
+from rmqcore.disk.set_aside import TAKEN, SetAside
+from rmqcore.engine.recovery.compare import Longs, Place
+
+MOST_LISTED = 100
+"""Ranges of records that a report lists one by one."""
+AT_ONCE = 65_536
+"""Entries that are read at once."""
+
+
+class AsideQueues(Protocol):
+    """What is asked of ConsumeQueues."""
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Give a queue; None when the store does not have it."""
+
+    def read_places(self, topic: str, queue_id: int, queue_offset: int, count: int) -> Entries:
+        """Give the entries at places, zeros where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class InNoQueue:
+    """Records without a place in their queue.
+
+    Attributes
+    ----------
+    records : tuple of SetAside
+        The first 100 ranges.
+    count : int
+        Number of records.
+    displaced : int
+        How many of them consumers reach today, by an entry that the recovery overwrites.
+    """
+
+    records: tuple[SetAside, ...] = ()
+    count: int = 0
+    displaced: int = 0
+
+
+def in_no_queue_fields(found: InNoQueue) -> dict[str, object]:
+    """What a report shows of such records, as plain JSON values."""
+    return {
+        "set_aside": [asdict(one) for one in found.records],
+        "set_aside_messages": found.count,
+    }
+
+
+class Aside:
+    """Gathers the records whose entries a healing does not write, and, if it only plans, those that it would write.
+
+    Files come newest first, as a healing goes over them.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Place, list[tuple[Longs, Longs]]] = defaultdict(list)
+        self._written: dict[Place, list[tuple[Longs, Longs]]] = defaultdict(list)
+
+    def add(self, place: Place, queue_offsets: Longs, phy_offsets: Longs) -> None:
+        """Note records of a queue that do not get their places."""
+        if len(queue_offsets):
+            self._found[place].append((queue_offsets.copy(), phy_offsets.copy()))
+
+    def would_write(self, place: Place, queue_offsets: Longs, phy_offsets: Longs) -> None:
+        """Note records that a plan gives their places."""
+        self._written[place].append((queue_offsets.copy(), phy_offsets.copy()))
+
+    def in_no_queue(self, queues: AsideQueues) -> InNoQueue:
+        """Return the noted records that no entry of their queue leads to, after what would be written.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read.
+        """
+        records: list[SetAside] = []
+        count = displaced = 0
+        for place in sorted(self._found):
+            offsets, phy_offsets = _joined(self._found[place])
+            order = np.argsort(phy_offsets, kind="stable")
+            offsets, phy_offsets = offsets[order], phy_offsets[order]
+            today, after = self._served(queues, place, phy_offsets)
+            lost = np.flatnonzero(~after)
+            count += len(lost)
+            displaced += int(np.count_nonzero(today[lost]))
+            if len(records) < MOST_LISTED:
+                records += _ranges(place, offsets[lost], phy_offsets[lost])
+        return InNoQueue(tuple(records[:MOST_LISTED]), count, displaced)
+
+    def _served(
+        self, queues: AsideQueues, place: Place, phy_offsets: Longs
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Whether an entry leads to each of some records: today, and after what would be written."""
+        today = np.zeros(len(phy_offsets), bool)
+        after = np.zeros(len(phy_offsets), bool)
+        written = self._written.get(place, [])
+        for _, phys in written:
+            after |= np.isin(phy_offsets, phys)
+        queue = queues.find(*place)
+        if queue is None or queue.first_file < 0:
+            return today, after
+        first, end = queue.first_file // CQ_STORE_UNIT_SIZE, queue.max_offset
+        for begin in range(first, end, AT_ONCE):
+            entries = queues.read_places(*place, begin, min(AT_ONCE, end - begin))
+            held = np.where(entries["msg_size"] > 0, entries["phy_offset"].astype(np.int64), -1)
+            today |= np.isin(phy_offsets, held)
+            for offsets, _ in written:
+                at = offsets[(offsets >= begin) & (offsets < begin + len(held))] - begin
+                held[at] = -1
+            after |= np.isin(phy_offsets, held)
+        return today, after
+
+
+def _joined(parts: list[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
+    return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
+
+
+def _ranges(place: Place, offsets: Longs, phy_offsets: Longs) -> list[SetAside]:
+    """Records as ranges of queue offsets that follow each other."""
+    if not len(offsets):
+        return []
+    bounds = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
+    return [
+        SetAside(
+            *place,
+            int(offsets[begin]),
+            int(offsets[end - 1]),
+            int(phy_offsets[begin]),
+            int(phy_offsets[end - 1]),
+            TAKEN,
+        )
+        for begin, end in pairwise(bounds[: MOST_LISTED + 1])
+    ]
+
+
+def given_up(queue_offsets: Longs, *, later_anew: bool) -> npt.NDArray[np.bool_]:
+    """Tell which records of a queue, in the order of the log, belong to a former life of their topic.
+
+    A later record with queue offset 0 begins a new one; `later_anew`: so does one behind all of these.
+    """
+    begins: npt.NDArray[Any] = np.append(queue_offsets[1:] == 0, later_anew)
+    found: npt.NDArray[np.bool_] = np.logical_or.accumulate(begins[::-1])[::-1]
+    return found

@@ -1,0 +1,85 @@
+"""Records whose only fault is a field that Java's recovery does not ask for.
+
+After a clean exit Java reads no PHYSICALOFFSET, nor the BODYCRC of an empty body: a bit that flipped there costs one message, and
+nothing behind it. Java asks for neither after a crash, unless `checkCommitLogOffsetOnRecover` is on.
+
+Such a record is passed over where what follows proves that the log goes on, or where a queue knows a message that ends behind it.
+What is neither is the rest of an earlier log: a record of another place behind the last message is no message.
+
+Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #checkMessageAndReturnSize.
+"""
+
+from __future__ import annotations
+
+from rmqcore._native.format.codec import MessageView
+from rmqcore._native.scan import places, scan
+from rmqcore._native.scan.places import Place
+from rmqcore._native.scan.scan import ViewScan
+from rmqcore.config import MessageStoreConfig
+from rmqcore.disk.log_window import LogWindow, WholeFile
+
+ASKED_BY_OURS_ALONE = (places.PHYSICALOFFSET, places.BODYCRC)
+
+
+class Misplaced:
+    """Finds the ends of runs of such records.
+
+    Parameters
+    ----------
+    config : MessageStoreConfig
+        ``check_crc_on_recover``, ``force_verify_prop_crc``: what else is asked of a record.
+    known_to : int
+        CommitLog offset up to which queues know messages.
+    """
+
+    def __init__(self, config: MessageStoreConfig, known_to: int) -> None:
+        self._check_place = config.check_commit_log_offset_on_recover
+        self._check_prop_crc = config.check_crc_on_recover and config.force_verify_prop_crc
+        self._check_crc = config.check_crc_on_recover and not config.force_verify_prop_crc
+        self._known_to = known_to
+
+    def end_of_run(self, source: WholeFile, file_from_offset: int, place: Place) -> int | None:
+        """Where the run ends that begins at a place, positions in the file; None where the log ends at the place.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        """
+        if place.code not in ASKED_BY_OURS_ALONE:
+            return None
+        window = source.window(file_from_offset, check_place=False)
+        at, known = place.pos, None
+        while True:
+            view, other = _view_at(window, at)
+            if view is None or not self._passes(view):
+                fills_up = other is not None and other.code == places.BLANK
+                return at if fills_up and at > place.pos else known
+            if self._is_sound(view, file_from_offset + at):
+                return at
+            at += view.msg_size
+            if file_from_offset + at <= self._known_to:
+                known = at
+
+    def _passes(self, view: MessageView) -> bool:
+        """Whether a record is all that Java asks of it."""
+        if self._check_prop_crc:
+            return view.prop_crc_ok() is True
+        return not self._check_crc or view.body_size == 0 or view.crc_ok()
+
+    def _is_sound(self, view: MessageView, phy_offset: int) -> bool:
+        """Whether a record that passes is all that this store asks of it."""
+        placed = not self._check_place or view.phy_offset == phy_offset
+        return placed and (not self._check_crc or view.crc_ok())
+
+
+def _view_at(window: LogWindow, pos: int) -> tuple[MessageView | None, Place | None]:
+    """The record at a position by its lengths alone, or what lies there."""
+    views = ViewScan(batch_views=1)
+    while True:
+        place = window.feed(views.feed, pos, check_place=False, check_crc=False)
+        found = views.take()
+        if found:
+            return found[0], None
+        if place.code != scan.END:
+            return None, place
