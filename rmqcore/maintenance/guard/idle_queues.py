@@ -16,6 +16,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import QueueFile
+from rmqcore.errors import RocksdbError
 from rmqcore.offline.queues.queues import QueueFiles, each_queue
 
 
@@ -39,7 +40,7 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
         The number of queues that were kept.
     """
     kept = 0
-    for queue in each_queue(paths):
+    for queue in each_queue(paths, unreadable=_pass_over_damaged_database):
         if target.status(f"{queue.topic}/{queue.queue_id}") is not None:
             continue
         end = expired_end(queue, log_begin, file_size)
@@ -47,6 +48,13 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
             write_end(target, queue.topic, queue.queue_id, end, file_size)
             kept += 1
     return kept
+
+
+def _pass_over_damaged_database(path: str, error: OSError) -> None:
+    """Queues are made of the log also where their database cannot be read, which fsck and doctor report."""
+    del path
+    if not isinstance(error, RocksdbError):
+        raise error
 
 
 def expired_end(queue: QueueFiles, log_begin: int, file_size: int) -> tuple[int, bytes] | None:
