@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqcore.config import MessageStoreConfig
     from rmqcore.engine.store.store import MessageStore
     from rmqcore.maintenance.backup.backup import backup
+    from rmqcore.maintenance.convert.convert import convert
     from rmqcore.maintenance.doctor.doctor import doctor
     from rmqcore.maintenance.rebuild.rebuild import rebuild
     from rmqcore.maintenance.retention.retention import retention
@@ -62,6 +63,7 @@ __all__ = [
     "UnusedSettingWarning",
     "backup",
     "codec",
+    "convert",
     "diff",
     "doctor",
     "duckdb_view",
@@ -87,6 +89,7 @@ _LATER = {
     "StoreReader": "rmqcore.offline.reader",
     "UnusedSettingWarning": "rmqcore.unused_settings",
     "backup": "rmqcore.maintenance.backup.backup",
+    "convert": "rmqcore.maintenance.convert.convert",
     "diff": "rmqcore.offline.diff.diff",
     "doctor": "rmqcore.maintenance.doctor.doctor",
     "duckdb_view": "rmqcore.offline.lazy.duckdb_view",

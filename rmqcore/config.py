@@ -30,7 +30,7 @@ from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.near_names import LIKENESS_OF_SETTINGS, did_you_mean
 from rmqcore.report import Report
 from rmqcore.shown.html_tables import values_html
-from rmqcore.unused_settings import REFUSED, UNUSED, warn_unused
+from rmqcore.unused_settings import UNUSED, warn_unused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,11 +220,8 @@ class MessageStoreConfig(Report):
                 value = os.fspath(value)
                 object.__setattr__(self, name, value)
             check_value(name, _TYPES[name], value)
-            if value != _DEFAULTS[name]:
-                if name in REFUSED:
-                    raise SettingError((name,), f"{value!r} cannot be set: {REFUSED[name]}")
-                if name in UNUSED:
-                    warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
+            if value != _DEFAULTS[name] and name in UNUSED:
+                warn_unused(f"{name} ({java_name(name)}) does nothing: {UNUSED[name]}")
         for sizes, size in (
             (("mapped_file_size_consume_queue",), self.consume_queue_file_size),
             (("max_hash_slot_num", "max_index_num"), self.index_file_size),

@@ -37,6 +37,10 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "bit_map_length_consume_queue_ext": "the bits of Java's filters in consumequeue_ext/",
             },
         ),
+        "enable_consume_queue_ext": (
+            "Java also keeps filter bits of entries in consumequeue_ext/; rmqcore writes the tags code into the entry itself, "
+            "which Java reads as well, and gets by tags compare the tags of the record where an entry has an address instead"
+        ),
         "auto_message_version_on_topic_len": (
             "off, Java writes a topic of more than 127 bytes into a V1 record, whose length byte reads back negative; "
             "rmqcore always writes a V2 record"
@@ -106,15 +110,6 @@ UNUSED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Fields that nobody reads. Another value than the default is taken, with a warning."""
-REFUSED: Mapping[str, str] = MappingProxyType(
-    {
-        "enable_consume_queue_ext": (
-            "Java then keeps the tags of some queue entries in consumequeue_ext/, which rmqcore neither reads nor writes: "
-            "a get by tags would leave messages out"
-        ),
-    }
-)
-"""Fields whose other value would make answers wrong."""
 REFUSED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableDLegerCommitLog": (

@@ -40,6 +40,7 @@ VERBS = (
     "backup",
     "diff",
     "salvage",
+    "convert",
     "serve",
 )
 """In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""

@@ -11,9 +11,9 @@ import typer
 
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_files import queue_directories
 from rmqcore.disk.read_range import left_out
 from rmqcore.errors import StoreError
+from rmqcore.offline.queues.queues import queue_names
 from rmqcore.offline.reader import store_paths
 
 COMPLETES = "_RMQCORE_COMPLETE"
@@ -22,9 +22,8 @@ LINE_OF_TYPER = "_TYPER_COMPLETE_ARGS"
 
 
 def topics_with_queues(paths: StorePaths) -> set[str]:
-    """Topics that have a queue in ``consumequeue/``; none where the store has no such folder, or it cannot be listed."""
-    queues = queue_directories(paths, unreadable=left_out)
-    return {topic for topic, _, _ in queues}
+    """Topics that have a queue; none where the store has no queues, or they cannot be listed."""
+    return {topic for topic, _ in queue_names(paths, left_out)}
 
 
 def configured_topics(paths: StorePaths) -> set[str]:

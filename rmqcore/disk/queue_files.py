@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore._native.queues.queue_table import is_directory_name
+from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.inside.links import is_file, is_folder
 from rmqcore.disk.load_files import load_files
 from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name, parse_queue_id
-from rmqcore.disk.read_range import Unreadable, entries_of, read_range
+from rmqcore.disk.read_range import Unreadable, entries_of, opened, read_range
 from rmqcore.errors import StoreFormatError
 
 Entries = npt.NDArray[np.void]
@@ -57,6 +58,24 @@ class QueueFile:
         data = read_range(self.path, start * CQ_STORE_UNIT_SIZE, count * CQ_STORE_UNIT_SIZE)
         return data[: len(data) - len(data) % CQ_STORE_UNIT_SIZE]
 
+    def used_end(self, begin: int, end: int) -> int:
+        """Give the queue offset behind the last entry of [begin, end) with a byte that is not zero; `begin` without one.
+
+        Raises
+        ------
+        FileNotFoundError, StoreFormatError
+            The file is gone, or has become shorter.
+        """
+        unit, first = CQ_STORE_UNIT_SIZE, self.first_offset
+        used = used_end(self.path, (begin - first) * unit, (end - first) * unit)
+        return first + -(-used // unit)
+
+    def read_into(self, out: memoryview, start: int) -> None:
+        """Fill `out` with entries from the file's entry number `start` on; what the file does not have is left as it is."""
+        pos = start * CQ_STORE_UNIT_SIZE
+        with opened(self.path, os.O_RDONLY, part=(pos, len(out))) as fd:
+            os.preadv(fd, [out], pos)
+
 
 def queue_directories(
     paths: StorePaths, unreadable: Unreadable | None = None
@@ -71,8 +90,28 @@ def queue_directories(
     LinkError
         A topic or a queue is a link; with `StorePaths.leave_out_links` it is left out.
     """
+    return _queue_directories(paths, paths.consumequeue, unreadable)
+
+
+def batch_directories(
+    paths: StorePaths, unreadable: Unreadable | None = None
+) -> Iterator[tuple[str, int, str]]:
+    """Topic, id and directory of each queue of batches (``batchconsumequeue/``); as `queue_directories`.
+
+    A topic that has a directory in ``consumequeue/`` too is no batch topic (`batch_topics`).
+    """
+    if paths.leave_out_links and paths.batchconsumequeue.is_symlink():
+        return
+    for found in _queue_directories(paths, paths.batchconsumequeue, unreadable):
+        if not (paths.consumequeue / found[0]).is_dir():
+            yield found
+
+
+def _queue_directories(
+    paths: StorePaths, folder: Path, unreadable: Unreadable | None
+) -> Iterator[tuple[str, int, str]]:
     leave_out = paths.leave_out_links
-    for topic in entries_of(paths.consumequeue, unreadable):
+    for topic in entries_of(folder, unreadable):
         if not is_folder(topic, leave_out_links=leave_out) or not is_utf8(topic.name):
             continue
         ids = (

@@ -165,9 +165,14 @@ def unwritten_topics(paths: StorePaths) -> frozenset[str]:
 def in_rocksdb(paths: StorePaths) -> Path | None:
     """Find the directory of the RocksDB database that holds a store's queues; None where they are in files."""
     for folder in (paths.consumequeue, paths.root / ROCKSDB_FOLDER):
-        if any(_DATABASE.fullmatch(name) for name in _names(folder)):
+        if any(map(is_of_database, _names(folder))):
             return folder
     return None
+
+
+def is_of_database(name: str) -> bool:
+    """Whether RocksDB gives a file this name."""
+    return _DATABASE.fullmatch(name) is not None
 
 
 def dledger_folders(paths: StorePaths) -> list[Path]:
@@ -217,14 +222,14 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
     """The name and the place of each kind."""
     database = in_rocksdb(paths)
     if database is not None:
-        files = _first_topic(paths.consumequeue) is not None
+        files = first_topic(paths.consumequeue) is not None
         yield ("double_write" if files else "rocksdb_queues"), _shown(paths, database)
     logs = [folder for folder in paths.commitlogs if is_dledger_log(folder)]
     for folder in (*logs, *(one for one in dledger_folders(paths) if one not in logs)):
         yield "dledger", _shown(paths, folder)
-    if _first_topic(paths.batchconsumequeue) is not None or _batch_topics_of_config(paths):
+    if first_topic(paths.batchconsumequeue) is not None or _batch_topics_of_config(paths):
         yield "batch_queues", "batchconsumequeue"
-    if _first_topic(paths.consumequeue_ext) is not None:
+    if first_topic(paths.consumequeue_ext) is not None:
         yield "consumequeue_ext", "consumequeue_ext"
     # cut/ holds what a recovery cut from the log.
     given = {os.path.realpath(folder) for folder in (*paths.commitlogs, paths.cut)}
@@ -232,7 +237,7 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
         folder = paths.root / name
         if os.path.realpath(folder) not in given and _holds_records(folder):
             yield "log_elsewhere", name
-    if _first_topic(paths.root / "compaction" / "compactionLog") is not None:
+    if first_topic(paths.root / "compaction" / "compactionLog") is not None:
         yield "compaction", "compaction/compactionLog"
     if os.path.lexists(paths.root / "timerwheel"):
         yield "timer", "timerwheel"
@@ -247,7 +252,7 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
     if os.path.lexists(paths.root / "epochFileCheckpoint"):
         yield "controller", "epochFileCheckpoint"
     for place in _CONFIG_IN_ROCKSDB:
-        if any(_DATABASE.fullmatch(name) for name in _names(paths.root / place)):
+        if any(map(is_of_database, _names(paths.root / place))):
             yield "rocksdb_config", place
             break
 
@@ -293,8 +298,8 @@ def _start_of(path: Path, count: int) -> bytes:
         return b""
 
 
-def _first_topic(folder: Path) -> str | None:
-    """A directory with directories of queues in it."""
+def first_topic(folder: Path) -> str | None:
+    """Find a directory with directories of queues in it; None where there is none."""
     for name in _names(folder):
         if any(parse_queue_id(queue) is not None for queue in _names(folder / name)):
             return name

@@ -119,6 +119,26 @@ class LostPagesError(StoreFormatError, OSError):
         return f"{self.filename}: {self.strerror}"
 
 
+class RocksdbError(StoreFormatError, OSError):
+    """A RocksDB database in a store lacks a file, or RocksDB cannot read what a file holds. ``filename`` is its path."""
+
+    code = "ROCKSDB"
+    hint = (
+        "the log is not concerned: `rmqcore rebuild STORE --out DIR` makes file queues of it; without a database a broker makes "
+        "a new one"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class RocksdbMissingError(StoreError):
+    """The queues of a store lie in RocksDB, and the package that reads RocksDB is not installed."""
+
+    code = "ROCKSDB_MISSING"
+    hint = "pip install 'rmqcore[rocksdb]'"
+
+
 class CommitLogMissingError(StoreError):
     """Queues know messages whose CommitLog files are missing: all of them, or whole files at the end after a clean exit."""
 

@@ -13,10 +13,18 @@ from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import StorePaths, is_index_file_name, is_utf8, parse_queue_id
 from rmqcore.disk.read_range import Unreadable
+from rmqcore.disk.rocksdb_place import rocksdb_place
 from rmqcore.disk.store_kinds import StoreKind, find_kinds
-from rmqcore.errors import RemoteStorageError, StoreError, is_unreadable
+from rmqcore.errors import (
+    RemoteStorageError,
+    RocksdbError,
+    RocksdbMissingError,
+    StoreError,
+    is_unreadable,
+)
 from rmqcore.offline.log.log_files import LogFile, LogShape, mapped_file_size
 from rmqcore.offline.log.store_times import first_stored, stored
+from rmqcore.offline.rocksdb.database import QueueDatabase, queue_database
 from rmqcore.report import Report
 
 MOST_DEEP = 64
@@ -37,6 +45,8 @@ class StoreInfo(Report):
         Of the oldest and newest message.
     abort : bool
         The ``abort`` file is there: the store is in use, or was not cleanly closed.
+    topic_count, queue_count : int or None
+        None where the queues are in RocksDB and the package that reads it is not installed.
     kinds : tuple of StoreKind
         What there is beside a log, queues and index in plain files; empty for most stores (docs/store-kinds.md).
     commitlog_bytes, consumequeue_bytes, index_bytes : int
@@ -53,8 +63,8 @@ class StoreInfo(Report):
     max_phy_offset: int
     first_store_timestamp_ms: int | None
     last_store_timestamp_ms: int | None
-    topic_count: int
-    queue_count: int
+    topic_count: int | None
+    queue_count: int | None
     index_file_count: int
     checkpoint: StoreCheckpoint | None
     checkpoint_error: str | None
@@ -85,13 +95,13 @@ def read_info(
         checkpoint_error = str(error)
         if unreadable is not None and isinstance(error, OSError) and is_unreadable(error):
             unreadable(os.fspath(paths.checkpoint), error)
-    topic_count, queue_count = _count_queues(paths.consumequeue, unreadable)
+    topic_count, queue_count = _count_queues(paths, unreadable)
     return StoreInfo(
         path=paths.location,
         mapped_file_size=mapped_file_size(files),
         log_file_count=len(files),
         commitlog_bytes=sum(map(disk_bytes, paths.commitlogs)),
-        consumequeue_bytes=disk_bytes(paths.consumequeue),
+        consumequeue_bytes=disk_bytes(rocksdb_place(paths) or paths.consumequeue),
         index_bytes=disk_bytes(paths.index),
         min_phy_offset=files[0].file_from_offset if files else 0,
         max_phy_offset=end,
@@ -107,6 +117,7 @@ def read_info(
     )
 
 
+QUEUES_NOT_READ = f"in RocksDB and not read: {RocksdbMissingError.hint}"
 LOG_ONLY = "there are no queues, index and checkpoint: rmqcore rebuild makes them"
 
 
@@ -203,8 +214,21 @@ def _names(directory: str | Path, unreadable: Unreadable | None) -> Iterator[str
         unreadable(os.fspath(directory), error)
 
 
-def _count_queues(consumequeue: Path, unreadable: Unreadable | None) -> tuple[int, int]:
+def _count_queues(
+    paths: StorePaths, unreadable: Unreadable | None
+) -> tuple[int | None, int | None]:
     """How many topics have queues, and how many queues there are."""
+    database = queue_database(paths)
+    if database is not None:
+        return _count_in(database, unreadable)
+    topics = queues = 0
+    for folder in (paths.consumequeue, paths.batchconsumequeue):
+        found = _count_below(folder, unreadable)
+        topics, queues = topics + found[0], queues + found[1]
+    return topics, queues
+
+
+def _count_below(consumequeue: Path, unreadable: Unreadable | None) -> tuple[int, int]:
     topics = queues = 0
     for topic in filter(is_utf8, _names(consumequeue, unreadable)):
         names = _names(f"{consumequeue}/{topic}", unreadable)
@@ -212,6 +236,21 @@ def _count_queues(consumequeue: Path, unreadable: Unreadable | None) -> tuple[in
         topics += count > 0
         queues += count
     return topics, queues
+
+
+def _count_in(
+    database: QueueDatabase, unreadable: Unreadable | None
+) -> tuple[int | None, int | None]:
+    try:
+        queues = database.queues()
+    except RocksdbMissingError:
+        return None, None
+    except RocksdbError as error:
+        if unreadable is None:
+            raise
+        unreadable(str(error.filename), error)
+        return 0, 0
+    return len({queue.topic for queue in queues}), len(queues)
 
 
 def disk_bytes(directory: str | Path, depth: int = 0) -> int:

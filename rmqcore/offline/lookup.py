@@ -18,13 +18,12 @@ from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.get_result import OfflineGetResult
 from rmqcore.offline.queues.queue_get import QueueGet
 from rmqcore.offline.queues.queue_reader import QueueFiles
-from rmqcore.offline.queues.queues import max_offset, min_offset
+from rmqcore.offline.queues.queues import max_offset, min_offset, queue_of
 from rmqcore.queries.asked import check_get, check_place, check_query
 from rmqcore.queries.index_query import IndexAnswer, has_key, query_offsets
 from rmqcore.queries.query_answer import QueryAnswer
 from rmqcore.queries.tag_filter import TagFilter
 from rmqcore.queries.time_search import Boundary
-from rmqcore.queries.time_search import offset_by_time as search_time
 
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
 
@@ -80,7 +79,7 @@ class StoreLookup:
         if queue is not None:
             queue.refresh()
             return queue
-        queue = QueueFiles(topic, queue_id, self._store.paths.queue(topic, queue_id))
+        queue = queue_of(self._store.paths, topic, queue_id)
         if queue.files:
             self._queues[topic, queue_id] = queue
         return queue
@@ -177,7 +176,7 @@ class StoreLookup:
             message = self._store.message_at(phy_offset)
             return -1 if message is None else message.store_timestamp_ms
 
-        return search_time(queue, start, end, log_min, timestamp_ms, side, store_time)
+        return queue.offset_by_time(start, end, log_min, timestamp_ms, side, store_time)
 
     def query_offsets(
         self,

@@ -14,7 +14,6 @@ from rmqcore._native.scan.scan import ColumnScan, ViewScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.paths import absolute_path
-from rmqcore.disk.queue_files import queue_directories
 from rmqcore.errors.arguments import check_callables, check_ints, wrong_type
 from rmqcore.offline.frames.store_frames import StoreFrames
 from rmqcore.offline.index.index_files import IndexFileInfo, list_index_files
@@ -31,7 +30,7 @@ from rmqcore.offline.log.walk import Blank, LogWalk, Progress
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.lookup import OfflineGetResult, StoreLookup
 from rmqcore.offline.missing_log import LOG_MISSING, StoreEnd, missing_log
-from rmqcore.offline.queues.queues import list_queues
+from rmqcore.offline.queues.queues import list_queues, queue_names
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
 from rmqcore.queries.asked import check_least
 from rmqcore.queries.query_answer import QueryAnswer
@@ -371,7 +370,7 @@ class StoreReader(StoreFrames):
 
     def topics(self) -> list[str]:
         """Names of all topics with a queue, sorted, as `MessageStore.topics` gives them."""
-        return sorted({topic for topic, _, _ in queue_directories(self.paths)})
+        return sorted({topic for topic, _ in queue_names(self.paths)})
 
     def index_files(self) -> list[IndexFileInfo]:
         """Every IndexFile, oldest first."""

@@ -118,7 +118,7 @@ def reader_html(
 
     def read() -> Shown:
         found = info()
-        few = found.queue_count <= SHOWN_ROWS
+        few = found.queue_count is not None and found.queue_count <= SHOWN_ROWS
         return found.as_dict(), queues(found.min_phy_offset, found.max_phy_offset) if few else ()
 
     return store_html("StoreReader", path, read)

@@ -152,7 +152,6 @@ def test_an_unknown_key_gets_a_warning_with_the_nearest_name(tmp_path: Path) -> 
         ("checkCRCOnRecover=1", "checkCRCOnRecover: expected true or false, got '1'"),
         ("deleteWhen=25", "deleteWhen: expected hours of the day such as '04' or '04;16', got '25'"),
         ("messageDelayLevel=1s 5x", "messageDelayLevel: '5x' is no delay (a number and s, m, h or d)"),
-        ("enableConsumeQueueExt=true", "enableConsumeQueueExt: True cannot be set: Java then keeps"),
         ("maxIndexNum=110000000", "max_hash_slot_num, maxIndexNum: a file of 2220000040 bytes, Java maps at most 2147483647"),
         ("storePathCommitLog=a\\u0000b", "storePathCommitLog: expected a path, got 'a\\x00b'"),
     ],

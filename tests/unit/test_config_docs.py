@@ -14,7 +14,7 @@ import rmqcore
 from rmqcore import MessageStoreConfig
 from rmqcore.broker_conf import java_name
 from rmqcore.config_values import NOT_IN_JAVA
-from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED, REFUSED_KEYS, UNUSED
+from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED_KEYS, UNUSED
 
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 FIELDS = {f.name: f.default for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
@@ -78,17 +78,13 @@ def lies(name: str) -> Iterator[str]:
             yield f"{name}: it does nothing: {UNUSED[name]}"
         if READERS[name]:
             yield f"{name}: {READERS[name]} read it: take it out of rmqcore/unused_settings.py"
-    elif name in REFUSED:
-        if line.does != f"**refused**: {REFUSED[name]}":
-            yield f"{name}: it is refused: {REFUSED[name]}"
     else:
         if line.does.startswith("**"):
-            yield f"{name}: it is neither without use nor refused"
+            yield f"{name}: it is not without use"
         if not READERS[name]:
-            yield f"{name}: nothing reads it: implement it, warn or refuse"
+            yield f"{name}: nothing reads it: implement it or warn"
 
 
 def test_what_is_said_of_no_field_is_not_there() -> None:
-    assert set(UNUSED) | set(REFUSED) <= set(FIELDS)
-    assert not set(UNUSED) & set(REFUSED)
+    assert set(UNUSED) <= set(FIELDS)
     assert all(f"`{key}" in PAGE for key in (*REFUSED_KEYS, *LEFT_TO_JAVA))

@@ -6,15 +6,16 @@ import copy
 import dataclasses
 import os
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rmqcore
-from rmqcore import MessageStoreConfig
+from rmqcore import Message, MessageStoreConfig
 from rmqcore.config_values import parse_hours
-from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED, UNUSED, UnusedSettingWarning
+from rmqcore.unused_settings import LEFT_TO_JAVA, UNUSED, UnusedSettingWarning
 
 FIELDS = {f.name: f for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
 SEEN = 4711
@@ -49,12 +50,32 @@ def test_a_setting_that_nobody_reads_says_so_once(name: str) -> None:
     MessageStoreConfig(**default)  # the default promises nothing
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_a_setting_that_would_make_answers_wrong_is_refused(name: str, tmp_path: Path) -> None:
-    values = {name: another_value(name)}
-    with pytest.raises(ValueError, match=name):
-        rmqcore.open(tmp_path / "store", **values)
-    assert not (tmp_path / "store").exists()
+def test_a_store_with_queue_extensions_is_opened(tmp_path: Path) -> None:
+    """It was refused; an entry with the address of an extension is read by the tags of its record."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("enableConsumeQueueExt=true\n")
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 16,
+        "mapped_file_size_consume_queue": 2000,
+    }
+    with rmqcore.open(tmp_path / "store", **sizes) as store:
+        for tag in "AB":
+            store.put(Message("T", b"old", tags=tag))
+        store.wait_dispatched()
+    queue = tmp_path / "store/consumequeue/T/0" / f"{0:020}"
+    data = bytearray(queue.read_bytes())
+    for number, address in enumerate((-(1 << 63), -(1 << 63) + 34)):
+        struct.pack_into(">q", data, number * 20 + 12, address)
+    queue.write_bytes(data)
+    (tmp_path / "store/consumequeue_ext/T/0").mkdir(parents=True)
+    with pytest.warns(UnusedSettingWarning, match="enable_consume_queue_ext"):
+        opened = rmqcore.open(tmp_path / "store", conf)
+    with opened as store:
+        store.put(Message("T", b"new", tags="B"))
+        store.wait_dispatched()
+        assert store.get("T", 0, 0, tags="B").bodies() == [b"old", b"new"]
+        assert store.get("T", 0, 0, tags="A").bodies() == [b"old"]
+    assert rmqcore.fsck(tmp_path / "store").exit_code == 0
 
 
 def test_a_copy_warns_of_what_it_changes_alone() -> None:
@@ -242,7 +263,6 @@ def test_a_broker_conf_in_another_encoding_is_read_as_java_reads_it(tmp_path: Pa
     [
         ("deleteWhen=nonsense", "deleteWhen"),
         ("diskMaxUsedSpaceRatio=175", "diskMaxUsedSpaceRatio"),
-        ("enableConsumeQueueExt=true", "enableConsumeQueueExt"),
         ("flushDiskType=sync_flush", "flushDiskType"),
         ("messageIndexEnable=1", "messageIndexEnable"),
     ],

@@ -12,7 +12,7 @@ from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError
 from rmqcore.errors.exit_codes import OK
-from rmqcore.offline.info import StoreInfo
+from rmqcore.offline.info import QUEUES_NOT_READ, StoreInfo
 from rmqcore.offline.log.log_files import holds_store, is_log_file
 from rmqcore.offline.reader import StoreReader
 
@@ -32,6 +32,12 @@ def store_here(directory: Path) -> StoreReader | None:
         return None
 
 
+def _topics(found: StoreInfo) -> str:
+    if found.topic_count is None or found.queue_count is None:
+        return QUEUES_NOT_READ
+    return f"{found.topic_count:,}, with {counted(found.queue_count, 'queue')}"
+
+
 def tell(reader: StoreReader) -> int:
     """Print what a store is, and three commands for it; answer the exit code.
 
@@ -45,7 +51,7 @@ def tell(reader: StoreReader) -> int:
     rows = {
         "store": printable(str(reader.path)),
         "on disk": f"{human_bytes(on_disk)}, {counted(found.log_file_count, 'CommitLog file')}",
-        "topics": f"{found.topic_count:,}, with {counted(found.queue_count, 'queue')}",
+        "topics": _topics(found),
         "stored": _span(found),
         "state": _state(reader.paths, found),
     }

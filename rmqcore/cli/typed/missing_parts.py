@@ -6,8 +6,8 @@ import shlex
 
 from rmqcore.cli.common.errors import say
 from rmqcore.disk.paths import is_index_file_name
-from rmqcore.disk.queue_files import queue_directories
 from rmqcore.disk.read_range import entries_of
+from rmqcore.offline.queues.queues import queue_names
 from rmqcore.offline.reader import StoreReader
 from rmqcore.offline.remote.store_url import StoreUrl
 
@@ -26,7 +26,7 @@ def has_no_index(reader: StoreReader, topic: str, key: str, *, is_tag: bool) -> 
 def has_no_queues(reader: StoreReader, topic: str) -> bool:
     """Say that there are messages and no queues; answer whether it is so."""
     unlisted: list[str] = []
-    queues = queue_directories(reader.paths, unreadable=lambda path, error: unlisted.append(path))
+    queues = queue_names(reader.paths, lambda path, error: unlisted.append(path))
     if not reader.log_files() or next(queues, None) is not None or unlisted:
         return False
     _say(reader, "no queues", ["--topic", topic], "--cq")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from rich.console import Console
@@ -27,9 +27,16 @@ from rmqcore.cli.stores.given_store import opened_store
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.offline.index.index_files import IndexFileInfo, find_index_files
-from rmqcore.offline.info import LOG_ONLY, StoreInfo, UnreadableFiles, is_log_only, read_info
+from rmqcore.offline.info import (
+    LOG_ONLY,
+    QUEUES_NOT_READ,
+    StoreInfo,
+    UnreadableFiles,
+    is_log_only,
+    read_info,
+)
 from rmqcore.offline.missing_log import missing_log
-from rmqcore.offline.queues.queues import each_queue, queue_info
+from rmqcore.offline.queues.queues import each_batch_queue, each_queue, queue_info
 from rmqcore.offline.waiting import Waiting, count_waiting
 from rmqcore.queries.queue_info import QueueInfo
 
@@ -88,7 +95,12 @@ def _queues_of(
     paths: StorePaths, found: StoreInfo, unreadable: UnreadableFiles
 ) -> Iterator[QueueInfo]:
     """Not reader.queues(), which looks for the log's end again, and holds all of them."""
-    for queue in each_queue(paths, unreadable=unreadable.note):
+    if found.queue_count is None:
+        return
+    found_queues = chain(
+        each_queue(paths, unreadable=unreadable.note), each_batch_queue(paths, unreadable.note)
+    )
+    for queue in found_queues:
         try:
             yield queue_info(queue, found.min_phy_offset, found.max_phy_offset)
         except OSError as error:
@@ -136,9 +148,7 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     if log_only:
         return facts(rows | {"log only": LOG_ONLY})
     rows |= {
-        "consume queues": (
-            f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}, {human_bytes(found.consumequeue_bytes)} on disk"
-        ),
+        "consume queues": (f"{_counts(found)}, {human_bytes(found.consumequeue_bytes)} on disk"),
         "index": f"{counted(found.index_file_count, 'file')}, {human_bytes(found.index_bytes)} on disk",
         "abort file": "there: in use, or not cleanly closed"
         if found.abort
@@ -148,6 +158,12 @@ def _summary(found: StoreInfo, waiting: Waiting, *, log_only: bool) -> Table:
     if waiting.sentences:
         rows["waiting"] = "\n".join(map(printable, waiting.sentences))
     return facts(rows)
+
+
+def _counts(found: StoreInfo) -> str:
+    if found.queue_count is None or found.topic_count is None:
+        return QUEUES_NOT_READ
+    return f"{found.queue_count:,} of {counted(found.topic_count, 'topic')}"
 
 
 def _checkpoint(found: StoreInfo) -> str:

@@ -15,7 +15,7 @@ from rmqcore.disk.locks.directory_lock import DirectoryLock
 from rmqcore.disk.locks.store_locks import StoreLocks
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.read_range import read_range
-from rmqcore.disk.store_kinds import find_kinds
+from rmqcore.disk.store_kinds import find_kinds, in_rocksdb
 from rmqcore.errors import OtherStoreError, StoreFormatError, TargetNotEmptyError
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.maintenance.backup.copier import STAGING
@@ -173,7 +173,7 @@ def _nothing_left_of_a_refused_run(dest: Folder) -> Iterator[None]:
 
 
 def _settle(own: StorePaths, settings: MessageStoreConfig, progress: Progress | None) -> str:
-    if (own.root / "consumequeue_rocksdb").is_dir():
+    if in_rocksdb(own) is not None:
         return IN_ROCKSDB
     return settle(own.root, settings, progress)
 

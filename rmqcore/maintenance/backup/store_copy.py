@@ -105,7 +105,7 @@ class StoreCopy:
         self._total_bytes = sum(file.size for file in files)
         clones = bool(files) and shares_blocks(files[0].path, dest, WORKING)
         links = options.hard_links and not clones and dest.device == paths.root.stat().st_dev
-        self._link_below = _never_read_again(files, self._checkpoint) if links else 0
+        self._link_below = never_read_again(files, self._checkpoint) if links else 0
         if not clones:
             check_room(paths, files, dest, manifest, self._link_below)
         self.copier = Copier(
@@ -304,7 +304,7 @@ def _holds_log(paths: StorePaths, name: str) -> bool:
     return any(log == path or path in log.parents for log in logs)
 
 
-def _never_read_again(files: Sequence[LogFile], checkpoint: bytes) -> int:
+def never_read_again(files: Sequence[LogFile], checkpoint: bytes) -> int:
     """Up to which CommitLog offset no recovery of the store reads its log, so that none cuts it there.
 
     A recovery begins with a file whose first message the queues are known to have on disk. All before that file stays as it is

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqcore.disk.paths import PATH_SPLITTER, absolute_path
-from rmqcore.errors import StoreError, is_unreadable
+from rmqcore.errors import RocksdbMissingError, StoreError, is_unreadable
 from rmqcore.maintenance.doctor.config_checks import check_config_files, check_sizes
 from rmqcore.maintenance.doctor.disk_checks import check_disk, check_time_to_come
 from rmqcore.maintenance.doctor.index_checks import check_index
@@ -161,6 +161,7 @@ def _compared(
         config=config,
         commitlog=commitlog,
         follow_links=follow_links,
+        check_queues=not isinstance(patient.database_error, RocksdbMissingError),
         max_findings=MOST_EVIDENCE,
         progress=patient.progress,
     )

@@ -221,8 +221,15 @@ KINDS = {
     "rocksdb_queues": Kind(
         INFO,
         (18,),
-        "The queues are in RocksDB (storeType=defaultRocksDB): they were not looked at.",
-        "The log is read as any other; a get by queue needs queues made from it.",
+        "The queues are in RocksDB (storeType=defaultRocksDB). rmqcore reads them (the extra rocksdb) and does not write them.",
+        "Nothing to do. A copy of the store with queues as files, which rmqcore can open, is made so.",
+        "rmqcore convert {store} {store_converted} --queues file",
+    ),
+    "rocksdb_damaged": Kind(
+        ERROR,
+        (3, 7, 18),
+        "The database of the queues lacks a file, or a file of it is damaged. RocketMQ refuses to start, or serves a part.",
+        "Copy the store away first. The log has the messages: make queues from it beside the store, and compare.",
         "rmqcore rebuild {store} --cq --out {store_rebuilt}",
     ),
     # ---- work of a Java broker ----

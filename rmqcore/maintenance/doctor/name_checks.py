@@ -11,19 +11,20 @@ from pathlib import Path
 
 from rmqcore._native.format.layout import MAGIC_V1, MAGIC_V2, REC_MAGIC, REC_PHYSICALOFFSET
 from rmqcore.disk.paths import file_name
-from rmqcore.disk.read_range import read_range
+from rmqcore.disk.read_range import left_out, read_range
 from rmqcore.disk.store_kinds import find_kinds
-from rmqcore.errors import is_unreadable
+from rmqcore.errors import RocksdbError, is_unreadable
 from rmqcore.maintenance.doctor.kinds import FSCK
 from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient, evidence_of
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
-from rmqcore.offline.fsck.file_names import check_index_files, check_log_files, in_rocksdb
+from rmqcore.offline.fsck.file_names import check_index_files, check_log_files
 from rmqcore.offline.fsck.findings import ERROR, INFO, Findings
 from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.info import LOG_ONLY
 from rmqcore.offline.log.log_files import mapped_file_size
 from rmqcore.offline.log.walk import gap_between
+from rmqcore.offline.queues.queues import each_batch_queue
 
 ANYWHERE = {"file_kind": "odd_files", "unreadable": "unreadable"}
 LOG_KINDS = {
@@ -57,6 +58,17 @@ def check_names(patient: Patient) -> Iterator[Diagnosis]:
     for name, evidence in found.items():
         first = patient.paths.root / evidence[0].path
         yield patient.diagnosis(name, evidence, unreadable=first)
+
+
+def _check_database(patient: Patient, place: str) -> Iterator[Diagnosis]:
+    """Queues in RocksDB: that they are there, and whether they can be read."""
+    error = patient.database_error
+    if isinstance(error, RocksdbError):
+        evidence = Evidence(patient.shown(str(error.filename)), error.strerror or str(error))
+        yield patient.diagnosis("rocksdb_damaged", [evidence])
+        return
+    what = "read" if error is None else f"not looked at: {error.hint}"
+    yield patient.diagnosis("rocksdb_queues", [Evidence(place, what)])
 
 
 def check_kind(patient: Patient) -> Iterator[Diagnosis]:
@@ -134,11 +146,14 @@ def check_parts(patient: Patient) -> Iterator[Diagnosis]:
     settled = (
         patient.has_messages and patient.holder is None
     )  # else they may be made a moment later
-    if in_rocksdb(paths):
-        yield patient.diagnosis(
-            "rocksdb_queues", [Evidence("consumequeue_rocksdb", "there", "consumequeue")]
-        )
-    elif settled and not patient.queues and patient.all_queues_listed:
+    if patient.database is not None:
+        yield from _check_database(patient, patient.shown(patient.database))
+    elif (
+        settled
+        and not patient.queues
+        and patient.all_queues_listed
+        and next(each_batch_queue(paths, left_out), None) is None
+    ):
         yield patient.diagnosis("queues_missing", [Evidence("consumequeue", "no queue", "queues")])
     if not patient.files and any(queue.files for queue in patient.queues):
         yield patient.diagnosis(

@@ -16,9 +16,10 @@ from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.disk.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.rocksdb_place import rocksdb_place
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.recovery.start_file import choose_start
-from rmqcore.errors import StoreError
+from rmqcore.errors import RocksdbError, RocksdbMissingError, StoreError
 from rmqcore.maintenance.doctor.kinds import KINDS
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.log_facts import LogFacts, read_log
@@ -29,7 +30,7 @@ from rmqcore.offline.info import is_log_only, log_end
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.queues.queue_reader import QueueFiles
-from rmqcore.offline.queues.queues import each_queue
+from rmqcore.offline.queues.queues import each_queue, queue_names
 
 WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rmqcore salvage ")
 """Commands that take a broker.conf."""
@@ -95,6 +96,7 @@ class Patient:
             "store_salvaged": f"{root}.salvaged",
             "store_rebuilt": f"{root}.rebuilt",
             "store_index": f"{root}.index",
+            "store_converted": f"{root}.converted",
             "commitlog": self.paths.commitlog,
             "cut": self.paths.cut,
             **words,
@@ -234,7 +236,24 @@ class Patient:
     def _queues(self) -> tuple[list[QueueFiles], list[str]]:
         unlisted: list[str] = []
         queues = each_queue(self.paths, unreadable=lambda path, error: unlisted.append(path))
-        return list(islice(queues, MOST_QUEUES)), unlisted
+        try:
+            return list(islice(queues, MOST_QUEUES)), unlisted
+        except RocksdbMissingError as error:
+            return [], [str(error)]
+
+    @cached_property
+    def database(self) -> Path | None:
+        """Where the queues are in RocksDB; None where they are files."""
+        return rocksdb_place(self.paths)
+
+    @cached_property
+    def database_error(self) -> RocksdbError | RocksdbMissingError | None:
+        """Why the queues in RocksDB cannot be read."""
+        try:
+            next(queue_names(self.paths), None)
+        except (RocksdbError, RocksdbMissingError) as error:
+            return error
+        return None
 
     @cached_property
     def checkpoint_findings(self) -> tuple[StoreCheckpoint | None, list[Finding]]:

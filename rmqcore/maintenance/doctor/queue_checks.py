@@ -118,5 +118,7 @@ def check_groups(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _positions(patient: Patient) -> Iterator[Position]:
+    if patient.database_error is not None:  # a diagnosis of its own
+        return iter(())
     offsets = patient.offsets  # before the log's end
     return positions(patient.paths, offsets, patient.log_min, patient.log_end())

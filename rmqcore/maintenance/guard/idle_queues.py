@@ -16,7 +16,7 @@ from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.inside.opened import naming, write_all
 from rmqcore.disk.paths import StorePaths, file_name
 from rmqcore.disk.queue_files import QueueFile
-from rmqcore.disk.read_range import read_range
+from rmqcore.errors import RocksdbError
 from rmqcore.offline.queues.queues import QueueFiles, each_queue
 
 
@@ -40,7 +40,7 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
         The number of queues that were kept.
     """
     kept = 0
-    for queue in each_queue(paths):
+    for queue in each_queue(paths, unreadable=_pass_over_damaged_database):
         if target.status(f"{queue.topic}/{queue.queue_id}") is not None:
             continue
         end = expired_end(queue, log_begin, file_size)
@@ -48,6 +48,13 @@ def keep_idle_queues(paths: StorePaths, log_begin: int, file_size: int, target: 
             write_end(target, queue.topic, queue.queue_id, end, file_size)
             kept += 1
     return kept
+
+
+def _pass_over_damaged_database(path: str, error: OSError) -> None:
+    """Queues are made of the log also where their database cannot be read, which fsck and doctor report."""
+    del path
+    if not isinstance(error, RocksdbError):
+        raise error
 
 
 def expired_end(queue: QueueFiles, log_begin: int, file_size: int) -> tuple[int, bytes] | None:
@@ -89,7 +96,7 @@ def write_end(
 
 def _expired(file: QueueFile, log_begin: int) -> bytes:
     """The first entries of a file, as far as they are those of expired messages."""
-    data = read_range(file.path, 0, file.entry_count * CQ_STORE_UNIT_SIZE)
+    data = file.read(0, file.entry_count)
     entries = unpack_cq_entries(data[: valid_prefix(data) * CQ_STORE_UNIT_SIZE])
     phy_offsets = entries["phy_offset"].astype(np.int64)
     filler = (entries["msg_size"] == CQ_FILLER_SIZE) & (phy_offsets == 0)

@@ -14,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqcore._native.format.cq_arrays import unpack_cq_entries
-from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE, REC_MIN_SIZE_V1
-from rmqcore.disk.data_extents import used_end
+from rmqcore._native.format.layout import REC_MIN_SIZE_V1
 from rmqcore.disk.index.index_entries import read_entries
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import Entries, QueueFile
-from rmqcore.disk.read_range import read_range
 from rmqcore.errors import KnowsLessError, StoreFormatError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
 from rmqcore.offline.queues.queues import QueueFiles, each_queue, max_offset
@@ -235,15 +233,13 @@ def each_entries(queue: QueueFiles) -> Iterator[tuple[int, Entries]]:
 
 
 def _entries_of(file: QueueFile) -> Iterator[tuple[int, Entries]]:
-    unit = CQ_STORE_UNIT_SIZE
+    first = file.first_offset
     try:
-        used = used_end(file.path, 0, file.entry_count * unit)
+        end = file.used_end(first, first + file.entry_count) - first
     except (FileNotFoundError, StoreFormatError):
         return  # it was deleted or cut
-    end = -(-used // unit)
     for begin in range(0, end, AT_ONCE):
-        data = read_range(file.path, begin * unit, min(AT_ONCE, end - begin) * unit)
-        data = data[: len(data) - len(data) % unit]
+        data = file.read(begin, min(AT_ONCE, end - begin))
         if not data:
             return
         yield file.first_offset + begin, unpack_cq_entries(data)

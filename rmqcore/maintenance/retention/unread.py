@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from rmqcore.disk.consumer_offsets import ConsumerOffsets
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_files import queue_directories
 from rmqcore.maintenance.retention.report import FileForecast, UnreadForecast
 from rmqcore.offline.queues.group_position import GroupPosition
-from rmqcore.offline.queues.queue_reader import QueueFiles
-from rmqcore.offline.queues.queues import max_offset, min_offset
+from rmqcore.offline.queues.queues import max_offset, min_offset, queue_names, queue_of
 
 MOST_ROWS = 10_000
 
@@ -39,11 +37,11 @@ def positions(
             by_queue[queue].append((group, queue_offset))
     if not by_queue:
         return
-    for topic, queue_id, directory in queue_directories(paths):
+    for topic, queue_id in queue_names(paths):
         groups = by_queue.get((topic, queue_id))
         if groups is None:
             continue
-        files = QueueFiles(topic, queue_id, directory, leave_out_links=True)
+        files = queue_of(paths, topic, queue_id, leave_out_links=True)
         end = max_offset(files, log_end)
         start = min_offset(files, log_min, end)
         for group, queue_offset in groups:

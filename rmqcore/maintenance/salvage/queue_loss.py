@@ -11,15 +11,13 @@ import numpy as np
 
 from rmqcore._native.format.cq_arrays import unpack_cq_entries
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
-from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import Entries
-from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreFormatError
 from rmqcore.maintenance.guard.knowledge import plausible
 from rmqcore.maintenance.rebuild.queue_runs import Place
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims, Run
-from rmqcore.offline.queues.queues import QueueFiles, each_queue, min_offset
+from rmqcore.offline.queues.queues import QueueFile, QueueFiles, each_queue, min_offset, queue_of
 
 MOST_LISTED = 100_000
 """Ranges of queue offsets that a report lists one by one."""
@@ -137,9 +135,10 @@ def old_entry(paths: StorePaths, place: Place, queue_offset: int) -> int:
 
 def _queue_of(paths: StorePaths, place: Place) -> QueueFiles | None:
     folder = paths.queue(*place)
-    if folder.parent.is_symlink() or folder.is_symlink() or not folder.is_dir():
+    if folder.parent.is_symlink() or folder.is_symlink():
         return None
-    return QueueFiles(*place, folder, leave_out_links=True)
+    queue = queue_of(paths, *place, leave_out_links=True)
+    return queue if queue.files else None
 
 
 def _between(
@@ -171,24 +170,22 @@ def _led_to_lost(queue: QueueFiles, runs: list[Run], lost: LostLog) -> tuple[int
             parts = [(first, min(end, runs[0].first)), (max(first, runs[-1].end), end)]
         for begin, stop in parts:
             if begin < stop:
-                found += _led_to_lost_in(file.path, first, begin, stop, lost)
+                found += _led_to_lost_in(file, begin, stop, lost)
     return (min(found), max(found)) if found else None
 
 
-def _led_to_lost_in(path: str, first: int, begin: int, end: int, lost: LostLog) -> list[int]:
-    """The outermost of those entries [begin, end) of a file whose first entry has the queue offset `first`."""
-    unit = CQ_STORE_UNIT_SIZE
+def _led_to_lost_in(file: QueueFile, begin: int, end: int, lost: LostLog) -> list[int]:
+    """The outermost of those entries of a file with queue offsets [begin, end)."""
     found: list[int] = []
     try:
-        used = used_end(path, (begin - first) * unit, (end - first) * unit)
+        end = file.used_end(begin, end)
     except (FileNotFoundError, StoreFormatError):
         return []  # it was deleted or cut meanwhile
-    end = first + -(-used // unit)
     while begin < end:
-        data = read_range(path, (begin - first) * unit, min(AT_ONCE, end - begin) * unit)
+        data = file.read(begin - file.first_offset, min(AT_ONCE, end - begin))
         if not data:
             break
         numbers = lost.has(unpack_cq_entries(data))
         found += [begin + number for number in (numbers[:1] + numbers[-1:])]
-        begin += len(data) // unit
+        begin += len(data) // CQ_STORE_UNIT_SIZE
     return found

@@ -266,11 +266,6 @@ def check_checkpoint(
             )
 
 
-def in_rocksdb(paths: StorePaths) -> bool:
-    """Whether the store keeps its queues in RocksDB, as 5.5.0 can, instead of files."""
-    return (paths.root / "consumequeue_rocksdb").is_dir() and not paths.consumequeue.is_dir()
-
-
 def is_open(paths: StorePaths) -> bool:
     """Whether the abort file says that the store is in use or was not cleanly closed."""
     return os.path.lexists(paths.abort)

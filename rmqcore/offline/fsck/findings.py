@@ -27,6 +27,7 @@ KINDS = {
     "cq_beyond": "a queue entry that points at or past the log's end",
     "cq_hole": "a queue file is missing between two others",
     "cq_file_size": "a queue file of another length than the others; a broker refuses to start",
+    "rocksdb": "the database of the queues lacks a file, or RocksDB cannot read it",
     "index_entry": "an index entry that does not fit its record",
     "index_chain": "an index chain that does not lead from entry to entry",
     "index_header": "an index header that does not fit the file",

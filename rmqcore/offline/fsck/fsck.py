@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from rmqcore._native.format.codec import DelayLevels
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors.exit_codes import DAMAGED, OK
+from rmqcore.offline.fsck.batch_queues import BatchAudit
 from rmqcore.offline.fsck.broker_start import BrokerStart, broker_start
 from rmqcore.offline.fsck.file_kinds import note_odd_parts
 from rmqcore.offline.fsck.file_names import (
     check_checkpoint,
     check_index_files,
     check_log_files,
-    in_rocksdb,
     is_open,
     load_checkpoint,
     note_dledger,
@@ -34,11 +35,13 @@ from rmqcore.offline.fsck.log_pass import LogAudit
 from rmqcore.offline.fsck.queue_names import QueueNames
 from rmqcore.offline.fsck.queue_pass import QueueAudit
 from rmqcore.offline.fsck.queue_state import Lost
+from rmqcore.offline.fsck.rocksdb_names import RocksdbNames
 from rmqcore.offline.info import LOG_ONLY, is_log_only
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.store_paths import LogDirectories, store_paths
 from rmqcore.offline.log.walk import Progress
 from rmqcore.offline.remote.store_url import StorageOptions, StoreUrl, store_place
+from rmqcore.offline.rocksdb.database import queue_database
 from rmqcore.report import Report
 
 if TYPE_CHECKING:
@@ -170,6 +173,7 @@ class _Check:
         self._progress = progress
         self._beside = 0
         self._brought = 0
+        self._batch_entries = 0
 
     def run(self, *, queues: bool, index: bool) -> FsckReport:
         began = time.monotonic()
@@ -195,19 +199,8 @@ class _Check:
         note_dledger(log.files, findings)
         self._bring_in(log, [paths.consumequeue] * queues + [paths.index] * index)
         queue_audit = index_audit = None
-        if queues and in_rocksdb(paths):
-            findings.add(
-                "cq_missing",
-                INFO,
-                "consumequeue_rocksdb",
-                "the queues are in RocksDB and were not checked",
-                field="entry",
-                expected="consumequeue/",
-                found="consumequeue_rocksdb/",
-            )
-        elif queues:
-            names = QueueNames(paths, findings)
-            names.check()
+        names = _checked_names(paths, findings) if queues else None
+        if names is not None:
             own_levels = self._config is not None
             queue_audit = QueueAudit(
                 paths, log, findings, own_levels=own_levels, live=open_before, names=names
@@ -217,11 +210,20 @@ class _Check:
             check_index_files(paths, findings)
             index_audit = IndexAudit(paths, log, findings, live=open_before)
             self._beside += 0 if self._brought else index_audit.total_bytes
-        growing = self._walk(log, queue_audit, index_audit, live=open_before)
+        batch_audit = (
+            BatchAudit(paths, log, findings)
+            if queues and paths.batchconsumequeue not in odd
+            else None
+        )
+        audits = [one for one in (queue_audit, index_audit, batch_audit) if one is not None]
+        growing = self._walk(log, audits, live=open_before)
         unclean = open_before or is_open(paths)
         log.settle()
         if queue_audit is not None:
             queue_audit.finish(growing=growing, unclean=unclean)
+        if batch_audit is not None:
+            batch_audit.finish(unclean=unclean)
+            self._batch_entries = batch_audit.checked
         if index_audit is not None:
             index_audit.finish(growing=growing)
         if checkpoint is not None and log.records and not log.end_unreadable:
@@ -244,16 +246,14 @@ class _Check:
 
     @staticmethod
     def _walk(
-        log: LogAudit, queues: QueueAudit | None, index: IndexAudit | None, *, live: bool
+        log: LogAudit, audits: Sequence[QueueAudit | IndexAudit | BatchAudit], *, live: bool
     ) -> bool:
         """Walk the log, then the records that were written meanwhile; answer whether the log still grows."""
         for _ in range(ROUNDS):
             records = log.records
             for batch in log.batches():
-                if queues is not None:
-                    queues.add(batch)
-                if index is not None:
-                    index.add(batch)
+                for audit in audits:
+                    audit.add(batch)
             if not live or log.records == records:
                 return False
         return True
@@ -292,10 +292,21 @@ class _Check:
                 "records": log.records,
                 "record_bytes": log.record_bytes,
                 "prop_crcs": log.prop_crcs,
-                "cq_entries": 0 if queues is None else queues.checked,
+                "cq_entries": self._batch_entries + (0 if queues is None else queues.checked),
                 "index_entries": 0 if index is None else index.checked,
                 "damaged_ranges": log.damage.count,
                 "damaged_bytes": log.damage.bytes,
             },
             seconds=seconds,
         )
+
+
+def _checked_names(paths: StorePaths, findings: Findings) -> QueueNames | RocksdbNames | None:
+    """Check the names of queue files, or open the database of the queues; None where it cannot be read, which is a finding."""
+    database = queue_database(paths)
+    if database is None:
+        names = QueueNames(paths, findings)
+        names.check()
+        return names
+    in_database = RocksdbNames(paths, database, findings)
+    return in_database if in_database.check() else None

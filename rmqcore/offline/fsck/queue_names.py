@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths, is_utf8, parse_file_name
+from rmqcore.disk.read_range import Unreadable, left_out
 from rmqcore.offline.fsck.file_kinds import Listed, OtherNames, list_folder
 from rmqcore.offline.fsck.file_names import check_name
 from rmqcore.offline.fsck.findings import ERROR, INFO, WARNING, Findings
@@ -34,12 +35,15 @@ class QueueNames:
         Bytes of all files.
     unlisted : set of str
         Directories of topics and queues that cannot be listed, as findings name them.
+    unreadable : callable
+        Is told of what cannot be listed once more, which is a finding already.
     """
 
     def __init__(self, paths: StorePaths, findings: Findings) -> None:
         self.other_names = OtherNames(findings)
         self.total_bytes = 0
         self.unlisted: set[str] = set()
+        self.unreadable: Unreadable = left_out
         self._paths = paths
         self._findings = findings
         self._sizes: Counter[int] = Counter()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from rmqcore._native.format.cq import pack_cq
 from rmqcore._native.format.cq_arrays import CQ_DTYPE
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
 from rmqcore.disk.queue_files import BatchTopics
-from rmqcore.disk.read_range import opened
 from rmqcore.offline.fsck.log_batch import Flags, Int64, LogBatch
 from rmqcore.offline.queues.queues import Entries
 from rmqcore.sysflag import has_queue_entry
@@ -148,12 +145,6 @@ class EntryRoom:
         room = self._bytes[: count * CQ_STORE_UNIT_SIZE]
         room[:] = UNREAD
         return room.view(CQ_DTYPE)
-
-
-def read_into(path: str | Path, out: memoryview, pos: int) -> None:
-    """Fill `out` from byte `pos` of a file on; bytes behind the file's end are left as they are."""
-    with opened(path, os.O_RDONLY, part=(pos, len(out))) as fd:
-        os.preadv(fd, [out], pos)
 
 
 def stretches(places: Int64) -> list[Int64]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths, file_name
-from rmqcore.disk.queue_files import BatchTopics, has_queues
+from rmqcore.disk.queue_files import BatchTopics
 from rmqcore.disk.read_range import left_out
 from rmqcore.offline.fsck.entries_without_record import EntryCheck
 from rmqcore.offline.fsck.file_kinds import note_unreadable
@@ -36,6 +36,7 @@ from rmqcore.offline.fsck.queue_offset_runs import (
 )
 from rmqcore.offline.fsck.queue_state import Lost, QueueState, QueueStates
 from rmqcore.offline.fsck.records_without_entry import LateRecords, OtherQueues
+from rmqcore.offline.fsck.rocksdb_names import RocksdbNames
 from rmqcore.offline.queues.queues import QueueFiles
 
 MOST_RESTARTS = 16
@@ -55,7 +56,7 @@ class QueueAudit:
         The delay levels are the broker's: a deliver time that differs is an error.
     live : bool
         The store may be in use: new queue files are looked for, and what differs is read twice.
-    names : QueueNames
+    names : QueueNames or RocksdbNames
         What was found by name: files that are not looked at, and bytes in all.
 
     Attributes
@@ -73,7 +74,7 @@ class QueueAudit:
         *,
         own_levels: bool,
         live: bool,
-        names: QueueNames,
+        names: QueueNames | RocksdbNames,
     ) -> None:
         self.lost = Lost()
         self.dispatched_end = -1
@@ -198,7 +199,7 @@ class QueueAudit:
         return runs.part([bool(state) for state in found]), states
 
     def _add_other(self, batch: LogBatch, rows: Int64, topic: str) -> None:
-        deleted = self._states.any_queue and not has_queues(self._paths, topic)
+        deleted = self._states.any_queue and not self._states.has(topic)
         size = int(batch.msg_size[rows].sum(dtype=np.int64))
         self._others.add(len(rows), size, int(batch.phy_offset[rows[0]]), deleted=deleted)
         self._compared += len(rows)
@@ -282,7 +283,7 @@ class QueueAudit:
         for state in self._states:
             if not state.late:
                 continue
-            deleted = self._states.any_queue and not has_queues(self._paths, state.topic)
+            deleted = self._states.any_queue and not self._states.has(state.topic)
             self._late.log_ends(
                 state, unclean=unclean, dispatched_end=self.dispatched_end, deleted=deleted
             )

@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_files import has_queues
-from rmqcore.disk.read_range import left_out
 from rmqcore.offline.fsck.file_kinds import note_unreadable
 from rmqcore.offline.fsck.findings import Findings
 from rmqcore.offline.fsck.queue_names import QueueNames
-from rmqcore.offline.fsck.queue_offset_runs import read_into
-from rmqcore.offline.queues.queues import Entries, QueueFiles, each_queue
+from rmqcore.offline.fsck.rocksdb_names import RocksdbNames
+from rmqcore.offline.queues.queue_source import queue_source
+from rmqcore.offline.queues.queues import Entries, QueueFiles
 
 MOST_BYTES = 192 << 20
 """Bytes of memory for the queues of one walk over the log, about."""
@@ -52,6 +51,8 @@ class QueueState:
         How often the queue's offsets began anew.
     refreshed_in : int
         The batch in which new files were looked for.
+    place : str
+        The directory of all queues.
     holes : list of (int, int)
         Queue offsets, the end exclusive, that have no file.
     """
@@ -67,6 +68,7 @@ class QueueState:
     holes: Sequence[tuple[int, int]] = ()
     restarts: int = 0
     refreshed_in: int = -1
+    place: str = "consumequeue"
 
     @property
     def path(self) -> str:
@@ -74,7 +76,7 @@ class QueueState:
         topic = self.topic
         if len(topic) > MOST_NAME:  # no directory has such a name
             topic = f"{topic[:MOST_NAME]}..."
-        return f"consumequeue/{topic}/{self.queue_id}"
+        return f"{self.place}/{topic}/{self.queue_id}"
 
     @property
     def end_of_files(self) -> int:
@@ -115,7 +117,7 @@ class QueueState:
                 : (file.entry_count - place) * CQ_STORE_UNIT_SIZE
             ]
             with suppress(FileNotFoundError):  # the cleaner may have deleted it
-                read_into(file.path, part, place * CQ_STORE_UNIT_SIZE)
+                file.read_into(part, place)
             done += len(part) // CQ_STORE_UNIT_SIZE
         return 0
 
@@ -180,15 +182,14 @@ class QueueStates:
     Parameters
     ----------
     paths : StorePaths
-    names : QueueNames
+    names : QueueNames or RocksdbNames
         Files that are not looked at, and directories that cannot be listed: of their queues nothing is remembered.
     """
 
-    def __init__(self, paths: StorePaths, names: QueueNames) -> None:
-        self._paths = paths
+    def __init__(self, paths: StorePaths, names: QueueNames | RocksdbNames) -> None:
+        self._source = queue_source(paths)
         self._unlisted = names.unlisted
-        # What cannot be listed is a finding of the names.
-        self._queues = each_queue(paths, names.other_names, unreadable=left_out)
+        self._queues = self._source.each(names.other_names, names.unreadable)
         self._next = next(self._queues, None)
         self._first_part = True
         self._without_files = 0  # bytes taken by queues of which only records speak
@@ -198,6 +199,10 @@ class QueueStates:
 
     def __iter__(self) -> Iterator[QueueState]:
         return iter(self._known.values())
+
+    def has(self, topic: str) -> bool:
+        """Whether a topic has queues."""
+        return self._source.has(topic)
 
     @property
     def has_more(self) -> bool:
@@ -214,7 +219,7 @@ class QueueStates:
         room = MOST_BYTES
         while self._next is not None and room > 0:
             files = self._next
-            state = QueueState(files.topic, files.queue_id, files)
+            state = QueueState(files.topic, files.queue_id, files, place=self._source.place)
             state.next_offset = files.files[0].first_offset if files.files else 0
             self._known[files.topic, files.queue_id] = state
             room -= STATE_BYTES + sys.getsizeof(files.topic) + sys.getsizeof(files.directory)
@@ -231,13 +236,13 @@ class QueueStates:
         state = self._known.get(key)
         if state is not None:
             return state
-        above = f"consumequeue/{topic}"
+        above = f"{self._source.place}/{topic}"
         if above in self._unlisted or f"{above}/{queue_id}" in self._unlisted:
             return None
-        if not self._first_part or (self.has_more and has_queues(self._paths, topic, queue_id)):
+        if not self._first_part or (self.has_more and self._source.has(topic, queue_id)):
             return None
         if self._without_files >= MOST_WITHOUT_FILES:
             return False
         self._without_files += STATE_BYTES + sys.getsizeof(topic)
-        state = self._known[key] = QueueState(topic, queue_id, None)
+        state = self._known[key] = QueueState(topic, queue_id, None, place=self._source.place)
         return state

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from rmqcore._native.format.codec import MessageView
-from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
+from rmqcore._native.format.layout import CQ_FILLER_SIZE
 from rmqcore._native.queues.get_limits import GetLimits
 from rmqcore.config import MessageStoreConfig
 from rmqcore.offline.log.log_files import LogFile
@@ -65,18 +65,16 @@ class QueueGet:
         batch = _Batch(GetLimits(self.config), most, most_bytes)
         next_offset, status = queue_offset, GetMessageStatus.NO_MATCHED_MESSAGE
         for _ in range(self.config.travel_cq_file_num_when_get_message):
-            file = self.queue.file_of(next_offset)
-            if file is None:
-                per_file = self.queue.entries_per_file
-                status, next_offset = (
-                    GetMessageStatus.OFFSET_FOUND_NULL,
-                    next_offset + per_file - next_offset % per_file,
-                )
+            read_end = self.queue.get_ends_at(next_offset)
+            if read_end is None:
+                next_offset = self.queue.get_behind_missing(next_offset)
+                status = GetMessageStatus.OFFSET_FOUND_NULL
                 break
-            scan_bytes = max(self.config.max_filter_message_size, most * CQ_STORE_UNIT_SIZE)
-            scan_end = queue_offset - (-scan_bytes // CQ_STORE_UNIT_SIZE)
-            stop = min(file.first_offset + file.entry_count, self.end, scan_end)
-            next_offset, status = self._scan_file(next_offset, stop, batch, tags, status)
+            unit_size = self.queue.unit_size
+            scan_bytes = max(self.config.max_filter_message_size, most * unit_size)
+            scan_end = queue_offset - (-scan_bytes // unit_size)
+            stop = min(read_end, self.end, scan_end)
+            next_offset, status = self._scan(next_offset, stop, batch, tags, status)
             if batch.messages or next_offset >= self.end:
                 break
         return self._result(status, next_offset, batch)
@@ -88,16 +86,16 @@ class QueueGet:
         size = batch.size if batch is not None else 0
         return OfflineGetResult(status, next_offset, self.start, self.end, size, messages)
 
-    def _scan_file(
+    def _scan(
         self, queue_offset: int, stop: int, batch: _Batch, tags: TagFilter, status: GetMessageStatus
     ) -> tuple[int, GetMessageStatus]:
-        """Look at the entries of one file up to `stop`; give the offset after the last one looked at, and the status so far."""
+        """Look at the entries of one read up to `stop`; give the offset after the last one looked at, and the status so far."""
         skip_below = -1
-        entries = self.queue.entries(queue_offset, stop - queue_offset)
-        for phy_offset, msg_size, tags_code in entries.tolist():
-            if batch.is_full(msg_size):
+        for unit in self.queue.units(queue_offset, stop):
+            queue_next, phy_offset, msg_size, tags_code, messages = unit
+            if batch.is_full(msg_size, messages):
                 break
-            queue_offset += 1
+            queue_offset = queue_next
             if phy_offset < skip_below:
                 continue
             by_record = tags_code <= LAST_EXT_ADDRESS
@@ -113,7 +111,7 @@ class QueueGet:
             if by_record and not tags.matches(message.tags_code):
                 status = batch.status(GetMessageStatus.NO_MATCHED_MESSAGE)
                 continue
-            batch.add(message)
+            batch.add(message, messages)
             status = GetMessageStatus.FOUND
             skip_below = -1
         return queue_offset, status
@@ -132,19 +130,22 @@ class _Batch:
     def __init__(self, limits: GetLimits, most: int, most_bytes: int) -> None:
         self.messages: list[MessageView] = []
         self.size = 0
+        self._count = 0
         self._limits = limits
         self._most = most
         self._most_bytes = most_bytes
 
-    def is_full(self, msg_size: int) -> bool:
-        """Whether the get ends before a message of `msg_size` bytes."""
+    def is_full(self, msg_size: int, count: int) -> bool:
+        """Whether the get ends before a record of `msg_size` bytes with `count` messages."""
+        most = self._most - (count - 1)
         return self._limits.is_full(
-            len(self.messages), self.size, msg_size, self._most, self._most_bytes, in_memory=True
+            self._count, self.size, msg_size, most, self._most_bytes, in_memory=True
         )
 
-    def add(self, message: MessageView) -> None:
+    def add(self, message: MessageView, count: int) -> None:
         self.messages.append(message)
         self.size += message.msg_size
+        self._count += count
 
     def status(self, otherwise: GetMessageStatus) -> GetMessageStatus:
         """Give FOUND once a message was found, whatever the later entries are; before that `otherwise`."""

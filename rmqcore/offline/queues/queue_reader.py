@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +15,33 @@ from rmqcore._native.format.layout import CQ_STORE_UNIT_SIZE
 from rmqcore.disk.inside.links import is_file
 from rmqcore.disk.inside.skeletons import occupied_bytes
 from rmqcore.disk.paths import parse_file_name
+from rmqcore.disk.queue_ends import corrected_min, newest_entry, recovered_end, truncated_end
 from rmqcore.disk.queue_files import Entries, QueueFile
 from rmqcore.disk.read_range import entries_of
+from rmqcore.queries.time_search import Boundary, StoreTime, offset_by_time
 
 DEFAULT_FILE_SIZE = 6_000_000
 NO_END = 0, 0
+
+
+class Unit(NamedTuple):
+    """A record that a queue leads to.
+
+    Attributes
+    ----------
+    next_offset : int
+        Queue offset behind its last message.
+    phy_offset, msg_size, tags_code : int
+        As in an entry.
+    messages : int
+        How many messages it has.
+    """
+
+    next_offset: int
+    phy_offset: int
+    msg_size: int
+    tags_code: int
+    messages: int
 
 
 class QueueFiles:
@@ -49,6 +72,9 @@ class QueueFiles:
     known_end : (int, int)
         Note of `queues.max_offset`: first offset of the last file it looked at, and the number of valid entries there.
     """
+
+    unit_size = CQ_STORE_UNIT_SIZE
+    """Bytes of an entry."""
 
     __slots__ = (
         "_leave_out_links",
@@ -141,10 +167,71 @@ class QueueFiles:
             count -= len(data) // CQ_STORE_UNIT_SIZE
         return unpack_cq_entries(b"".join(parts)) if parts else np.empty(0, CQ_DTYPE)
 
+    def units(self, start: int, stop: int) -> Iterator[Unit]:
+        """Give the records of queue offsets [start, stop), as far as their entries are there."""
+        rows = self.entries(start, stop - start).tolist()
+        for next_offset, (phy_offset, msg_size, tags_code) in enumerate(rows, start + 1):
+            yield Unit(next_offset, phy_offset, msg_size, tags_code, 1)
+
     def phy_offset(self, queue_offset: int) -> int:
         """Give the CommitLog offset that an entry holds; -1 where no entry lies."""
         entry = self.entries(queue_offset, 1)
         return int(entry["phy_offset"][0]) if len(entry) else -1
+
+    def get_ends_at(self, queue_offset: int) -> int | None:
+        """Give the queue offset at which one read of a get ends: a file's end.
+
+        None when the file is missing, or too short to have the entry.
+
+        Source: RocketMQ 5.5.0 ConsumeQueue#iterateFrom.
+        """
+        file = self.file_of(queue_offset)
+        return None if file is None else file.first_offset + file.entry_count
+
+    def get_behind_missing(self, queue_offset: int) -> int:
+        """Give the queue offset from which a consumer continues behind an entry that is missing: where the next file starts.
+
+        Source: RocketMQ 5.5.0 ConsumeQueue#rollNextFile.
+        """
+        per_file = self.entries_per_file
+        return queue_offset + per_file - queue_offset % per_file
+
+    def max_offset(self, log_end: int | None = None) -> int:
+        """Find the queue offset after the last entry; see `rmqcore.offline.queues.queues.max_offset`."""
+        at, valid = recovered_end(self.files, self.known_end)
+        if at < 0:
+            return 0
+        self.known_end = (self.files[at].first_offset, valid)
+        newest = newest_entry(self.files, at, valid)
+        if log_end is not None and newest is not None and int(newest["phy_offset"]) >= log_end:
+            at, valid = truncated_end(self.files, at, valid, log_end)
+        return self.files[at].first_offset + valid if at >= 0 else 0
+
+    def min_offset(self, log_min: int, end: int) -> int:
+        """Find the queue offset of the first entry in the log; see `rmqcore.offline.queues.queues.min_offset`."""
+        if end <= 0 or not self.files:
+            return 0
+        first = self.files[0]
+        count = min(first.entry_count, end - first.first_offset)
+        newest = self.phy_offset(end - 1)
+        return corrected_min(0, end, first.first_offset, count, log_min, newest, self.phy_offset)
+
+    def offset_by_time(
+        self,
+        start: int,
+        end: int,
+        log_min: int,
+        timestamp_ms: int,
+        boundary: Boundary,
+        store_time: StoreTime,
+    ) -> int:
+        """Find the queue offset for a time; see `rmqcore.queries.time_search.offset_by_time`."""
+        return offset_by_time(self, start, end, log_min, timestamp_ms, boundary, store_time)
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return len(self.files)
 
     def spans(self) -> list[tuple[int, int]]:
         """Queue offset of each file's first entry, and how many the file has."""

@@ -7,18 +7,14 @@ would answer after a restart.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from heapq import merge
 
 from rmqcore.disk.paths import StorePaths
-from rmqcore.disk.queue_ends import (
-    corrected_min,
-    newest_entry,
-    recovered_end,
-    truncated_end,
-)
-from rmqcore.disk.queue_files import Entries, QueueFile, queue_directories
+from rmqcore.disk.queue_files import BatchTopics, Entries, QueueFile, batch_directories
 from rmqcore.disk.read_range import Unreadable
-from rmqcore.errors import is_unreadable
+from rmqcore.offline.queues.batch_queue import BatchQueue
 from rmqcore.offline.queues.queue_reader import QueueFiles
+from rmqcore.offline.queues.queue_source import queue_source
 from rmqcore.queries.queue_info import QueueInfo
 
 __all__ = [
@@ -26,6 +22,7 @@ __all__ = [
     "QueueFile",
     "QueueFiles",
     "QueueInfo",
+    "each_batch_queue",
     "each_queue",
     "each_queue_info",
     "find_queues",
@@ -33,6 +30,8 @@ __all__ = [
     "max_offset",
     "min_offset",
     "queue_info",
+    "queue_names",
+    "queue_of",
 ]
 
 
@@ -42,14 +41,7 @@ def max_offset(queue: QueueFiles, log_end: int | None = None) -> int:
     Entries count up to the first invalid one, from the third file from the end on; entries of messages at or after `log_end`
     (the phy offset after the CommitLog's last message) do not. A second call goes on where the first one stopped.
     """
-    at, valid = recovered_end(queue.files, queue.known_end)
-    if at < 0:
-        return 0
-    queue.known_end = (queue.files[at].first_offset, valid)
-    newest = newest_entry(queue.files, at, valid)
-    if log_end is not None and newest is not None and int(newest["phy_offset"]) >= log_end:
-        at, valid = truncated_end(queue.files, at, valid, log_end)
-    return queue.files[at].first_offset + valid if at >= 0 else 0
+    return queue.max_offset(log_end)
 
 
 def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
@@ -63,12 +55,7 @@ def min_offset(queue: QueueFiles, log_min: int, end: int) -> int:
     end : int
         What `max_offset` answered.
     """
-    if end <= 0 or not queue.files:
-        return 0
-    first = queue.files[0]
-    count = min(first.entry_count, end - first.first_offset)
-    newest = queue.phy_offset(end - 1)
-    return corrected_min(0, end, first.first_offset, count, log_min, newest, queue.phy_offset)
+    return queue.min_offset(log_min, end)
 
 
 def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> QueueInfo:
@@ -85,7 +72,7 @@ def queue_info(queue: QueueFiles, log_min: int, log_end: int | None = None) -> Q
         (
             int(oldest["phy_offset"][0]) if len(oldest) else None,
             int(newest["phy_offset"][0]) + int(newest["msg_size"][0]) if len(newest) else None,
-            len(queue.files),
+            queue.file_count,
             queue.disk_bytes,
         ),
     )
@@ -99,18 +86,43 @@ def each_queue(
     Light queues (``%LMQ%...``) are among them, batch queues (``batchconsumequeue/``) are not. A directory that cannot be listed,
     that of a queue or one above it, is told to `unreadable`; without that it is an error.
     """
-    paths.bring_in(paths.consumequeue, beginnings=True)
-    for topic, queue_id, directory in queue_directories(paths, unreadable):
-        try:
-            queue = QueueFiles(
-                topic, queue_id, directory, leave_out_links=paths.leave_out_links, left_out=left_out
-            )
-        except OSError as error:
-            if unreadable is None or not is_unreadable(error):
-                raise
-            unreadable(directory, error)
-        else:
-            yield queue
+    return queue_source(paths).each(left_out, unreadable)
+
+
+def queue_of(
+    paths: StorePaths, topic: str, queue_id: int, *, leave_out_links: bool = False
+) -> QueueFiles:
+    """Give a queue of a store by its name; one that does not exist has no files.
+
+    With `leave_out_links` a link among its files is left out, as with `StorePaths.leave_out_links`.
+
+    Raises
+    ------
+    ValueError
+        The topic is no name of a directory.
+    """
+    found = queue_source(paths).queue(topic, queue_id, leave_out_links=leave_out_links)
+    if not found.files and topic in BatchTopics(paths):
+        directory = paths.batchconsumequeue / topic / str(queue_id)
+        return BatchQueue(topic, queue_id, directory, leave_out_links=leave_out_links)
+    return found
+
+
+def queue_names(
+    paths: StorePaths, unreadable: Unreadable | None = None
+) -> Iterator[tuple[str, int]]:
+    """Give topic and queue id of every queue, those of batches too, in this order; `unreadable` as of `each_queue`."""
+    batches = ((topic, queue_id) for topic, queue_id, _ in batch_directories(paths, unreadable))
+    return merge(queue_source(paths).names(unreadable), batches)
+
+
+def each_batch_queue(
+    paths: StorePaths, unreadable: Unreadable | None = None
+) -> Iterator[BatchQueue]:
+    """Find the queues of batches (``batchconsumequeue/``), by topic and queue id."""
+    paths.bring_in(paths.batchconsumequeue)
+    for topic, queue_id, directory in batch_directories(paths, unreadable):
+        yield BatchQueue(topic, queue_id, directory, leave_out_links=paths.leave_out_links)
 
 
 def find_queues(paths: StorePaths) -> list[QueueFiles]:
@@ -121,7 +133,7 @@ def find_queues(paths: StorePaths) -> list[QueueFiles]:
 def each_queue_info(
     paths: StorePaths, log_min: int, log_end: int | None = None
 ) -> Iterator[QueueInfo]:
-    """Summarise every queue of a store, by topic and queue id.
+    """Summarise every queue of a store, those of batches too, by topic and queue id.
 
     Parameters
     ----------
@@ -131,8 +143,12 @@ def each_queue_info(
     log_end : int, optional
         Phy offset after its last message: entries of messages from there on do not count.
     """
-    for queue in each_queue(paths):
+    for queue in merge(each_queue(paths), each_batch_queue(paths), key=_place):
         yield queue_info(queue, log_min, log_end)
+
+
+def _place(queue: QueueFiles) -> tuple[str, int]:
+    return queue.topic, queue.queue_id
 
 
 def list_queues(paths: StorePaths, log_min: int, log_end: int | None = None) -> list[QueueInfo]:

@@ -7,11 +7,20 @@ from pathlib import Path
 from typing import NoReturn
 
 from rmqcore.disk.paths import StorePaths
+from rmqcore.disk.store_kinds import ROCKSDB_FOLDER
 from rmqcore.errors import StoreClosedError
 from rmqcore.offline.remote.skeleton import Skeleton
 from rmqcore.offline.remote.store_url import StoreUrl
 
-WHOLE = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index", "config")
+WHOLE = (
+    "commitlog",
+    "consumequeue",
+    ROCKSDB_FOLDER,
+    "consumequeue_ext",
+    "batchconsumequeue",
+    "index",
+    "config",
+)
 """Directories in a store's root in which all is listed; of others nothing but their name is asked for."""
 ROOT = "store"
 """The root's place in the skeleton."""

@@ -13,7 +13,7 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.group_position import GroupPosition
 from rmqcore.offline.queues.queue_reader import QueueFiles
-from rmqcore.offline.queues.queues import max_offset, min_offset
+from rmqcore.offline.queues.queues import max_offset, min_offset, queue_of
 from rmqcore.offline.stats.report import ConsumerLag
 
 MOST_OFFSETS = 200_000
@@ -84,7 +84,7 @@ class LagReader:
         queue = self._queues.get(place)
         try:
             if queue is None:
-                queue = QueueFiles(topic, queue_id, self._paths.queue(topic, queue_id))
+                queue = queue_of(self._paths, topic, queue_id)
                 self._queues[place] = queue
             else:
                 queue.refresh()
@@ -94,7 +94,7 @@ class LagReader:
             ValueError,
         ):  # a link, or a topic that is no name of a directory
             return None
-        return queue if queue.files else None
+        return queue if queue.max_offset() > 0 else None
 
 
 def _each(offsets: ConsumerOffsets) -> Iterator[tuple[str, str, int, int]]:

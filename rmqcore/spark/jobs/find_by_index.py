@@ -88,7 +88,7 @@ def _by_index(
     asked = [(key, None) for key in task.keys] + [(msg_id, "U") for msg_id in ids]
     topics = task.index_topics
     if topics is None:
-        topics = tuple(name for name, is_dir in task.store.names("consumequeue").items() if is_dir)
+        topics = tuple(task.store.topics())
     with task.store.local_copy("index") as paths:
         readers = find_index_files(paths)
         _check_index(task.store, readers, topics, files)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from rmqcore.disk.inside.links import is_folder
-from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name
+from rmqcore.disk.paths import MAX_OFFSET, StorePaths, parse_file_name, parse_queue_id
+from rmqcore.disk.rocksdb_place import holds_database, rocksdb_place
+from rmqcore.disk.store_kinds import ROCKSDB_FOLDER
 from rmqcore.errors import StoreError
 from rmqcore.offline.info import log_end
 from rmqcore.offline.log.damage import DamageRange
@@ -21,10 +23,14 @@ from rmqcore.offline.log.store_paths import (
     remote_dledger_logs,
 )
 from rmqcore.offline.missing_log import missing_log
+from rmqcore.offline.queues.queues import QueueFiles, queue_names, queue_of
 from rmqcore.offline.remote.filesystem import RemoteFilesystem, split_uri
 from rmqcore.offline.remote.filesystem_options import Options
 from rmqcore.spark.storage.remote_copy import copy_of
 from rmqcore.spark.storage.store_pin import StorePin
+
+QUEUE_PARTS = ("consumequeue", ROCKSDB_FOLDER)
+"""Where queues are: files, or a database."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +162,52 @@ class StoreLocation:
         filesystem, root = self._remote()
         with copy_of(filesystem, root, parts) as copied:
             yield StorePaths(copied)
+
+    @contextmanager
+    def local_queues(self, *places: tuple[str, int]) -> Iterator[Iterator[QueueFiles]]:
+        """Give some queues, each as long as the next one is not asked for; one that does not exist has no files.
+
+        From elsewhere the files of each queue are copied as `local_copy` does, and a database of queues as a whole.
+        """
+        if self.is_local or self.has_database():
+            with self.local_copy(*QUEUE_PARTS) as paths:
+                yield (queue_of(paths, *place) for place in places)
+        else:
+            yield self._copied_queues(places)
+
+    def _copied_queues(self, places: tuple[tuple[str, int], ...]) -> Iterator[QueueFiles]:
+        for topic, queue_id in places:
+            with self.local_copy(f"consumequeue/{topic}/{queue_id}") as paths:
+                yield queue_of(paths, topic, queue_id)
+
+    def has_database(self) -> bool:
+        """Whether the queues are in RocksDB (`rmqcore.disk.rocksdb_place`)."""
+        if self.is_local:
+            return rocksdb_place(self.paths) is not None
+        names = self.names("consumequeue")
+        return holds_database(names) or (
+            not any(names.values()) and holds_database(self.names(ROCKSDB_FOLDER))
+        )
+
+    def queue_names(
+        self, takes_topic: Callable[[str], bool] = lambda topic: True
+    ) -> Iterator[tuple[str, int]]:
+        """Give topic and queue id of every queue of topics that `takes_topic` accepts."""
+        if self.is_local or self.has_database():
+            with self.local_copy(*QUEUE_PARTS) as paths:
+                yield from (place for place in queue_names(paths) if takes_topic(place[0]))
+            return
+        for topic, is_topic in self.names("consumequeue").items():
+            if is_topic and takes_topic(topic):
+                for name, is_queue in self.names(f"consumequeue/{topic}").items():
+                    if is_queue and (queue_id := parse_queue_id(name)) is not None:
+                        yield topic, queue_id
+
+    def topics(self) -> list[str]:
+        """Names of topics with queues, sorted."""
+        if self.has_database():
+            return sorted({topic for topic, _ in self.queue_names()})
+        return [name for name, is_dir in self.names("consumequeue").items() if is_dir]
 
     def _remote(self) -> tuple[RemoteFilesystem, str]:
         return split_uri(self.root, self.storage)

@@ -13,6 +13,7 @@ from rmqcore.offline.log.log_files import LogFile
 from rmqcore.offline.queues.log_end import newest_dispatched
 from rmqcore.spark.splits.written import STEP, some_apart
 from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.storage.store_location import QUEUE_PARTS
 from rmqcore.spark.stream.files import Place, StreamFiles
 from rmqcore.spark.stream.limits import Allowance
 from rmqcore.spark.stream.passing import PassingWalk
@@ -260,5 +261,5 @@ def is_blank(file: LogFile, phy_offset: int) -> bool:
 
 def dispatched_end(location: StoreLocation) -> int:
     """CommitLog offset behind the newest message that is in a queue."""
-    with location.local_copy("consumequeue") as paths:
+    with location.local_copy(*QUEUE_PARTS) as paths:
         return newest_dispatched(paths).end

@@ -6,6 +6,7 @@ from rmqcore.offline.queues.queues import list_queues
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import LATEST, QueueOffsets
 from rmqcore.spark.storage.locations import StoreLocation
+from rmqcore.spark.storage.store_location import QUEUE_PARTS
 from rmqcore.spark.stream.cursor import StreamRules
 from rmqcore.spark.stream.start import StreamStart
 from rmqcore.spark.tables.queue_starts import check_queue_starts
@@ -93,6 +94,6 @@ def _queue_ends(store: StoreLocation | None) -> dict[tuple[str, int], int]:
         return {}
     files = store.log_files()
     first = files[0].file_from_offset if files else 0
-    with store.local_copy("consumequeue") as paths:
+    with store.local_copy(*QUEUE_PARTS) as paths:
         queues = list_queues(paths, first)
     return {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}

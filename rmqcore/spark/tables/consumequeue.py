@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
-from rmqcore.disk.paths import parse_queue_id
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import find_queues, max_offset
 from rmqcore.spark.storage.store_location import StoreLocation
@@ -67,10 +66,7 @@ class ConsumeQueueRead(TableRead):
         choice = QueueChoice(self.options)
         found = [
             QueuePiece(topic, queue_id)
-            for topic, is_topic in store.names("consumequeue").items()
-            if is_topic and choice.takes_topic(topic)
-            for name, is_queue in store.names(f"consumequeue/{topic}").items()
-            if is_queue and (queue_id := parse_queue_id(name)) is not None
+            for topic, queue_id in store.queue_names(choice.takes_topic)
             if choice.takes(topic, queue_id)
         ]
         for begin in range(0, len(found), QUEUES_A_TASK):
@@ -78,11 +74,9 @@ class ConsumeQueueRead(TableRead):
 
     def read(self, part: QueuePart) -> Iterator[Any]:
         """Read the entries of each piece."""
-        for piece in part.pieces:
-            folder = f"consumequeue/{piece.topic}/{piece.queue_id}"
-            with part.store.local_copy(folder) as paths:
-                directory = paths.consumequeue / piece.topic / str(piece.queue_id)
-                queue = QueueFiles(piece.topic, piece.queue_id, directory)
+        places = [(piece.topic, piece.queue_id) for piece in part.pieces]
+        with part.store.local_queues(*places) as queues:
+            for piece, queue in zip(part.pieces, queues, strict=True):
                 yield from self._entries(part.store.broker, queue, piece, part.log_end)
 
     def _entries(

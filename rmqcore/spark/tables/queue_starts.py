@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqcore.errors import DataLossError
-from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import queue_info
 from rmqcore.spark.options.source_options import SourceOptions
 from rmqcore.spark.options.values import QueueOffsets
@@ -42,15 +41,14 @@ def _check_store(store: StoreLocation, starts: QueueOffsets) -> None:
     }
     files = store.log_files() if wanted else []
     log_min = files[0].file_from_offset if files else 0
-    for (topic, queue_id), queue_offset in wanted.items():
-        with store.local_copy(f"consumequeue/{topic}/{queue_id}") as paths:
-            directory = paths.consumequeue / topic / str(queue_id)
-            first = queue_info(QueueFiles(topic, queue_id, directory), log_min).min_offset
-        if queue_offset < first:
-            raise DataLossError(
-                store.broker,
-                queue_offset,
-                first,
-                "its file was deleted",
-                queue=f"{topic}/{queue_id}",
-            )
+    with store.local_queues(*wanted) as queues:
+        for queue, queue_offset in zip(queues, wanted.values(), strict=True):
+            first = queue_info(queue, log_min).min_offset
+            if queue_offset < first:
+                raise DataLossError(
+                    store.broker,
+                    queue_offset,
+                    first,
+                    "its file was deleted",
+                    queue=f"{queue.topic}/{queue.queue_id}",
+                )

@@ -8,7 +8,7 @@ from typing import Any
 
 from rmqcore.offline.queues.queues import list_queues
 from rmqcore.spark.options.source_options import SourceOptions
-from rmqcore.spark.storage.store_location import StoreLocation
+from rmqcore.spark.storage.store_location import QUEUE_PARTS, StoreLocation
 from rmqcore.spark.tables.table import TableRead, batches_of_rows
 
 
@@ -23,7 +23,7 @@ class QueuesRead(TableRead):
         """List the queues, as far as their messages were in the log when the store was pinned."""
         choice = QueueChoice(self.options)
         first = part.pin.first_phy_offset if part.pin is not None else 0
-        with part.local_copy("consumequeue") as paths:
+        with part.local_copy(*QUEUE_PARTS) as paths:
             rows = [
                 {"broker": part.broker, **queue.as_dict()}
                 for queue in list_queues(paths, first, part.log_end())

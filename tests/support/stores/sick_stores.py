@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.stores.many_files import fill, settings
+from support.stores.rocksdb_queues import in_rocksdb
 
 import rmqcore
 from rmqcore import Message, MessageStoreConfig
@@ -262,8 +263,12 @@ def store_kind(sick: Sick) -> None:
 
 
 def rocksdb_queues(sick: Sick) -> None:
-    queues_missing(sick)
-    (sick.root / "consumequeue_rocksdb").mkdir()
+    in_rocksdb(sick.root)
+
+
+def rocksdb_damaged(sick: Sick) -> None:
+    place = in_rocksdb(sick.root)
+    next(place.glob("MANIFEST-*")).unlink()
 
 
 def index_files(sick: Sick) -> None:
@@ -420,6 +425,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         many_queues,
         store_kind,
         rocksdb_queues,
+        rocksdb_damaged,
         index_files,
         index_missing,
         index_grows,

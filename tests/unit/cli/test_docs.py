@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli.cli_runs import Run
 from support.places import ROOT
+from support.stores.rocksdb_queues import java_store
 
 from rmqcore.cli.app import VERBS
 from rmqcore.cli.mqadmin import verb_for
@@ -126,13 +127,15 @@ def test_examples_run(
         ):
             continue  # until Ctrl-C
         store = golden / "basic" / "store"
+        if verb == "convert":
+            store = java_store(tmp_path)
         if "--apply" in words:
             store = Path(shutil.copytree(store, tmp_path / f"store{number}"))
         places = {"/data/store": str(store), "Orders": "TopicBasicA"}
         places |= {"/data/parquet": f"out{number}", "/tmp/orders": f"out{number}"}
         places |= {"/data/rebuilt": f"out{number}", "/data/backup": f"out{number}"}
         places["/data/slave"] = str(store)
-        places |= {"/data/salvaged": f"out{number}"}
+        places |= {"/data/salvaged": f"out{number}", "/data/converted": f"out{number}"}
         places |= {"/backup/commitlog": str(store / "commitlog")}
         places |= {
             "7F00000100002A9F0000000000012F3C": "7F00000100002A9F000000000000032B",

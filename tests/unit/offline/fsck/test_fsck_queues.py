@@ -200,13 +200,6 @@ def test_a_topic_deleted_and_made_again_begins_at_0(built: BuiltStore) -> None:
     assert fsck(built.root).exit_code == 2
 
 
-def test_queues_in_rocksdb_are_told_of(broken: BuiltStore) -> None:
-    shutil.rmtree(broken.root / "consumequeue")
-    (broken.root / "consumequeue_rocksdb").mkdir()
-    report = fsck(broken.root)
-    assert severities(report) == {"cq_missing": "info"}
-
-
 # ---- what is ordinary -------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ import org.apache.rocketmq.common.ServiceThread;
 import org.apache.rocketmq.common.SystemClock;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.queue.ConsumeQueueStoreInterface;
+import org.apache.rocketmq.store.queue.RocksDBConsumeQueueStore;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /** RocketMQ's own store with a clock that can be set, so that two stores can be written at the same times. */
@@ -55,6 +57,14 @@ final class ClockedStore extends DefaultMessageStore {
             store.awaitDispatch();
         }
         return store;
+    }
+
+    /** Queues in RocksDB where the settings say so, as RocksDBMessageStore has them. */
+    @Override
+    public ConsumeQueueStoreInterface createConsumeQueueStore() {
+        return getMessageStoreConfig().isEnableRocksDBStore()
+            ? new RocksDBConsumeQueueStore(this)
+            : super.createConsumeQueueStore();
     }
 
     @Override

@@ -1,0 +1,110 @@
+"""``rmqcore convert``: a store with RocksDB queues as one with queues as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rmqcore.cli.common import arguments
+from rmqcore.cli.common.errors import note
+from rmqcore.cli.common.output import counted, human_bytes, print_json, terminal_console, wants_json
+from rmqcore.cli.common.progress import progress_bar
+from rmqcore.cli.common.shown import printable
+from rmqcore.cli.reports.report_table import facts
+from rmqcore.cli.stores.store_settings import read_config
+from rmqcore.errors import TargetNotEmptyError
+from rmqcore.maintenance.backup.report import Way
+from rmqcore.maintenance.convert.convert import convert as convert_store
+from rmqcore.maintenance.convert.report import ConvertReport
+
+SHOWN = 10
+
+
+def convert(
+    store: arguments.Store,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="A new or empty folder, outside of STORE.",
+            show_default=False,
+            parser=arguments.local_folder,
+        ),
+    ],
+    queues: Annotated[
+        str, typer.Option("--queues", metavar="KIND", help="What OUT keeps its queues in: file.")
+    ] = "file",
+    config: arguments.BrokerConf = None,
+    commitlog: arguments.CommitLog = None,
+    follow_links: arguments.FollowLinks = False,
+    json: arguments.Json = False,
+    no_progress: arguments.NoProgress = False,
+) -> int:
+    """Make a store with queues as files of one with queues in RocksDB.
+
+    STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and
+    offsets, and each queue begins and ends where it does in STORE. A broker uses OUT with
+    storeType=default.
+
+    Exit code 2: a queue of OUT begins or ends elsewhere, or a part of STORE could not be read.
+
+    Example:
+      rmqcore convert /data/store /data/converted --queues file
+    """
+    settings = None if config is None else read_config(config)
+    try:
+        with progress_bar("convert", no_progress=no_progress) as progress:
+            report = convert_store(
+                store,
+                out,
+                queues=queues,
+                config=settings,
+                commitlog=commitlog,
+                follow_links=follow_links,
+                progress=progress,
+            )
+    except TargetNotEmptyError as error:
+        error.hint = "OUT is an empty or new folder; nothing was changed"
+        raise
+    if wants_json(json):
+        print_json(report.as_dict())
+    else:
+        _print_table(terminal_console(), report)
+    for one in report.differing[:SHOWN]:
+        note(
+            f"queue {one.topic}/{one.queue_id}: {one.min_offset}..{one.max_offset} in STORE, "
+            f"{one.new_min_offset}..{one.new_max_offset} in OUT"
+        )
+    if report.missing_entries:
+        note(
+            f"the database lacks {counted(report.missing_entries, 'entry')}: OUT has fillers in their places"
+        )
+    for place in report.unreadable[:SHOWN]:
+        note(f"unreadable: {place}")
+    for problem in report.config_problems:
+        note(f"config: {problem.path} {problem.problem}")
+    return report.exit_code
+
+
+def _print_table(console: Console, report: ConvertReport) -> None:
+    ways = {"linked": report.linked, "cloned": report.cloned, "copied": report.copied}
+    rows = {
+        "store": printable(report.path),
+        "new store": printable(report.out),
+        "log and index": ", ".join(_way(name, way) for name, way in ways.items() if way.files),
+        "queues": f"{report.queues:,} with {counted(report.queue_entries, 'entry')}",
+    }
+    if report.idle_queues:
+        rows["without entries"] = f"{counted(report.idle_queues, 'queue')}, whose ends were kept"
+    if report.kept:
+        rows["copied as is"] = printable(", ".join(report.kept))
+    if report.left_behind:
+        rows["not copied"] = printable(", ".join(report.left_behind))
+    console.print(facts(rows))
+
+
+def _way(name: str, way: Way) -> str:
+    return f"{counted(way.files, 'file')} of {human_bytes(way.bytes)} {name}"

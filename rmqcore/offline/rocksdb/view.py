@@ -1,0 +1,210 @@
+"""A RocksDB database as it is at one moment, opened through links in a temporary directory.
+
+The library writes a file of its own and a log beside a database that it opens, also where it only reads. So it never opens a
+store's directory: it opens one that holds links to the files there. RocksDB takes no lock of a database that it only reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+import weakref
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rmqcore.disk.file_kinds import kind_of
+from rmqcore.disk.inside.folder import remove_made
+from rmqcore.disk.read_range import entries_of, read_range
+from rmqcore.errors import RocksdbError, RocksdbMissingError
+from rmqcore.offline.rocksdb.damaged import rocksdb_error
+from rmqcore.offline.rocksdb.log_format import check_manifest
+from rmqcore.offline.rocksdb.queue_keys import ENTRIES, OFFSETS
+
+CURRENT = "CURRENT"
+MANIFEST = re.compile(r"MANIFEST-\d{6,20}")
+_WANTED = re.compile(r"MANIFEST-\d{6,20}|\d{6,20}\.(?:sst|ldb|log|blob)")
+MOST_FILES = 100_000
+"""Files of a database that are looked at: brokers make them 64 MB and more in size."""
+MOST_LOG_BYTES = 4 << 30
+"""Bytes of write-ahead logs that are read: they are held in memory. A broker begins a new one at 1 GiB."""
+OPEN_FILES = 256
+"""Files that RocksDB holds open at once."""
+
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class DatabaseView:
+    """The database, open for reading; what is written to it later does not show.
+
+    Parameters
+    ----------
+    place : Path
+        The directory of the database.
+
+    Attributes
+    ----------
+    signature : tuple
+        Names, sizes and times of the files that change with each write.
+    entries, offsets : Rdict
+        The column families.
+    process : int
+        Who opened it.
+
+    Raises
+    ------
+    RocksdbMissingError
+        The package `rocksdict` is not installed.
+    RocksdbError
+        A file is missing or is not a regular file, or RocksDB cannot read the database.
+    """
+
+    def __init__(self, place: Path) -> None:
+        if find_spec("rocksdict") is None:
+            raise RocksdbMissingError(
+                f"{place}: the queues are in RocksDB, and the package rocksdict is not installed"
+            )
+        self.process = os.getpid()
+        files = _checked_files(place)
+        self.signature = signature_of(files)
+        self._folder = tempfile.mkdtemp(prefix="rmqcore-rocksdb-")
+        self._held: list[Any] = []
+        self._close = weakref.finalize(self, _close, self._held, self._folder, self.process)
+        for name, (path, _) in files.items():
+            Path(self._folder, name).symlink_to(path)
+        with open(f"{self._folder}/{CURRENT}", "wb") as current:
+            current.write(f"{_manifest_of(place, files)}\n".encode())
+        self._place = place
+        self.entries, self.offsets = self._open()
+
+    def _open(self) -> tuple[Any, Any]:
+        from rocksdict import AccessType, Rdict
+
+        with self.reading():
+            found = Rdict.list_cf(self._folder, _options())
+            for family in (ENTRIES, OFFSETS):
+                if family not in found:
+                    raise rocksdb_error(
+                        self._place, f"column families are {found}, expected {family!r} among them"
+                    )
+            database = Rdict(
+                self._folder,
+                options=_options(),
+                column_families={family: _options() for family in (ENTRIES, OFFSETS)},
+                access_type=AccessType.read_only(error_if_log_file_exist=False),
+            )
+            self._held.append(database)
+            families = [database.get_column_family(family) for family in (ENTRIES, OFFSETS)]
+            self._held += families
+            return families[0], families[1]
+
+    def reading(self) -> _Reading:
+        """Turn what RocksDB raises in a ``with`` block into `RocksdbError`."""
+        return _Reading(self._place, self._folder)
+
+    def close(self) -> None:
+        """Close the database and remove the links; may be repeated."""
+        self._close()
+
+
+class _Reading:
+    """RocksDB raises nothing but `Exception`, with a text that names the temporary directory."""
+
+    def __init__(self, place: Path, folder: str) -> None:
+        self._place = place
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
+        if error is None or isinstance(error, RocksdbError | KeyboardInterrupt | MemoryError):
+            return
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            text = str(error).replace(self._folder, str(self._place))
+            raise rocksdb_error(self._place, f"RocksDB cannot read it: {text}") from error
+
+
+def database_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
+    """Path and status of each file that belongs to the database, by name; `CURRENT` is among them where it is there.
+
+    Raises
+    ------
+    RocksdbError
+        One is a link or anything else than a file; or there are too many.
+    """
+    found: dict[str, tuple[str, os.stat_result]] = {}
+    for entry in entries_of(place):
+        if entry.name != CURRENT and not _WANTED.fullmatch(entry.name):
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # a compaction deleted it
+        if not stat.S_ISREG(status.st_mode):
+            raise rocksdb_error(
+                entry.path, f"{kind_of(status.st_mode)}, expected a file of RocksDB"
+            )
+        found[entry.name] = entry.path, status
+        if len(found) > MOST_FILES:
+            raise rocksdb_error(place, f"more than {MOST_FILES} files, which are not looked at")
+    return found
+
+
+def signature_of(files: dict[str, tuple[str, os.stat_result]]) -> Signature:
+    """What changes with every write: the names of all files, and length and time of those that grow."""
+    return tuple(
+        (name, 0, 0)
+        if name.endswith((".sst", ".ldb"))
+        else (name, status.st_size, status.st_mtime_ns)
+        for name, (_, status) in files.items()
+    )
+
+
+def _checked_files(place: Path) -> dict[str, tuple[str, os.stat_result]]:
+    files = database_files(place)
+    logs = sum(status.st_size for name, (_, status) in files.items() if name.endswith(".log"))
+    if logs > MOST_LOG_BYTES:
+        raise rocksdb_error(
+            place, f"the write-ahead logs have {logs} bytes, expected at most {MOST_LOG_BYTES}"
+        )
+    manifest = _manifest_of(place, files)
+    check_manifest(place / manifest, files[manifest][1].st_size)
+    files.pop(CURRENT)
+    return files
+
+
+def _manifest_of(place: Path, files: dict[str, tuple[str, os.stat_result]]) -> str:
+    """The name that `CURRENT` holds; its file is there."""
+    current = place / CURRENT
+    data = read_range(current, 0, 64)
+    name = data.decode("ascii", "replace").rstrip("\n")
+    if not data:
+        raise rocksdb_error(current, "missing or empty, expected the name of a MANIFEST file")
+    if not MANIFEST.fullmatch(name):
+        raise rocksdb_error(current, f"holds {data!r}, expected the name of a MANIFEST file")
+    if name not in files:
+        raise rocksdb_error(place / name, f"missing, and {CURRENT} names it")
+    return name
+
+
+def _options() -> Any:
+    from rocksdict import Options
+
+    options = Options(raw_mode=True)
+    options.set_max_open_files(OPEN_FILES)
+    options.set_keep_log_file_num(1)
+    return options
+
+
+def _close(held: list[Any], folder: str, process: int) -> None:
+    if os.getpid() != process:
+        return  # a forked child: the parent's threads of RocksDB are not here
+    for family in reversed(held):
+        family.close()
+    held.clear()
+    remove_made(Path(folder))
