@@ -11,7 +11,7 @@ python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
 root=$PWD
 extras=("$@")
 # A plot and a broker are made by the command.
-((${#extras[@]})) || extras=(arrow compress polars duckdb pandas cli cli,plot cli,broker spark delta iceberg)
+((${#extras[@]})) || extras=(arrow compress rocksdb polars duckdb pandas cli cli,plot cli,broker spark delta iceberg)
 away=$(mktemp -d)
 trap 'rm -rf "$away"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -135,6 +136,20 @@ def iceberg(store: Path, folder: Path) -> None:
     table(store, folder, "iceberg")
 
 
+def rocksdb(store: Path, folder: Path) -> None:
+    """The queues of a database, which has none."""
+    from rocksdict import Options, Rdict
+
+    copy = Path(shutil.copytree(store, folder / "rocksdb"))
+    shutil.rmtree(copy / "consumequeue")
+    database = Rdict(str(copy / "consumequeue"), Options(raw_mode=True))
+    database.create_column_family("offset", Options(raw_mode=True))
+    database.close()
+    with rmqcore.read(copy) as reader:
+        assert reader.queues() == []
+        assert [kind.name for kind in reader.info().kinds] == ["rocksdb_queues"]
+
+
 def table(store: Path, folder: Path, name: Literal["delta", "iceberg"]) -> None:
     """A table that grows with the log, once."""
     import rmqcore.spark
@@ -147,7 +162,20 @@ def table(store: Path, folder: Path, name: Literal["delta", "iceberg"]) -> None:
 
 CHECKS: dict[str, Callable[[Path, Path], None]] = {
     check.__name__: check
-    for check in (arrow, broker, cli, compress, delta, duckdb, iceberg, pandas, plot, polars, spark)
+    for check in (
+        arrow,
+        broker,
+        cli,
+        compress,
+        delta,
+        duckdb,
+        iceberg,
+        pandas,
+        plot,
+        polars,
+        rocksdb,
+        spark,
+    )
 }
 
 

@@ -31,3 +31,11 @@ class SetAside:
     first_phy_offset: int
     last_phy_offset: int
     why: str
+
+    def is_followed_by(self, other: SetAside) -> bool:
+        """Whether the other records are the next ones of the same queue, for the same reason."""
+        return (
+            (self.topic, self.queue_id, self.why) == (other.topic, other.queue_id, other.why)
+            and self.last_queue_offset + 1 == other.first_queue_offset
+            and self.last_phy_offset < other.first_phy_offset
+        )

@@ -13,16 +13,24 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqcore._native.format.layout import MAGIC_BLANK, REC_MAGIC
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
 from rmqcore.disk.index.header import read_header
 from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, is_index_file_name
 from rmqcore.disk.queue_ends import end_of_message, newest_by_bisection
 from rmqcore.disk.read_range import entries_of
-from rmqcore.errors import RemoteStorageError, StoreError
+from rmqcore.errors import (
+    RemoteStorageError,
+    RocksdbError,
+    RocksdbMissingError,
+    StoreError,
+    is_unreadable,
+)
 from rmqcore.offline.info import log_end as end_of_log
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.log_files import LogFile, is_log_file, list_log_files
 from rmqcore.offline.log.window import record_at
+from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import each_queue
 from rmqcore.offline.remote.remote_paths import RemotePaths
 
@@ -91,13 +99,14 @@ def missing_log(
         return []
     newest = max(beyond)
     files = list_log_files(paths) if list_files is None else list_files()
-    if record_at(files, newest.phy_offset, most_whole=0) is not None:
+    if _may_be_there(files, newest.phy_offset):
         return []  # appended since the end was read
     if log_end is None:
         log_end = end_of_log(files)
         beyond = [one for one in beyond if one.phy_offset >= log_end]
         if not beyond or (stop is not None and stop <= log_end):
             return []
+    log_end = _behind_blank(files, log_end)
     end = max(one.end_phy_offset for one in beyond)
     if start is not None and end <= start:
         return []
@@ -144,12 +153,39 @@ def closed_at(paths: StorePaths, phy_offset: int) -> bool:
     checkpoint = _checkpoint_of(paths)
     if checkpoint is None:
         return False
-    newest = record_at(list_log_files(paths), checkpoint.logics_physical_offset, most_whole=0)
+    try:
+        newest = record_at(list_log_files(paths), checkpoint.logics_physical_offset, most_whole=0)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return False
     return (
         newest is not None
         and newest.phy_offset + newest.msg_size == phy_offset
         and newest.store_timestamp_ms == checkpoint.physic_msg_timestamp_ms
     )
+
+
+def _behind_blank(files: list[LogFile], log_end: int) -> int:
+    """The end of the file whose BLANK lies at an offset; else the offset."""
+    for file in files:
+        left = file.file_from_offset + file.size - log_end
+        if 0 < left <= file.size:
+            head = file.read_range(file.size - left, REC_MAGIC + 4)
+            size = int.from_bytes(head[:4], "big")
+            magic = int.from_bytes(head[REC_MAGIC:], "big", signed=True)
+            return log_end + left if (size, magic) == (left, MAGIC_BLANK) else log_end
+    return log_end
+
+
+def _may_be_there(files: list[LogFile], phy_offset: int) -> bool:
+    """Whether a record lies at an offset, or in a file that cannot be read: a walk reports that."""
+    try:
+        return record_at(files, phy_offset, most_whole=0) is not None
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return True
 
 
 # ---- what is known ----------------------------------------------------------------------------------
@@ -161,11 +197,19 @@ def _known_messages(paths: StorePaths, log_end: int) -> Iterator[KnownMessage]:
     if isinstance(paths, RemotePaths) and log_end > 0:
         return
     yield from _of_index(paths)
-    for queue in islice(each_queue(paths, unreadable=_told_elsewhere), MOST_QUEUES):
+    for queue in _queues_of(paths):
         newest = newest_by_bisection(queue.files)
         if newest is not None:
             source = f"{paths.consumequeue.name}/{queue.topic}/{queue.queue_id}"
             yield KnownMessage(int(newest["phy_offset"]), end_of_message(newest), source)
+
+
+def _queues_of(paths: StorePaths) -> Iterator[QueueFiles]:
+    """The first queues; none where they lie in a database that cannot be read."""
+    try:
+        yield from islice(each_queue(paths, unreadable=_told_elsewhere), MOST_QUEUES)
+    except (RocksdbError, RocksdbMissingError) as error:
+        _told_elsewhere(os.fspath(paths.consumequeue), error)
 
 
 def _of_checkpoint(paths: StorePaths) -> Iterator[KnownMessage]:

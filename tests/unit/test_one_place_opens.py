@@ -38,6 +38,10 @@ SHORT_LIST: dict[str, dict[str, str]] = {
     "offline/remote/skeleton.py": {
         "tempfile": "a folder for the files of a store behind a URL, which only this user may enter",
     },
+    "offline/rocksdb/view.py": dict.fromkeys(
+        ("Path.symlink_to", "open", "tempfile"),
+        "links to the files of a database in a temporary folder that only this user may enter",
+    ),
     "offline/export/part_files.py": {"Path.open": "a file in that working folder"},
     "offline/export/parquet_parts.py": dict.fromkeys(
         ("Path.mkdir", "Path.open", "Path.unlink", "Path.read_bytes"),

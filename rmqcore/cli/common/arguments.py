@@ -121,7 +121,7 @@ Drop = Annotated[
     typer.Option(
         "--drop",
         metavar="N",
-        min=0,
+        parser=whole_number(0, MAX_INT64),
         help="With --apply: the number of entries that may be lost, as the error without it says.",
         show_default=False,
     ),

@@ -43,7 +43,7 @@ def convert(
     json: arguments.Json = False,
     no_progress: arguments.NoProgress = False,
 ) -> int:
-    """Make a store with queues as files of one with queues in RocksDB.
+    """Make queue files of a store with RocksDB queues.
 
     STORE is only read, and must not be in use. OUT has the same log, so messages keep their ids and
     offsets, and each queue begins and ends where it does in STORE. A broker uses OUT with

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -86,9 +87,17 @@ class QueueBuilder:
     @property
     def set_aside(self) -> list[SetAside]:
         """Records that are in no queue, by queue and CommitLog offset; the first 100 ranges that were met."""
-        return sorted(
+        found: list[SetAside] = []
+        for one in sorted(
             self._set_aside, key=lambda one: (one.topic, one.queue_id, one.first_phy_offset)
-        )
+        ):
+            # Where a batch of the scan ended says nothing of the records.
+            if found and found[-1].is_followed_by(one):
+                end = one.last_queue_offset, one.last_phy_offset
+                found[-1] = replace(found[-1], last_queue_offset=end[0], last_phy_offset=end[1])
+            else:
+                found.append(one)
+        return found
 
     @property
     def queues(self) -> int:

@@ -36,9 +36,7 @@ from rmqcore.offline.queues.queue_reader import NO_END, QueueFiles, Unit
 
 BATCH_DTYPE = np.dtype(
     [
-        ("phy_offset", ">i8"),
-        ("msg_size", ">i4"),
-        ("tags_code", ">i8"),
+        *CQ_DTYPE.descr,
         ("store_ms", ">i8"),
         ("base_offset", ">i8"),
         ("batch_size", ">i2"),

@@ -275,6 +275,7 @@ def test_a_file_elsewhere_is_not_brought_here_for_a_plan(
     files = store.log_files()
     monkeypatch.setattr(type(store), "is_local", False)
     monkeypatch.setattr(type(store), "log_files", lambda _: files)
+    monkeypatch.setattr(type(store), "missing_log", lambda *_: [])
     assert len(plan_store(store, Sizing(FILE_SIZE // 10)).splits) == 1
 
 

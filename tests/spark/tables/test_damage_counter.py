@@ -45,6 +45,9 @@ def hurt(store_copy: StoreCopy) -> Path:
     data = bytearray(last.read_bytes())
     data[end : end + 9] = b"\0\0\0\x77 torn"
     last.write_bytes(data)
+    (
+        root / "abort"
+    ).touch()  # after a clean exit the tail would be what a writer without mappings leaves
     return root
 
 

@@ -302,7 +302,7 @@ def test_max_record_size_keeps_cuts_from_the_end(golden: Path) -> None:
     root = store_of(golden, "basic")
     resync = {"maxPartitionBytes": "32k", "splitMode": "resync"}
     assert len(table_of(root, **resync).parts()) == 7
-    assert len(table_of(root, maxPartitionBytes="32k").parts()) > 25
+    assert len(table_of(root, maxPartitionBytes="32k", splitMode="walk").parts()) > 25
     finer = table_of(root, **resync, maxRecordSize="2k")
     assert len(finer.parts()) > 15
     assert only(rows_of(finer), "phy_offset") == only(golden_rows(golden, "basic"), "phy_offset")

@@ -11,6 +11,7 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.spark.splits.planning import SplitPlan, plan_store
 from rmqcore.spark.splits.settle import settle
 from rmqcore.spark.splits.sizing import Sizing, SplitMode
@@ -63,7 +64,9 @@ def read_splits(plan: SplitPlan, *, verify_crc: bool = False) -> Read:
             read.add(batch)
         read.damage += scan.damage
         read.resynced |= scan.resynced & {row[0] for row in read.rows[before:]}
-    read.damage = sorted(read.damage + plan.gaps, key=in_log_order)
+    # A walk alone, with which this is compared, asks neither queues nor checkpoint.
+    gaps = [gap for gap in plan.gaps if gap.kind != LOG_MISSING]
+    read.damage = sorted(read.damage + gaps, key=in_log_order)
     return read
 
 

@@ -82,7 +82,7 @@ def test_query_is_what_java_answers(rmqcore: Run, golden: Path) -> None:
             words += ["--index-type", "T"]
         done = rmqcore("query", golden / "basic" / "store", *words)
         assert done.code == 0
-        conditions = {"tags" if answer["indexType"] else "keys": [answer["key"]]}
+        conditions: dict[str, Any] = {"tags" if answer["indexType"] else "keys": [answer["key"]]}
         exact = [
             message.phy_offset
             for message in reader.messages(

@@ -30,7 +30,14 @@ from rmqcore.testing.random_damage import damage
 
 STORES = dose("RMQCORE_ADVICE", test=8, verify=40, night=400)
 SEED = int(os.environ.get("RMQCORE_SEED", "7"))
-NOT_OF_THE_STORE = {"in_use", "files_overdue", "unreadable", "queues_behind", "not_looked_at"}
+NOT_OF_THE_STORE = {
+    "in_use",
+    "files_overdue",
+    "unreadable",
+    "queues_behind",
+    "not_looked_at",
+    "rocksdb_damaged",  # the advice makes queues beside the store
+}
 """Harms that need a process, a monkeypatch, or another directory to be there."""
 ENTRY = struct.Struct(">qiq")
 

@@ -12,6 +12,7 @@ from support.stores.golden_stores import CLEAN, CRASHED
 
 import rmqcore
 from rmqcore.offline.log.walk import Blank
+from rmqcore.offline.missing_log import LOG_MISSING
 from rmqcore.offline.reader import StoreReader
 
 SIZES = ("commitlog_bytes", "consumequeue_bytes", "index_bytes", "disk_bytes")
@@ -31,7 +32,8 @@ def plain(report: Any, *left_out: str) -> dict[str, Any]:
 def answers(reader: StoreReader) -> dict[str, Any]:
     """All that a reader tells of a store."""
     found: dict[str, Any] = {"messages": [bytes(view.raw) for view in reader.messages()]}
-    found["damage"] = [one.as_dict() for one in reader.damage]
+    # What queues know of a log that has files is not asked behind a URL.
+    found["damage"] = [one.as_dict() for one in reader.damage if one.kind != LOG_MISSING]
     found["blanks"] = [item for item in reader.messages(blanks=True) if isinstance(item, Blank)]
     found["info"] = plain(reader.info(), "path")
     queues = reader.queues()

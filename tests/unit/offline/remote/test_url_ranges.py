@@ -54,7 +54,7 @@ def test_a_log_is_read_once_and_never_kept(store: tuple[Disk, StoreUrl], made: P
         whole = sum(len(data) for path, data in disk.files.items() if "/commitlog/" in path)
         assert whole <= asked(disk, "/commitlog/") <= whole + 10 * 128 * KIB
         assert asked(disk, "/consumequeue/") == asked(disk, "/index/") == 0
-        assert kept(reader) == 0
+        assert kept(reader) <= 4096  # the checkpoint
         assert sum(path.stat().st_size for path in reader.paths.commitlog.iterdir()) == whole
 
 
