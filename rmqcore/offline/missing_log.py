@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rmqcore._native.format.layout import MAGIC_BLANK, REC_MAGIC
 from rmqcore.disk.checkpoint import StoreCheckpoint, read_checkpoint
+from rmqcore.disk.data_extents import used_end
 from rmqcore.disk.index.header import read_header
 from rmqcore.disk.paths import PATH_SPLITTER, StorePaths, is_index_file_name
 from rmqcore.disk.queue_ends import end_of_message, newest_by_bisection
@@ -102,7 +103,7 @@ def missing_log(
     if _may_be_there(files, newest.phy_offset):
         return []  # appended since the end was read
     if log_end is None:
-        log_end = end_of_log(files)
+        log_end = _used_end(files, _behind_blank(files, end_of_log(files)))
         beyond = [one for one in beyond if one.phy_offset >= log_end]
         if not beyond or (stop is not None and stop <= log_end):
             return []
@@ -164,6 +165,15 @@ def closed_at(paths: StorePaths, phy_offset: int) -> bool:
         and newest.phy_offset + newest.msg_size == phy_offset
         and newest.store_timestamp_ms == checkpoint.physic_msg_timestamp_ms
     )
+
+
+def _used_end(files: list[LogFile], log_end: int) -> int:
+    """Where the bytes of the newest file end, behind a damaged tail: a walk reports that."""
+    for file in files[-1:]:
+        begin = max(0, log_end - file.file_from_offset)
+        if begin < file.size and Path(file.location).is_file():
+            return max(log_end, file.file_from_offset + used_end(file.location, begin, file.size))
+    return log_end
 
 
 def _behind_blank(files: list[LogFile], log_end: int) -> int:
