@@ -44,8 +44,9 @@ OUR_NAMES = {
 
 
 def ours(config: dict[str, Any]) -> dict[str, Any]:
-    """The same fields as rmqcore names them."""
-    return {OUR_NAMES[name]: value for name, value in config.items()}
+    """The same fields as rmqcore names them. Java never refuses a log that lacks its last files."""
+    same = {OUR_NAMES[name]: value for name, value in config.items()}
+    return {**same, "recover_without_commit_log": True}
 
 
 @dataclass

@@ -72,7 +72,8 @@ def logs(golden: Path) -> dict[str, dict[str, Path]]:
 
 def cut(size: str, count: int) -> dict[str, Any]:
     whole = int(size[:-1]) * 1024
-    return {"splitMode": "walk", "maxPartitionBytes": -(-whole // count)}
+    # One of the stores lacks the last file of its log.
+    return {"splitMode": "walk", "maxPartitionBytes": -(-whole // count), "failOnDataLoss": False}
 
 
 def named(stores: dict[str, Path]) -> list[str]:
@@ -119,7 +120,7 @@ def test_corrupt(spark: SparkSession, logs: dict[str, dict[str, Path]], count: i
         for row in damage_rows(path, name, start_phy_offset=begin)
     ]
     assert rows == expected
-    assert len(rows) == 8
+    assert len(rows) == 9
 
 
 def start_of(size: str, count: int) -> int:
