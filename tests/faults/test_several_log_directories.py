@@ -231,11 +231,11 @@ def test_a_file_in_both_directories(disks: Disks) -> None:
     for use in (
         lambda: rmqcore.open(disks.root, **disks.config),
         lambda: list(rmqcore.read(disks.root, commitlog=disks.setting).messages()),
-        lambda: fsck(disks.root, commitlog=disks.logs),
     ):
         with pytest.raises(StoreFormatError, match="have the same name") as error:
             use()
         assert all(str(log / f"{0:020d}") in str(error.value) for log in disks.logs)
+    assert fsck(disks.root, commitlog=disks.logs).totals["file_twice"] == {"error": 1}
 
 
 # ---- offline ----------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
         for kind in kinds:
             damage.do(kind, data.draw, self.old_checkpoint)
         # Headers and properties have a checksum only if the configuration says so, the size in a BLANK never.
-        unseen = {"flipped", "misplaced", "zeros_between"}
+        unseen = {"flipped", "zeros_between"}
         if not (self.config.force_verify_prop_crc and self.config.check_crc_on_recover):
             unseen.add("torn")
         self.whole = self.whole and not (crashes.NOT_MENDED | unseen).intersection(kinds)
