@@ -6,6 +6,10 @@ Source: RocketMQ 5.5.0 TopicValidator.
 from __future__ import annotations
 
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
+"""Of the topic with the check points of POP consumers; the cluster's name follows."""
+LMQ_PREFIX = "%LMQ%"
+"""Of light queues, and of the groups that read them."""
 DEFAULT_TOPIC = "TBW102"
 """The topic by whose leave a send creates others, with its brokers and queues."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"

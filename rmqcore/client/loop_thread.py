@@ -95,9 +95,8 @@ class LoopThread:
             self._loop.run_until_complete(self._cancel_all())
             self._loop.close()
             self._ended = True
-            for done in list(
-                self._waited_for
-            ):  # what came too late to be cancelled with the others
+            # Calls that came too late to be cancelled with the others.
+            for done in list(self._waited_for):
                 done.cancel()
 
     async def _cancel_all(self) -> None:

@@ -21,9 +21,8 @@ from rmqcore.java_json import shown_value
 
 FILE = "config/consumerOffset.json"
 LMQ_FILE = "config/lmqConsumerOffset.json"
-LMQ_PREFIX = "%LMQ%"
 LMQ_TABLE = "lmqOffsetTable"
-"""Of `LMQ_FILE`: by topic and group, whose name begins with `LMQ_PREFIX`, the offset in queue 0."""
+"""Of `LMQ_FILE`: by topic and group, whose name begins with `rmqcore.system_topics.LMQ_PREFIX`, the offset in queue 0."""
 BETWEEN_TOPIC_AND_GROUP = "@"
 MOST_PROBLEMS = 100
 

@@ -18,6 +18,7 @@ from rmqcore.disk.paths import StorePaths, parse_file_name, parse_queue_id
 from rmqcore.disk.queue_files import batch_topics
 from rmqcore.disk.read_range import read_range
 from rmqcore.errors import StoreError, StoreKindError
+from rmqcore.system_topics import REVIVE_TOPIC_PREFIX
 
 DLEDGER_HEAD_SIZE = 48
 """Bytes before each record of a DLedger log. Source: DLedger 0.3 DLedgerEntry#HEADER_SIZE."""
@@ -27,7 +28,6 @@ ASKED_FILES = 4
 """Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
-REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
 _MOST_NAMES = 100_000
@@ -241,8 +241,8 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
         yield "compaction", "compaction/compactionLog"
     if os.path.lexists(paths.root / "timerwheel"):
         yield "timer", "timerwheel"
-    if any(name.startswith(REVIVE_TOPIC) for name in _names(paths.consumequeue)):
-        yield "pop", f"consumequeue/{REVIVE_TOPIC}*"
+    if any(name.startswith(REVIVE_TOPIC_PREFIX) for name in _names(paths.consumequeue)):
+        yield "pop", f"consumequeue/{REVIVE_TOPIC_PREFIX}*"
     if os.path.lexists(paths.config / "lmqConsumerOffset.json"):
         yield "lmq", "config/lmqConsumerOffset.json"
     for place in ("tiered_index_file", "config/tieredStoreMetadata.json"):

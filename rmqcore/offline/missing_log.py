@@ -95,7 +95,7 @@ def missing_log(
     if log_end is not None and closed_at(paths, log_end):
         return []  # all that was dispatched lies before it
     least = log_end or 0
-    beyond = [one for one in _known_messages(paths, least) if least <= one.phy_offset < FARTHEST]
+    beyond = known_messages(paths, least)
     if not beyond:
         return []
     newest = max(beyond)
@@ -201,7 +201,15 @@ def _may_be_there(files: list[LogFile], phy_offset: int) -> bool:
 # ---- what is known ----------------------------------------------------------------------------------
 
 
-def _known_messages(paths: StorePaths, log_end: int) -> Iterator[KnownMessage]:
+def known_messages(paths: StorePaths, least: int = 0) -> list[KnownMessage]:
+    """List the newest message that each part of a store knows, as far as it lies at `least` or behind it.
+
+    The first 10,000 queues are asked. Behind a URL with `least` above 0 the checkpoint alone is.
+    """
+    return [one for one in _newest_of_each(paths, least) if least <= one.phy_offset < FARTHEST]
+
+
+def _newest_of_each(paths: StorePaths, log_end: int) -> Iterator[KnownMessage]:
     """The newest message of each part, queue by queue."""
     yield from _of_checkpoint(paths)
     if isinstance(paths, RemotePaths) and log_end > 0:

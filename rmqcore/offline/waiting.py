@@ -28,13 +28,15 @@ from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset
 from rmqcore.report import Report
+from rmqcore.system_topics import REVIVE_TOPIC_PREFIX
 
 WHEEL, WHEEL_CHECK = "timerwheel", "config/timercheck"
-TIMER_TOPIC, REVIVE_TOPIC = "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 SLOT = np.dtype(
     [("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("num", ">i4"), ("magic", ">i4")]
 )
+
 WHEEL_BYTES = 2 * 604_800 * SLOT.itemsize
 PRECISION_MS = 1000
 """timerPrecisionMs, by which a slot's time is counted."""
@@ -126,7 +128,7 @@ def count_waiting(paths: StorePaths) -> Waiting:
         The store is behind a URL, and its server does not give a file.
     """
     found = Waiting()
-    for count, topic in ((_count_timers, TIMER_TOPIC), (_count_popped, REVIVE_TOPIC)):
+    for count, topic in ((_count_timers, TIMER_TOPIC), (_count_popped, REVIVE_TOPIC_PREFIX)):
         try:
             count(paths, found, _queues(paths, topic))
         except RemoteStorageError:

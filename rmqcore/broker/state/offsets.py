@@ -13,10 +13,10 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.data_version import DataVersion
 from rmqcore.disk.consumer_offsets import (
     BETWEEN_TOPIC_AND_GROUP,
-    LMQ_PREFIX,
     LMQ_TABLE,
     parse_consumer_offsets,
 )
+from rmqcore.system_topics import LMQ_PREFIX
 
 FILE = "consumerOffset.json"
 LMQ_FILE = "lmqConsumerOffset.json"

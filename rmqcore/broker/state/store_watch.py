@@ -26,33 +26,32 @@ class StoreWatch:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._failed: str | None = None
-        self._no_puts: str | None = None
+        self._failed = self._full = False
         self.on_failed: Callable[[], object] | None = None
 
     def look(self) -> None:
         """Log what has changed since the last look."""
-        found = self._store.stats()
-        if found["failed"] is not None and self._failed is None:
-            self._failed = found["failed"]
+        if self._failed:
+            return
+        store, refusal = self._store, self._store.refusal
+        if store.failed:
+            self._failed = True
             _LOG.error(
                 "the store %s has failed and takes no more messages: %s; look at the disk, then start again",
-                self._store.paths.root,
-                self._failed,
+                store.paths.root,
+                refusal,
             )
             if self.on_failed is not None:
                 self.on_failed()
-        no_puts = found["no_puts"]
-        if (no_puts is None) != (self._no_puts is None):
-            if no_puts is not None:
-                _LOG.error("messages are refused until there is room: %s", no_puts)
-            else:
-                _LOG.warning("there is room: messages are taken again")
-        self._no_puts = no_puts
+        elif refusal is not None and not self._full:
+            _LOG.error("messages are refused until there is room: %s", refusal)
+        elif refusal is None and self._full:
+            _LOG.warning("there is room: messages are taken again")
+        self._full = refusal is not None
 
     def why(self) -> str | None:
         """Why the store takes no messages now; None if it does."""
-        found = self._store.stats()
-        if found["failed"] is not None:
-            return f"the store has failed: {found['failed']}"
-        return None if found["no_puts"] is None else f"there is no room: {found['no_puts']}"
+        refusal = self._store.refusal
+        if refusal is None:
+            return None
+        return f"{'the store has failed' if self._store.failed else 'there is no room'}: {refusal}"

@@ -10,6 +10,7 @@ from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import INHERIT, READ, WRITE, TopicConfig
 from rmqcore.system_topics import (
     DEFAULT_TOPIC,
+    REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
@@ -43,7 +44,7 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
     return [
         *topics,
         _topic(reply_topic(settings)),
-        _topic(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES),
+        _topic(f"{REVIVE_TOPIC_PREFIX}{cluster}", _REVIVE_QUEUES),
         _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
         _topic(TRANS_HALF_TOPIC),
         _topic(TRANS_OP_HALF_TOPIC),

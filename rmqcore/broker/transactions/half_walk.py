@@ -186,9 +186,8 @@ class HalfWalk:
             return True
         again = half_again(half, properties)
         result = self._put(again)
-        if is_final(
-            self._broker, again, result.status
-        ):  # what a check adds is too much for its properties
+        # What a check adds may be too much for its properties.
+        if is_final(self._broker, again, result.status):
             return (yield from self._give_up(half, half.properties))
         if not result.stored:
             return False

@@ -116,6 +116,15 @@ CommitLog = Annotated[
         show_default="STORE/commitlog",
     ),
 ]
+NewStore = Annotated[
+    Path,
+    typer.Argument(
+        metavar="OUT",
+        help="A new or empty folder, outside of STORE.",
+        show_default=False,
+        parser=local_folder,
+    ),
+]
 Drop = Annotated[
     int | None,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,6 @@ from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.reports.report_table import facts
 from rmqcore.cli.stores.store_settings import read_config
-from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.backup.report import Way
 from rmqcore.maintenance.convert.convert import convert as convert_store
 from rmqcore.maintenance.convert.report import ConvertReport
@@ -25,15 +23,7 @@ SHOWN = 10
 
 def convert(
     store: arguments.Store,
-    out: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="A new or empty folder, outside of STORE.",
-            show_default=False,
-            parser=arguments.local_folder,
-        ),
-    ],
+    out: arguments.NewStore,
     queues: Annotated[
         str, typer.Option("--queues", metavar="KIND", help="What OUT keeps its queues in: file.")
     ] = "file",
@@ -55,20 +45,16 @@ def convert(
       rmqcore convert /data/store /data/converted --queues file
     """
     settings = None if config is None else read_config(config)
-    try:
-        with progress_bar("convert", no_progress=no_progress) as progress:
-            report = convert_store(
-                store,
-                out,
-                queues=queues,
-                config=settings,
-                commitlog=commitlog,
-                follow_links=follow_links,
-                progress=progress,
-            )
-    except TargetNotEmptyError as error:
-        error.hint = "OUT is an empty or new folder; nothing was changed"
-        raise
+    with progress_bar("convert", no_progress=no_progress) as progress:
+        report = convert_store(
+            store,
+            out,
+            queues=queues,
+            config=settings,
+            commitlog=commitlog,
+            follow_links=follow_links,
+            progress=progress,
+        )
     if wants_json(json):
         print_json(report.as_dict())
     else:

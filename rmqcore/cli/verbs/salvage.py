@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,21 +12,12 @@ from rmqcore.cli.common.output import print_json, terminal_console, wants_json
 from rmqcore.cli.common.progress import progress_bar
 from rmqcore.cli.reports.salvage_tables import print_salvage
 from rmqcore.cli.stores.store_settings import read_config
-from rmqcore.errors import TargetNotEmptyError
 from rmqcore.maintenance.salvage.salvage import salvage as salvage_store
 
 
 def salvage(
     store: arguments.Store,
-    out: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="A new or empty folder, outside of STORE.",
-            show_default=False,
-            parser=arguments.local_folder,
-        ),
-    ],
+    out: arguments.NewStore,
     log_only: Annotated[
         bool,
         typer.Option(
@@ -56,21 +46,17 @@ def salvage(
     settings = None if config is None else read_config(config)
     if settings is None and (log_only or not (store / "consumequeue").is_dir()):
         note("queue and index files get the sizes of Java's defaults; --config names others")
-    try:
-        with progress_bar("salvage", no_progress=no_progress) as progress:
-            report = salvage_store(
-                store,
-                out,
-                log_only=log_only,
-                config=settings,
-                commitlog=commitlog,
-                follow_links=follow_links,
-                for_version=for_version,
-                progress=progress,
-            )
-    except TargetNotEmptyError as error:
-        error.hint = "OUT is an empty or new folder; nothing was changed"
-        raise
+    with progress_bar("salvage", no_progress=no_progress) as progress:
+        report = salvage_store(
+            store,
+            out,
+            log_only=log_only,
+            config=settings,
+            commitlog=commitlog,
+            follow_links=follow_links,
+            for_version=for_version,
+            progress=progress,
+        )
     if wants_json(json):
         print_json(report.as_dict())
     else:

@@ -39,9 +39,8 @@ class UniqueIds:
         self._now_ms = now_ms or _wall_clock_ms
         self._counter = 0
         self._month_start_ms = self._month_end_ms = 0
-        self._latest_ms = self._least_ms = (
-            0  # of the month; a clock may stand still, or be set back
-        )
+        # Milliseconds of the month: a clock may stand still, or be set back.
+        self._latest_ms = self._least_ms = 0
 
     def next(self) -> str:
         """Make an id that this maker has not made."""
@@ -50,9 +49,8 @@ class UniqueIds:
             self._month_start_ms, self._month_end_ms = _month_of(now)
             self._least_ms = self._latest_ms = 0
         self._counter = (self._counter + 1) & _SHORT
-        if (
-            self._counter == 0
-        ):  # the counter begins anew: no millisecond that it has been used with comes again
+        if self._counter == 0:
+            # The counter starts again: a millisecond that it was used with must not come again.
             self._least_ms = self._latest_ms + 1
         milliseconds = max(self._least_ms, now - self._month_start_ms)
         self._latest_ms = max(self._latest_ms, milliseconds)

@@ -16,9 +16,8 @@ from rmqcore._native.format.codec import DelayLevels
 from rmqcore._native.scan import places
 from rmqcore.config import MessageStoreConfig
 from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
-LMQ_PREFIX = "%LMQ%"
 WITHOUT = ("%RETRY%", "rmq_sys_")
 
 

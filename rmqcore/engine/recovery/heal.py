@@ -25,10 +25,11 @@ from rmqcore._native.scan.batch import Batch
 from rmqcore._native.scan.scan import ColumnScan
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.queue_files import Entries
-from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, pairs
+from rmqcore.engine.dispatch.multi_dispatch import pairs
 from rmqcore.engine.recovery.aside import Aside, given_up
 from rmqcore.engine.recovery.compare import LogCompare, Longs, Place, Rows, distinct
 from rmqcore.engine.recovery.file_scan import PassedOver, scan_file
+from rmqcore.system_topics import LMQ_PREFIX
 
 Progress = Callable[[int, int], object]
 BATCH_ROWS, BATCH_BYTES = 65536, 64 << 20

@@ -14,11 +14,11 @@ from rmqcore._native.put.message_fill import encoded_size
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.codec import java_hash
 from rmqcore.config import MessageStoreConfig
-from rmqcore.engine.dispatch.multi_dispatch import LMQ_PREFIX, WITHOUT, java_split
+from rmqcore.engine.dispatch.multi_dispatch import WITHOUT, java_split
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.status import PutMessageStatus
 from rmqcore.sysflag import has_queue_entry
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.system_topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"

@@ -433,6 +433,12 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         """Whether a write, a sync or an allocation failed since the store was opened."""
         return self._state.failure is not None
 
+    @property
+    def refusal(self) -> str | None:
+        """Why messages are refused: the first failure, or what has no room. None while they are taken."""
+        failure = self._state.failure
+        return self._state.no_puts if failure is None else str(failure)
+
     def raise_if_failed(self) -> None:
         """Raise StoreFailedError when the store has failed."""
         self._state.raise_if_failed()

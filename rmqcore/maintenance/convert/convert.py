@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.abort import AbortFile
 from rmqcore.disk.inside.apart import check_apart
 from rmqcore.disk.inside.clones import shares_blocks
-from rmqcore.disk.inside.folder import Folder, open_target, remove_made
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths, absolute_path, file_name, is_index_file_name
 from rmqcore.disk.read_range import read_range
 from rmqcore.disk.store_kinds import in_rocksdb
-from rmqcore.errors import StoreError, StoreFormatError, StoreLockedError, TargetNotEmptyError
+from rmqcore.errors import StoreError, StoreFormatError, StoreLockedError
 from rmqcore.maintenance.backup.copier import STAGING, Copier, Source
 from rmqcore.maintenance.backup.copier import WORKING as COPYING
 from rmqcore.maintenance.backup.store_copy import never_read_again
 from rmqcore.maintenance.backup.tree import open_part
 from rmqcore.maintenance.convert.queue_files import QueueFileWriter
 from rmqcore.maintenance.convert.report import ConvertReport, QueueBounds
-from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
+from rmqcore.maintenance.rebuild.rebuild import build_parts, sync_tree
+from rmqcore.maintenance.salvage.new_store import new_store
 from rmqcore.maintenance.salvage.other_parts import OtherParts
 from rmqcore.maintenance.salvage.room import check_room, full_disk_error
 from rmqcore.offline.found_config import found_config
@@ -101,34 +101,14 @@ def convert(
     if not files:
         raise StoreFormatError(f"{paths.commitlog} has no file of a CommitLog")
     _check_not_in_use(paths)
-    made = not os.path.lexists(target_path)
-    target = open_target(target_path, paths.root, make=True)
-    if set(target.names()) - {WORKING}:
-        raise TargetNotEmptyError(f"{target_path} is not empty")
     work = _Convert(paths, files, found_config(paths, config), progress)
-    moved: list[str] = []
-    try:
-        target.remove(WORKING)  # what a killed attempt left
-        target.make(WORKING)
-        with target.folder(WORKING) as working:
-            needed = 0 if work.links_into(working) else check_room(working, files, paths)
-            with full_disk_error(target_path, needed):
-                work.run(working)
-                sync_tree(working)
-            _check_not_in_use(paths)
-            work.check_unchanged()
-            for name in reversed(working.names()):  # commitlog last: without it, it is no store
-                target.move(f"{WORKING}/{name}", name)
-                moved.append(name)
-        target.remove_empty(WORKING)
-        target.sync()
-    except BaseException:
-        with suppress(OSError, StoreError):  # the error that led here is the one to tell
-            for name in (*moved, WORKING):
-                target.remove(name)
-            if made:
-                remove_made(target_path)
-        raise
+    with new_store(target_path, paths.root) as working:
+        needed = 0 if work.links_into(working) else check_room(working, files, paths)
+        with full_disk_error(target_path, needed):
+            work.run(working)
+            sync_tree(working)
+        _check_not_in_use(paths)
+        work.check_unchanged()
     return work.report(target_path, time.perf_counter() - began)
 
 

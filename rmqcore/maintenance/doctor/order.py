@@ -16,13 +16,33 @@ SALVAGED = ("log_file_size", "log_hole", "damaged_log")
 ORDER = (*MISSING, *RENAMED, *SALVAGED)
 
 RECOVERED = frozenset(
-    ("torn_tail", "unclean_exit", "checkpoint", "no_checkpoint", "queues_missing", "queues_behind", "queue_beyond_log",
-     "queue_files", "index_files", "index_missing", "fsck_errors", "fsck_warnings")
-)  # fmt: skip
+    (
+        "torn_tail",
+        "unclean_exit",
+        "checkpoint",
+        "no_checkpoint",
+        "queues_missing",
+        "queues_behind",
+        "queue_beyond_log",
+        "queue_files",
+        "index_files",
+        "index_missing",
+        "fsck_errors",
+        "fsck_warnings",
+    )
+)
 """What an open or a rebuild treats, from the log as it is."""
 OF_OFFSETS = frozenset(
-    ("queue_min_below_log", "group_beyond_queue", "delay_offset", "index_grows", "clock_step", "unread_lost", "unread_goes")
-)  # fmt: skip
+    (
+        "queue_min_below_log",
+        "group_beyond_queue",
+        "delay_offset",
+        "index_grows",
+        "clock_step",
+        "unread_lost",
+        "unread_goes",
+    )
+)
 """What compares offsets and times with those of the log."""
 WAITS: dict[str, frozenset[str]] = {
     "log_missing": RECOVERED | OF_OFFSETS | {"log_hole", "damaged_log"},

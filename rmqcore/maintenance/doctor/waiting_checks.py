@@ -10,8 +10,8 @@ from rmqcore.maintenance.doctor.patient import MOST_EVIDENCE, Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
-from rmqcore.offline.waiting import REVIVE_TOPIC, WHEEL, count_waiting
-from rmqcore.system_topics import SCHEDULE_TOPIC
+from rmqcore.offline.waiting import WHEEL, count_waiting
+from rmqcore.system_topics import REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC
 
 DELAY_OFFSETS = "config/delayOffset.json"
 MOST_LEVELS = 1000
@@ -23,7 +23,7 @@ def check_waiting(patient: Patient) -> Iterator[Diagnosis]:
     if found.timer_sentence:
         yield patient.diagnosis("timer_waiting", [Evidence(WHEEL, found.timer_sentence)])
     if found.pop_sentence:
-        place = f"consumequeue/{REVIVE_TOPIC}*"
+        place = f"consumequeue/{REVIVE_TOPIC_PREFIX}*"
         yield patient.diagnosis("pop_waiting", [Evidence(place, found.pop_sentence)])
     if found.problems:
         yield patient.diagnosis("not_looked_at", [Evidence(".", text) for text in found.problems])

@@ -20,12 +20,11 @@ from rmqcore.disk.paths import StorePaths
 from rmqcore.disk.queue_files import Entries, QueueFile
 from rmqcore.errors import KnowsLessError, StoreFormatError
 from rmqcore.offline.index.index_files import IndexFileReader, find_index_files
+from rmqcore.offline.missing_log import FARTHEST
 from rmqcore.offline.queues.queues import QueueFiles, each_queue, max_offset
 
 AT_ONCE = 65_536
 """Entries that are read at once."""
-FARTHEST = 1 << 50
-"""CommitLog offset, bytes: a log of a petabyte is longer than any, so an entry that leads farther was never written."""
 MOST_LISTED = 100
 """Queues that a report lists one by one."""
 MOST_NAMED = 3

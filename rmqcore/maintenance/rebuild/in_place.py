@@ -98,9 +98,8 @@ def rebuild_in_place(
             check_drop(losses, os.fspath(paths.root), drop)
             kept = swap_in(paths, folder, parts, keep=losses.count > 0)
         except BaseException:
-            finish_swaps(
-                paths
-            )  # also after Ctrl-C: the store has the old or the new folders, never none
+            # Also after Ctrl-C: the store has the old or the new folders, never none.
+            finish_swaps(paths)
             if made:
                 remove_made(folder)
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +13,10 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.checkpoint import CheckpointFile
 from rmqcore.disk.index.header import read_header
 from rmqcore.disk.inside.apart import check_apart
-from rmqcore.disk.inside.folder import Folder, open_target, remove_made
+from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths, absolute_path
 from rmqcore.disk.queue_files import BatchTopics
-from rmqcore.errors import StoreError, StoreFormatError, TargetNotEmptyError
+from rmqcore.errors import StoreError, StoreFormatError
 from rmqcore.maintenance.guard.idle_queues import keep_idle_queues
 from rmqcore.maintenance.rebuild.dispatch_scan import dispatch_config
 from rmqcore.maintenance.rebuild.queue_runs import Place
@@ -25,6 +24,7 @@ from rmqcore.maintenance.rebuild.rebuild import WORKING, build_parts, sync_tree
 from rmqcore.maintenance.rebuild.report import ENDED, RebuildReport
 from rmqcore.maintenance.salvage.log_copy import Copied, LogCopy, lost_ranges
 from rmqcore.maintenance.salvage.new_log import NewLog
+from rmqcore.maintenance.salvage.new_store import new_store
 from rmqcore.maintenance.salvage.other_parts import OtherParts
 from rmqcore.maintenance.salvage.queue_claims import QueueClaims
 from rmqcore.maintenance.salvage.queue_loss import (
@@ -110,32 +110,12 @@ def salvage(
     settings = _settings(paths, config, files)
     if for_version is not None:
         settings = settings.changed(for_version=for_version)
-    made = not os.path.lexists(target_path)
-    target = open_target(target_path, paths.root, make=True)
-    if set(target.names()) - {WORKING}:
-        raise TargetNotEmptyError(f"{target_path} is not empty")
     work = _Salvage(paths, files, settings, target_path / WORKING, progress)
-    moved: list[str] = []
-    try:
-        target.remove(WORKING)  # what a killed attempt left
-        target.make(WORKING)
-        with target.folder(WORKING) as working:
-            needed = check_room(working, files, paths)
-            with full_disk_error(target_path, needed):
-                work.run(working, with_parts=not _is_log_only(paths))
-                sync_tree(working)
-            for name in reversed(working.names()):  # commitlog last: without it, it is no store
-                target.move(f"{WORKING}/{name}", name)
-                moved.append(name)
-        target.remove_empty(WORKING)
-        target.sync()
-    except BaseException:
-        with suppress(OSError, StoreError):  # the error that led here is the one to tell
-            for name in (*moved, WORKING):
-                target.remove(name)
-            if made:
-                remove_made(target_path)
-        raise
+    with new_store(target_path, paths.root) as working:
+        needed = check_room(working, files, paths)
+        with full_disk_error(target_path, needed):
+            work.run(working, with_parts=not _is_log_only(paths))
+            sync_tree(working)
     return work.report(os.fspath(target_path), time.perf_counter() - began)
 
 

@@ -58,9 +58,8 @@ class FileUnits:
                 # A copy, because the scan uses the buffer again.
                 found.append(np.array(rows.buffer("phy_offset")).view(np.int64))
                 if file.dledger:
-                    found.append(
-                        found[-1] - DLEDGER_HEAD
-                    )  # a head is no part of the record before it
+                    # The head of a DLedger entry does not belong to the record before it.
+                    found.append(found[-1] - DLEDGER_HEAD)
         ends = [damaged.end_phy_offset for damaged in damage if damaged.kind not in ABSENT]
         end = max([walk.end_phy_offset, *(end for _, end in blanks), *ends])
         more = [walk.end_phy_offset, end, *(start for start, _ in blanks), *ends]
