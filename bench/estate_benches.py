@@ -65,7 +65,7 @@ def _make(root: pathlib.Path) -> None:
 
 
 def _write(path: pathlib.Path) -> None:
-    """Write a file of which the first half holds records."""
+    """Write a file whose first half holds records."""
     message, place, number = Message("BenchTopic", BODY), 0, 0
     with open(path, "wb") as file:
         while place < GIB // 2:

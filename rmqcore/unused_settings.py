@@ -131,7 +131,7 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enableControllerMode": (
             frozenset({"", "false"}),
-            "Java's broker asks a controller whether it is the master, and notes epochs; rmqcore asks nobody and notes none",
+            "Java asks a controller whether this broker is the master, and notes epochs; rmqcore does neither",
         ),
         "timerRocksDBEnable": (
             frozenset({"", "false"}),

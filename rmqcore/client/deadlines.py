@@ -22,7 +22,7 @@ async def deadline(seconds: float, call: str) -> AsyncIterator[None]:
     Raises
     ------
     AnswerTimeoutError
-        The time is over; what was asked for may have been done.
+        The time is over; the request may have been carried out.
     """
     limit = asyncio.timeout(max(seconds, 0))
     try:

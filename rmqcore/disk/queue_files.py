@@ -98,7 +98,7 @@ def batch_directories(
 ) -> Iterator[tuple[str, int, str]]:
     """Topic, id and directory of each queue of batches (``batchconsumequeue/``); as `queue_directories`.
 
-    A topic that has a directory in ``consumequeue/`` too is no batch topic (`batch_topics`).
+    A topic that has a directory in ``consumequeue/`` too is not a batch topic (`batch_topics`).
     """
     if paths.leave_out_links and paths.batchconsumequeue.is_symlink():
         return

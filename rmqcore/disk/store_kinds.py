@@ -210,7 +210,7 @@ def tells_dledger(beginning: bytes) -> bool | None:
 
     Notes
     -----
-    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry that is no message), the record at 48.
+    Source: DLedger 0.3 DLedgerEntryCoder#decode: 1 in the first int (2 of an entry without a message), the record at 48.
     """
     if _is_magic(beginning[REC_MAGIC : REC_MAGIC + 4]):
         return False
@@ -299,7 +299,7 @@ def _start_of(path: Path, count: int) -> bytes:
 
 
 def first_topic(folder: Path) -> str | None:
-    """Find a directory with directories of queues in it; None where there is none."""
+    """Find a directory with directories of queues in it; None if no directory has one."""
     for name in _names(folder):
         if any(parse_queue_id(queue) is not None for queue in _names(folder / name)):
             return name

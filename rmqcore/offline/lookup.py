@@ -28,7 +28,7 @@ from rmqcore.queries.time_search import Boundary
 __all__ = ["OfflineGetResult", "StoreFiles", "StoreLookup"]
 
 MORE_ENTRIES = 8
-"""So many times more entries are asked for where too few of those before are of the time that is wanted."""
+"""Factor by which more entries are asked for, if too few of the ones before lie in the wanted time."""
 
 
 class StoreFiles(Protocol):

@@ -389,7 +389,7 @@ class StoreReader(StoreFrames):
         return missing_log(self.paths)
 
     def _note_missing_log(self) -> None:
-        """Add what the log lacks to `damage`: a running walk goes on adding to the same list."""
+        """Add what the log lacks to `damage`: a running walk adds to the same list."""
         if all(found.kind != LOG_MISSING for found in self.damage):
             self.damage += self.missing_log()
 

@@ -41,9 +41,9 @@ WHEEL_BYTES = 2 * 604_800 * SLOT.itemsize
 PRECISION_MS = 1000
 """timerPrecisionMs, by which a slot's time is counted."""
 MOST_READ = 10_000
-"""So many check points and acknowledgements are read; behind them there may be more."""
+"""Number of check points and acknowledgements that are read; more may follow."""
 MOST_CHECKED = 256
-"""So many messages at most has a check point in a store; what says more is damaged."""
+"""The most messages that a check point names; one with more is damaged."""
 MOST_PROBLEMS = 20
 
 

@@ -3,8 +3,8 @@
 After a clean exit Java reads no PHYSICALOFFSET, nor the BODYCRC of an empty body: a bit that flipped there costs one message, and
 nothing behind it. Java asks for neither after a crash, unless `checkCommitLogOffsetOnRecover` is on.
 
-Such a record is passed over where what follows proves that the log goes on, or where a queue knows a message that ends behind it.
-What is neither is the rest of an earlier log: a record of another place behind the last message is no message.
+The record is passed over if the bytes behind it prove that the log continues, or if a queue knows a message that ends behind it.
+Otherwise it is the rest of an earlier log: a record of another place behind the last message is not a message.
 
 Source: RocketMQ 5.5.0 CommitLog#recoverNormally, #checkMessageAndReturnSize.
 """

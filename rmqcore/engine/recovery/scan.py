@@ -117,7 +117,7 @@ class RecoveryScan:
     passed_over : callable, optional
         Called with each `PassedOver`, before the records behind it are in a batch.
     known_to : int
-        CommitLog offset up to which queues know messages: bytes before it are no stale rest of an earlier log.
+        CommitLog offset up to which queues know messages: bytes before it are not the stale rest of an earlier log.
     ends_from : int
         The log ends at this CommitLog offset or behind it; a file begins there. Damage before it is passed over.
 
@@ -215,7 +215,7 @@ class RecoveryScan:
     def _behind(
         self, source: WholeFile, window: LogWindow, file_from_offset: int, place: Place
     ) -> int | None:
-        """Where in the file the scan goes on behind a place that holds no sound record; None where the log ends."""
+        """Where in the file the scan continues behind a place that holds no sound record; None where the log ends."""
         if file_from_offset >= self._ends_from:
             return self._misplaced.end_of_run(source, file_from_offset, place)
         found, _ = window.next_proven(place.pos, after_zeros=place.code == places.ZERO)

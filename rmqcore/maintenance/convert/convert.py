@@ -65,7 +65,7 @@ def convert(
     queues : str
         ``"file"``.
     config : MessageStoreConfig, optional
-        Its paths say where the CommitLog is; sizes of files of which the store has none.
+        Its paths say where the CommitLog is; sizes of files that the store lacks.
     commitlog : str, path-like or sequence of path-like, optional
         Where the CommitLog is; see `StoreReader`.
     follow_links : bool
@@ -159,7 +159,7 @@ class _Convert:
         return found
 
     def check_unchanged(self) -> None:
-        """Check that nobody has written the log meanwhile."""
+        """Check that the log was not written while it was copied."""
         if self._sizes() != self._signature:
             raise StoreLockedError(
                 f"{self._paths.commitlog} was written while it was copied: stop what writes it, and run this again"
@@ -243,7 +243,7 @@ class _Convert:
         return found
 
     def report(self, out: Path, seconds: float) -> ConvertReport:
-        """What came of it."""
+        """Report what was made."""
         writer, copier = self._writer, self._copier
         return ConvertReport(
             path=str(self._paths.root),

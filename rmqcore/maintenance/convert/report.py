@@ -55,7 +55,7 @@ class ConvertReport(Report):
     kept : tuple of str
         Names in the store's root that were copied as they are.
     left_behind : tuple of str
-        Names in the store's root of which the new store has nothing.
+        Names in the store's root that the new store lacks.
     config_problems : list of ConfigProblem
         Files of ``config/`` that are torn.
     unreadable : list of str

@@ -37,7 +37,7 @@ KINDS = {
     "damaged_log": Kind(
         ERROR,
         (1, 3, 5),
-        "Bytes of the log are no record, or a body fails its CRC: a disk, a copy or another program changed them. A start "
+        "Bytes of the log are not a record, or a body fails its CRC: a disk, a copy or another program changed them. A start "
         "that reads that far cuts the log there, and all behind it.",
         "Do not start a broker. Copy the store away, look at the whole extent with fsck, and take what can be proven into a"
         " new store with salvage.",
@@ -246,7 +246,7 @@ KINDS = {
         (8,),
         "POP consumers were given messages and have not acknowledged them. A Java broker gives them to consumers again; "
         "rmqcore does not.",
-        "Let a Java broker have the store until they are acknowledged. A group that goes on with ordinary pulls does not get"
+        "Let a Java broker have the store until they are acknowledged. A group that continues with ordinary pulls does not get"
         " them: their offsets lie behind its own.",
         "rmqcore info {store}",
     ),

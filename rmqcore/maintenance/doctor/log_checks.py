@@ -27,7 +27,7 @@ READ_BYTES_PER_SECOND = 1 << 30
 
 
 class _ClosedEnd(StoreEnd):
-    """The end of the newest file; that the log lacks more is told of queues and checkpoint."""
+    """The end of the newest file; other checks report what queues and checkpoint know beyond it."""
 
     def missing(self, log_end: int) -> list[DamageRange]:
         del log_end
@@ -35,7 +35,7 @@ class _ClosedEnd(StoreEnd):
 
 
 def check_records(patient: Patient) -> Iterator[Diagnosis]:
-    """Damage in what a start reads, and what lies behind the last record; files with another name are told as such."""
+    """Damage in what a start reads, and what lies behind the last record; files of another name have their own diagnosis."""
     files = [
         facts.file
         for facts in patient.log.files

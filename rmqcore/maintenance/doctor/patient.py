@@ -36,7 +36,7 @@ WITH_CONFIG = ("rmqcore recover ", "rmqcore rebuild ", "rmqcore retention ", "rm
 """Commands that take a broker.conf."""
 MOST_EVIDENCE = 20
 WHOLE_LOG = 64 << 20
-"""A log of so many bytes is read whole."""
+"""A log of at most this many bytes is read whole."""
 MOST_QUEUES = 10_000
 """So many queues are looked at; fsck looks at all."""
 

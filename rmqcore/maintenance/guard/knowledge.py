@@ -35,7 +35,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class QueueLoss:
-    """A queue of which something is lost.
+    """A queue that loses something.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def check_drop(losses: Losses, where: str, drop: int | None) -> None:
         f"{where}: {losses.count} entries would be lost{agreed}: {losses}; nothing was changed",
         losses.count,
     )
-    error.hint = f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) goes on without them"
+    error.hint = f"{KnowsLessError.hint}; --drop {losses.count} (Python: drop={losses.count}) continues without them"
     raise error
 
 

@@ -1,4 +1,4 @@
-"""A store whose log is missing although queues, index or checkpoint know messages: nothing may be made of such a log."""
+"""A store whose log is missing although queues, index or checkpoint know messages: nothing may be built from it."""
 
 from __future__ import annotations
 

@@ -84,10 +84,10 @@ def rebuild_in_place(
     with StoreLocks(paths):
         if abort.exists:
             raise StoreError(
-                f"{paths.root} was opened and not cleanly closed meanwhile: run this again"
+                f"{paths.root} was opened and not cleanly closed during the rebuild: run this again"
             )
         finish_swaps(paths)
-        check_no_foreign_files(paths, parts)  # nobody else makes any from here on
+        check_no_foreign_files(paths, parts)  # the lock is held: no other process adds any
         report = build()
         try:
             files = list_log_files(paths)

@@ -82,7 +82,7 @@ def rebuild(
     overwrite : bool
         Replace what an earlier rebuild left in `out`.
     apply : bool
-        Put the new folders in the place of the store's; nobody else may use the store.
+        Put the new folders in the place of the store's; no other process may use the store.
     drop : int, optional
         With `apply`: the number of entries of the store's folders that may be lost, as a KnowsLessError says it. The old folders
         are kept in the store then (`RebuildReport.kept`).

@@ -47,7 +47,7 @@ def new_store(target_path: Path, source_root: Path) -> Iterator[Folder]:
         target.make(WORKING)
         with target.folder(WORKING) as working:
             yield working
-            for name in reversed(working.names()):  # commitlog last: without it, it is no store
+            for name in reversed(working.names()):  # commitlog last: a store begins with it
                 target.move(f"{WORKING}/{name}", name)
                 moved.append(name)
         target.remove_empty(WORKING)

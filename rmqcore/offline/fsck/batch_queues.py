@@ -20,14 +20,14 @@ from rmqcore.offline.queues.queues import each_batch_queue
 from rmqcore.sysflag import has_queue_entry
 
 MOST_BAD = 10_000
-"""Entries of a queue of which a finding is made; behind them it is not looked at any further."""
+"""Entries of a queue that become findings; the entries behind them are not checked."""
 MOST_QUEUES = 100_000
 """Queues whose records are counted."""
 INNER_NUM = "INNER_NUM"
 
 
 class BatchAudit:
-    """Counts the records of batch topics while the log goes by, and looks at the entries at its end.
+    """Counts the records of batch topics while the log is read, and looks at the entries at its end.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class QueueNames:
     unlisted : set of str
         Directories of topics and queues that cannot be listed, as findings name them.
     unreadable : callable
-        Is told of what cannot be listed once more, which is a finding already.
+        Receives what cannot be listed once more, which is a finding already.
     """
 
     def __init__(self, paths: StorePaths, findings: Findings) -> None:

@@ -124,7 +124,7 @@ def add_dledger_log(paths: StorePaths) -> None:
     end, begin = max(_offsets(*paths.commitlogs), default=-1), min(_offsets(found[0]))
     if begin <= end:
         raise _unsaid(
-            f"{paths.location} has two logs: {paths.commitlog} goes on to the file of {end}, and {found[0]} begins at {begin}, "
+            f"{paths.location} has two logs: {paths.commitlog} reaches to the file of {end}, and {found[0]} begins at {begin}, "
             "expected behind it",
             str(found[0]),
         )

@@ -68,7 +68,7 @@ class LogEnd(Protocol):
         """What the log lacks behind the last byte that is a record, a BLANK or damage."""
 
     def is_stale(self, phy_offset: int) -> bool:
-        """Whether the log was closed at this offset, so that bytes from there on that begin no record are no damage."""
+        """Whether the log was closed at this offset, so that bytes from there on that begin no record are not damage."""
 
 
 class LogWalk(Generic[Rows]):

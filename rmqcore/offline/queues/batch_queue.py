@@ -92,7 +92,7 @@ class BatchQueue(QueueFiles):
                 status = entry.stat()
                 used = used_end(entry.path, 0, status.st_size)
             except (FileNotFoundError, StoreFormatError):
-                continue  # it was deleted or cut meanwhile
+                continue  # it was deleted or cut since it was listed
             self.disk_bytes += occupied_bytes(entry.path, status)
             count = min(-(-used // UNIT_SIZE), status.st_size // UNIT_SIZE)
             found = BatchFile(os.fspath(entry.path), status.st_size, count)

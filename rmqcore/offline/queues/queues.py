@@ -99,7 +99,7 @@ def queue_of(
     Raises
     ------
     ValueError
-        The topic is no name of a directory.
+        The topic cannot name a directory.
     """
     found = queue_source(paths).queue(topic, queue_id, leave_out_links=leave_out_links)
     if not found.files and topic in BatchTopics(paths):

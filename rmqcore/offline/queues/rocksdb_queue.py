@@ -113,14 +113,14 @@ class RocksdbQueue(QueueFiles):
     def get_ends_at(self, queue_offset: int) -> int | None:
         """Give the queue offset at which one read of a get ends: the queue's end, for there are no files that end before it.
 
-        None when there is no such entry. Source: RocketMQ 5.5.0 RocksDBConsumeQueue#iterateFrom.
+        None if the entry is missing. Source: RocketMQ 5.5.0 RocksDBConsumeQueue#iterateFrom.
         """
         return self.max_offset() if self._next_entry(queue_offset) == queue_offset else None
 
     def get_behind_missing(self, queue_offset: int) -> int:
         """Give the queue offset of the next entry; the queue's end without one.
 
-        In RocketMQ 5.5.0 such a get is a NullPointerException (docs/compat.md).
+        In RocketMQ 5.5.0 this get is a NullPointerException (docs/compat.md).
         """
         found = self._next_entry(queue_offset)
         return self.max_offset() if found is None else found

@@ -135,7 +135,7 @@ class QueueDatabase:
     # ---- entries ------------------------------------------------------------------------------------
 
     def first_entry(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Queue offset of the first entry at or behind `queue_offset`; None when there is none."""
+        """Queue offset of the first entry at or behind `queue_offset`; None if no entry follows."""
         view, prefix = self.view(), entry_prefix(topic, queue_id)
         with view.reading():
             rows = view.entries.iter()

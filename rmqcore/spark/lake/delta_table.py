@@ -165,7 +165,7 @@ def _operations_since_ours(table: DeltaTable) -> set[str | None]:
 
 
 def _version_before(commit: dict[str, Any]) -> int | None:
-    """The version whose rows a foreign commit goes on with; None if it does not say which one it restored."""
+    """The version whose rows a foreign commit continues; None if it does not say which one it restored."""
     if commit.get("operation") != RESTORE:
         return int(commit["version"]) - 1
     version = commit.get("operationParameters", {}).get("version")

@@ -95,7 +95,7 @@ class TableFolder(ExportFolder):
             return True
 
     def _drop_commit(self) -> None:
-        """Remove the files of a commit that was begun, of which the table's log knows nothing, and its journal."""
+        """Remove the files of a commit that was begun, that the table's log does not have, and its journal."""
         journal = read_journal(self.inside, {"moves", "change"})
         for _, place in () if journal is None else journal["moves"]:
             self.inside.delete(place, missing_ok=True)

@@ -122,7 +122,7 @@ def check_columns(document: TableDocument, present: Iterable[str], where: str) -
 def with_rows_of(document: TableDocument, restored: TableDocument, where: str) -> TableDocument:
     """The document of a table whose rows are those of an earlier commit; numbers that were given stay given."""
     LOG.warning(
-        "%s was taken back to commit %d of %d: the run exports again what came since",
+        "%s was taken back to commit %d of %d: the run exports again what was appended since",
         where,
         restored.commit,
         document.commit,

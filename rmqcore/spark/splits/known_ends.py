@@ -1,6 +1,6 @@
 """Ends of newest files that this process has found, used again while nothing was appended.
 
-A broker writes through a mapping, and such a write does not always change a file's time: the page may be dirty already. So a
+A broker writes through a mapping, which does not always change the time of a file: the page may be dirty already. So a
 known end counts while the file is the same, of the same size and time, and while two places in it hold the same bytes: the header
 of the last record, and the place behind that record, where a new one would begin. An end that has anything behind it, such as a
 record that is being written, is not kept.
