@@ -73,13 +73,16 @@ def top(
 
 
 def _samples(live: LiveStats, interval: float, most: int | None) -> Iterator[LiveSample]:
-    """Give a sample an interval, the first one an interval from now; where one takes longer the next waits all the same."""
+    """Give a sample an interval, the first one an interval from now.
+
+    Where a sample took longer, the next one waits for half an interval all the same: rates of a few milliseconds say nothing.
+    """
     numbers = count_from() if most is None else range(most)
     due = time.monotonic() + interval
     for _ in numbers:
         time.sleep(max(0.0, due - time.monotonic()))
-        due = max(due, time.monotonic()) + interval
         yield live.sample()
+        due = max(due + interval, time.monotonic() + interval / 2)
 
 
 def _print_lines(samples: Iterator[LiveSample], sort: Sort) -> int:

@@ -85,6 +85,24 @@ def test_samples_in_a_pipe_are_lines(rmqcore: Run, log: LiveLog) -> None:
     assert [one["group"] for one in done.lines[0]["consumers"]] == sorted([HARMFUL, "slow"])
 
 
+def test_slow_samples_wait_for_half_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks = 0.0, list[float]()
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def sample() -> None:
+        looks.append(now)
+        wait(takes.pop(0))
+
+    takes = [0.25, 1.5, 0.75, 0.0, 0.0]
+    monkeypatch.setattr(top, "time", SimpleNamespace(monotonic=lambda: now, sleep=wait))
+    for _ in top._samples(SimpleNamespace(sample=sample), 1.0, 5):  # type: ignore[arg-type]
+        pass
+    assert looks == [1.0, 2.0, 4.0, 5.25, 6.25]
+
+
 def test_damage_is_2(rmqcore: Run, log: LiveLog) -> None:
     def damage() -> None:
         bad = log.append(body=b"y" * 100)
