@@ -17,6 +17,6 @@ HOURS = dose("RMQCORE_SMALL_DISK_HOURS", test=3, verify=3, night=24)
 @pytest.mark.skipif(why_not() is not None, reason=f"NO SMALL DISK WAS MOUNTED: {why_not()}")
 @pytest.mark.parametrize("how", HOWS)
 def test_a_store_on_a_small_disk(tmp_path: Path, rng: random.Random, how: str) -> None:
-    counts = lives(tmp_path, rng, hours=HOURS, how=how)
+    counts = lives(tmp_path, rng, hours=HOURS, how=how, deletions=11)
     assert counts["files deleted"] > 10
     assert (counts["before their time"] > 0) == (how == "forced")

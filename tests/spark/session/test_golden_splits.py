@@ -47,6 +47,8 @@ COLUMNS = (
     "crc_ok",
     "_file",
 )
+LACKING: dict[str, Any] = {"failOnDataLoss": False}
+"""One of the stores lacks the last file of its log."""
 BIG, SMALL = "128k", "16k"
 """Of the CommitLog files: those of the stores that were closed cleanly, and those of the others."""
 
@@ -72,8 +74,7 @@ def logs(golden: Path) -> dict[str, dict[str, Path]]:
 
 def cut(size: str, count: int) -> dict[str, Any]:
     whole = int(size[:-1]) * 1024
-    # One of the stores lacks the last file of its log.
-    return {"splitMode": "walk", "maxPartitionBytes": -(-whole // count), "failOnDataLoss": False}
+    return {"splitMode": "walk", "maxPartitionBytes": -(-whole // count)}
 
 
 def named(stores: dict[str, Path]) -> list[str]:
@@ -90,7 +91,7 @@ def test_messages(
     spark: SparkSession, logs: dict[str, dict[str, Path]], size: str, count: int
 ) -> None:
     stores, begin = logs[size], start_of(size, count)
-    options = cut(size, count) | ({"startingPhyOffset": begin} if begin else {})
+    options = cut(size, count) | LACKING | ({"startingPhyOffset": begin} if begin else {})
     frame = rmqcore.spark.read(spark, named(stores), columns=COLUMNS, **options)
     assert count == 1 or partitions(stores, options) > count * len(stores)
     rows = frame.toArrow().to_pylist()
@@ -108,7 +109,7 @@ def test_messages(
 @pytest.mark.parametrize("count", COUNTS)
 def test_corrupt(spark: SparkSession, logs: dict[str, dict[str, Path]], count: int) -> None:
     stores, begin = logs[SMALL], start_of(SMALL, count)
-    options = cut(SMALL, count) | ({"startingPhyOffset": begin} if begin else {})
+    options = cut(SMALL, count) | LACKING | ({"startingPhyOffset": begin} if begin else {})
     frame = rmqcore.spark.read(spark, named(stores), table="corrupt", **options)
     rows = (
         frame.toArrow().to_pylist()
