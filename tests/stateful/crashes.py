@@ -15,6 +15,7 @@ from support.oracle.store import Image
 LOG_DAMAGE = [
     "torn",
     "flipped",
+    "misplaced",
     "garbage_tail",
     "stale_tail",
     "zeros_between",
@@ -90,6 +91,30 @@ class Damage:
         if at is not None and name in self.image:
             old = self.image[name][at % self.file_size]
             self._write(at, bytes([old ^ 1 << draw(st.integers(0, 7))]))
+
+    def _misplaced(self, draw: Draw) -> None:
+        """A bit that flipped in PHYSICALOFFSET, or in the BODYCRC of an empty body: Java's recovery asks for neither."""
+        found: list[tuple[int, oracle.Record]] = []
+        at = self.flushed
+        while at < self.end:
+            start = at - at % self.file_size
+            try:
+                record = oracle.decode_record(
+                    self.image.get(f"commitlog/{start:020}", b""), at - start
+                )
+            except oracle.Refused:
+                break
+            if isinstance(record, oracle.Record):
+                found.append((at, record))
+                at += record.msg_size or self.file_size
+            else:
+                at = start + self.file_size
+        if found:
+            place, record = draw(st.sampled_from(found))
+            field = draw(st.integers(28, 35) if record.body else st.integers(28, 35) | st.just(8))
+            name = f"commitlog/{place - place % self.file_size:020}"
+            old = self.image[name][place % self.file_size + field]
+            self._write(place + field, bytes([old ^ 1 << draw(st.integers(0, 7))]))
 
     def _zeros_between(self, draw: Draw) -> None:
         at = self._place(draw)

@@ -108,6 +108,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.whole = self.whole and not report.warnings and "the time" not in report.start_reason
         if not self.whole:  # how much of an index is made anew is then the recovery's to decide too
             self.model.adopt_index(read_image(self.root))
+            self.model.index_from = self.store.reput_from_offset
 
     @rule()
     def close_and_open_again(self) -> None:
@@ -196,7 +197,7 @@ class StoreMachine(RuleBasedStateMachine):
         for kind in kinds:
             damage.do(kind, data.draw, self.old_checkpoint)
         # Headers and properties have a checksum only if the configuration says so, the size in a BLANK never.
-        unseen = {"flipped", "zeros_between"}
+        unseen = {"flipped", "misplaced", "zeros_between"}
         if not (self.config.force_verify_prop_crc and self.config.check_crc_on_recover):
             unseen.add("torn")
         self.whole = self.whole and not (crashes.NOT_MENDED | unseen).intersection(kinds)

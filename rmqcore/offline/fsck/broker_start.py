@@ -13,6 +13,7 @@ from typing import Any
 
 from rmqcore.disk.checkpoint import StoreCheckpoint
 from rmqcore.offline.fsck.log_pass import LogAudit
+from rmqcore.offline.log.damage import DamageRange
 from rmqcore.offline.log.long_record import MOST_WHOLE
 
 RECOVER_FILES = 10
@@ -20,6 +21,9 @@ RECOVER_FILES = 10
 
 CUTTING = ("crc", "record", "torn_tail", "blank", "short_file", "unreadable")
 """Kinds of damage at which Java's recovery ends the log; behind a missing file it goes on with the next file."""
+
+PASSED_OVER = ("crc", "record")
+"""Kinds with something sound behind them, of which a start may pass over all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,28 @@ def broker_start(
     start = _recovers_from(log, checkpoint or StoreCheckpoint(), dispatched_end, unclean=unclean)
     for at, damaged in enumerate(log.damage.ranges):
         if damaged.kind in CUTTING and damaged.end_phy_offset > start:
-            cut = damaged.start_phy_offset
+            cut = _first_cut(log, damaged)
+            if cut is None:
+                continue
             end = max(log.log_end, log.damage.ranges[-1].end_phy_offset)
             sound_before = log.damage.sound_before
             before = sound_before[at] if at < len(sound_before) else log.records
             return BrokerStart(start, cut, end - cut, log.records - before)
     return BrokerStart(start, None, 0, 0)
+
+
+def _first_cut(log: LogAudit, damaged: DamageRange) -> int | None:
+    """Give the first place in a damaged range where a start ends the log; None where it passes over all of it.
+
+    It asks for no PHYSICALOFFSET, and for no BODYCRC of an empty body.
+    """
+    at = damaged.start_phy_offset
+    while damaged.kind in PASSED_OVER and at < damaged.end_phy_offset:
+        view = log.record_of_any_place(at, damaged.end_phy_offset)
+        if view is None or (view.body_size > 0 and not view.crc_ok()):
+            return at
+        at += view.msg_size
+    return None if at == damaged.end_phy_offset else damaged.start_phy_offset
 
 
 def _recovers_from(

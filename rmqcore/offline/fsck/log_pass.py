@@ -236,6 +236,27 @@ class LogAudit:
                 raise
             return None  # the walk has noted the file
 
+    def record_of_any_place(self, phy_offset: int, end_phy_offset: int) -> MessageView | None:
+        """The well-formed record that starts at an offset and ends before another, whatever its PHYSICALOFFSET says, or None."""
+        file = self.file_of(phy_offset)
+        if file is None:
+            return None
+        pos = phy_offset - file.file_from_offset
+        try:
+            size = int.from_bytes(file.read_range(pos, 4), "big")
+            if not 0 < size <= min(end_phy_offset, file.end_offset) - phy_offset:
+                return None
+            view: MessageView = codec.decode_with_levels(
+                file.read_range(pos, size), 0, self._levels
+            )
+        except CorruptMessageError:
+            return None
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            return None
+        return view
+
     def _record(self, phy_offset: int, size: int, most_whole: int) -> MessageView | None:
         file = self.file_of(phy_offset)
         if file is not None and 0 < size <= QUICK_SIZE:

@@ -9,6 +9,8 @@ from support.oracle import records as oracle
 from support.stores.built_store import BuiltStore
 
 import rmqcore
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.offline.fsck import FsckReport, fsck
 from rmqcore.offline.fsck.findings import Finding
@@ -101,6 +103,24 @@ def test_place(built: BuiltStore) -> None:
     # The message cannot be had: its entry leads into the damage.
     assert report.would_be_lost["unreachable"]["records"] == 1
     assert set(severities(report)) == {"place"}
+
+
+@pytest.mark.parametrize("behind", [None, "body", "magic"])
+def test_a_broker_start_asks_for_no_physicaloffset(built: BuiltStore, behind: str | None) -> None:
+    built.fill()
+    wrong, after = built.records[40], built.records[41]
+    root = built.write()
+    built.change_log(wrong.phy_offset + 28, b"\1")
+    if behind == "body":
+        built.change_log(after.phy_offset + 88, b"B")
+    elif behind == "magic":
+        built.change_log(after.phy_offset + 4, bytes(4))
+    start = fsck(root).would_be_lost["broker_start"]
+    cut = after.phy_offset if behind else None
+    assert start["cut_phy_offset"] == cut
+    assert start["cut_records"] == (len(built.records) - 42 if behind else 0)
+    plan, _ = preview_recovery(StorePaths(root), rmqcore.find_config(root))
+    assert plan.end_phy_offset == (cut or len(built.log))
 
 
 @pytest.mark.parametrize(("at", "field"), [(0, "TOTALSIZE"), (4, "MAGIC"), (84, "BODYLENGTH")])
