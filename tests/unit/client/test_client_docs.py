@@ -13,6 +13,7 @@ from support.pages import Block, fenced_blocks
 from support.places import ROOT
 
 import rmqcore.client
+from rmqcore.client import Admin
 from rmqcore.testing.served_broker import ServedBroker
 
 PAGE = "docs/client.md"
@@ -54,6 +55,14 @@ def test_each_output_belongs_to_a_program() -> None:
 
 
 def test_every_class_of_a_client_is_on_the_page() -> None:
-    names = [name for name in rmqcore.client.__all__ if name.endswith(("Producer", "Consumer"))]
+    names = [
+        name for name in rmqcore.client.__all__ if name.endswith(("Producer", "Consumer", "Admin"))
+    ]
     assert names
     assert [name for name in names if f"`{name}`" not in TEXT] == []
+
+
+def test_every_call_of_an_administrator_is_on_the_page() -> None:
+    calls = [name for name in vars(Admin) if not name.startswith("_") and name != "close"]
+    assert len(calls) > 9
+    assert [name for name in calls if f"`{name}(" not in TEXT] == []

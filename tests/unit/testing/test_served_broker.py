@@ -61,13 +61,12 @@ def test_a_topic_that_is_refused(broker: ServedBroker) -> None:
 def test_after_a_kill_all_that_was_answered_is_there_and_clients_go_on(
     tmp_path: Path,
 ) -> None:
-    settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
     with ServedBroker(tmp_path) as broker:
         broker.create_topic("T", queues=1)
         places = broker.namesrv, broker.address
         with (
             Producer(broker.namesrv) as producer,
-            PullConsumer(broker.namesrv, "g", **settings) as consumer,
+            PullConsumer(broker.namesrv, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer,
         ):
             for number in range(50):
                 producer.send("T", b"%d" % number)
