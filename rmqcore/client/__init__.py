@@ -1,4 +1,4 @@
-"""Clients of name servers and brokers, real ones and ours: producers and consumers, for asyncio and for ordinary code.
+"""Clients of name servers and brokers, real ones and ours: producers, consumers, administration; for asyncio and ordinary code.
 
 Stands beside `rmqcore.namesrv` on `rmqcore.remoting`; knows neither engine nor broker. What decides is in modules without sockets
 (`routes`, `send_message`, `pull_message`, `allocation`, ...), asyncio begins with `connection`, threads with `loop_thread`.
@@ -6,19 +6,25 @@ Stands beside `rmqcore.namesrv` on `rmqcore.remoting`; knows neither engine nor 
 
 from __future__ import annotations
 
+from rmqcore.client.async_admin import AsyncAdmin
 from rmqcore.client.async_consumer import AsyncPullConsumer
 from rmqcore.client.async_producer import AsyncProducer
-from rmqcore.client.blocking import Producer, PullConsumer
+from rmqcore.client.blocking import Admin, Producer, PullConsumer
+from rmqcore.client.messages.group_lag import GroupLag, QueueLag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_result import SendResult, SendStatus
 
 __all__ = [
+    "Admin",
+    "AsyncAdmin",
     "AsyncProducer",
     "AsyncPullConsumer",
+    "GroupLag",
     "MessageQueue",
     "Producer",
     "PullConsumer",
+    "QueueLag",
     "ReceivedMessage",
     "SendResult",
     "SendStatus",

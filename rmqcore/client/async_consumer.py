@@ -29,6 +29,7 @@ from rmqcore.errors import (
     NotReachedError,
     RefusedError,
 )
+from rmqcore.errors.arguments import check_ints, check_texts
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -100,6 +101,7 @@ class AsyncPullConsumer:
         self._next_commit = 0.0
         self._subscriptions: dict[str, SubscriptionData] = {}
         self._assigned: dict[MessageQueue, AssignedQueue] = {}
+        self._returned: dict[MessageQueue, AssignedQueue] = {}
         self._cache: MessageCache[AssignedQueue] = MessageCache()
         self._wake = asyncio.Event()
         self._rebalancing = asyncio.Lock()
@@ -191,6 +193,7 @@ class AsyncPullConsumer:
             The consumer was closed.
         """
         self._instance.check_open()
+        check_texts(topic=topic)
         if topic in self._subscriptions:
             await self._withdraw(topic)
 
@@ -234,6 +237,7 @@ class AsyncPullConsumer:
             max(timeout, 0), lambda one: one.owner.progress.give(one, handover)
         )
         if pulled is not None:
+            self._returned[pulled.owner.queue] = pulled.owner
             return list(pulled.messages)
         self._instance.check_open()  # it may have been closed meanwhile
         for assigned in self._assigned.values():
@@ -243,6 +247,8 @@ class AsyncPullConsumer:
 
     async def commit(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
         """Store how far the group has come: behind all messages that `poll` has returned. Brokers have it when this returns.
+
+        Nothing is stored for a queue that another member reads now: that member gets its messages again. The log names the queue.
 
         Parameters
         ----------
@@ -257,6 +263,7 @@ class AsyncPullConsumer:
         self._instance.check_open()
         for assigned in self._assigned.values():
             assigned.settle()
+        self._name_taken()
         async with deadline(timeout, "commit"):
             await self._commit([(one, one.progress.position) for one in self._assigned.values()])
 
@@ -282,6 +289,8 @@ class AsyncPullConsumer:
             The broker does not say how far it reaches.
         """
         self._instance.check_open()
+        check_texts(topic=topic)
+        check_ints(queue_id=queue_id, queue_offset=queue_offset)
         found = [
             assigned
             for queue, assigned in self._assigned.items()
@@ -352,6 +361,17 @@ class AsyncPullConsumer:
         return request.response()
 
     # ---- offsets ----------------------------------------------------------------------------------
+
+    def _name_taken(self) -> None:
+        """Log the queues that went away with messages that were returned since the last commit, and are not committed."""
+        returned, self._returned = self._returned, {}
+        for queue, one in sorted(returned.items()):
+            done = self._auto_commit and one.progress.finished == one.progress.position
+            if self._assigned.get(queue) is not one and not done:
+                _LOG.warning(
+                    "commit: nothing is stored for %s, which this consumer no longer reads: the group gets its messages again",
+                    queue,
+                )
 
     def _commit_now_and_then(self) -> None:
         """Begin to commit in the background, with `auto_commit`: a poll does not wait for it."""
