@@ -267,8 +267,12 @@ class AsyncPullConsumer:
         for assigned in self._assigned.values():
             assigned.settle()
             assigned.drop()
-        if self._auto_commit and commit:
-            await self._commits.commit_unasked(_finished(self._assigned.values()), timeout)
+        try:
+            if self._auto_commit and commit:
+                await self._commits.commit_unasked(_finished(self._assigned.values()), timeout)
+        except BaseException:
+            self.abandon()  # no member is left behind that reads nothing
+            raise
         self._assigned.clear()
         self._cache.close()
         await self._member.close()
