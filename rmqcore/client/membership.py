@@ -33,7 +33,7 @@ class Reader:
     """What a consumer does with the queues of a member."""
 
     assign: Callable[[str, list[MessageQueue]], Awaitable[bool]]
-    """Read these queues of a topic, and no others; False if another rebalance is to follow soon."""
+    """Read these queues of a topic, and no others; False if that is not done yet: another rebalance is to follow soon."""
     expression_changed: Callable[[str], object]
     """Apply another expression to a topic that is read already."""
     placed: Callable[[str], Awaitable[None]]
@@ -132,6 +132,12 @@ class Membership:
         self.instance.check_open()
         if topic in self.subscriptions:
             await self._withdraw(topic)
+
+    def left(self, *topics: str) -> None:
+        """Forget where the queues of topics are that are not read any more; no request about them follows."""
+        for topic in topics:
+            if topic not in self.subscriptions:
+                self.instance.routes.forget(topic)
 
     async def close(self) -> None:
         """Say goodbye to the brokers and close all connections."""
@@ -242,12 +248,10 @@ class Membership:
         if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
             del self.subscriptions[self._retry_topic]
             gone.append(self._retry_topic)
-        for one in gone:
-            await self._reader.assign(one, [])
+        left = [one for one in gone if await self._reader.assign(one, [])]
         if self.subscriptions:
-            self.instance.routes.forget(topic)
+            self.left(*left)
             await self.instance.heartbeat()
         else:
             await self.instance.say_goodbye([{"consumerGroup": self.group}])
-            for one in gone:
-                self.instance.routes.forget(one)
+            self.left(*left)
