@@ -1,4 +1,4 @@
-"""The pytest plugin of rmqcore: `rocketmq_broker`, a broker and name server of a test's own.
+"""The pytest plugin of rmqcore: `rocketmq_broker`, a broker and name server of a test's own, and one for all tests of a run.
 
 pytest loads it in every run where rmqcore is installed, so it imports nothing of rmqcore until a test asks for a broker.
 """
@@ -33,4 +33,27 @@ def rocketmq_broker(
 
     folder = tmp_path_factory.mktemp("rocketmq")
     with ServedBroker(folder, rocketmq_broker_settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def rocketmq_broker_session_settings() -> Mapping[str, object]:
+    """Keys of a ``broker.conf`` for `rocketmq_broker_session`; a conftest.py that wants some has a fixture of this name."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def rocketmq_broker_session(
+    tmp_path_factory: pytest.TempPathFactory,
+    rocketmq_broker_session_settings: Mapping[str, object],
+) -> Iterator[ServedBroker]:
+    """Give a broker and a name server that all tests of a run share; with xdist each worker has one.
+
+    It is what `rocketmq_broker` gives. Tests that share it use topics and groups of their own.
+    """
+    from rmqcore.testing.served_broker import ServedBroker
+
+    with ServedBroker(
+        tmp_path_factory.mktemp("rocketmq"), rocketmq_broker_session_settings
+    ) as broker:
         yield broker

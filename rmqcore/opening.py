@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rmqcore.config import MessageStoreConfig
@@ -195,8 +196,15 @@ def _configured(config: object, overrides: dict[str, Any]) -> MessageStoreConfig
 
 def _compare_root(paths: StorePaths, settings: MessageStoreConfig) -> None:
     """Say that the root of a configuration is another one than that of the store that is opened."""
+    if differs := other_root(paths.root, settings):
+        warn_unused(differs)
+
+
+def other_root(store: Path, settings: MessageStoreConfig) -> str | None:
+    """Name the root of a configuration where it is another one than that of the store that is opened."""
     root = settings.store_path_root_dir
-    if root is not None and os.path.realpath(root) != os.path.realpath(paths.root):
-        warn_unused(
-            f"store_path_root_dir (storePathRootDir) is {root}, and the store that is opened is {paths.root}"
-        )
+    if root is None or os.path.realpath(root) == os.path.realpath(store):
+        return None
+    return (
+        f"store_path_root_dir (storePathRootDir) is {root}, and the store that is opened is {store}"
+    )

@@ -1,6 +1,6 @@
-"""Topics that RocketMQ itself uses.
+"""Topics and groups that RocketMQ itself uses.
 
-Source: RocketMQ 5.5.0 TopicValidator.
+Source: RocketMQ 5.5.0 TopicValidator, SubscriptionGroupManager#init.
 """
 
 from __future__ import annotations
@@ -35,6 +35,20 @@ SYSTEM_TOPICS = NOT_FOR_SENDS | {
     "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
     "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
 }
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""Consumer groups that every broker has."""
+REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
+"""Of the topic with the replies to requests; the cluster's name is before it."""
 
 
 def is_system_topic(topic: str) -> bool:

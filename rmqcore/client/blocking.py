@@ -1,21 +1,26 @@
-"""The producer and consumer for code without an event loop: those of asyncio, on a loop in a thread of their own."""
+"""The clients for code without an event loop: those of asyncio, on a loop in a thread of their own."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Self, Unpack
 
 from typing_extensions import Buffer
 
+from rmqcore.client.async_admin import MOST_TIME_MS, AsyncAdmin, StoreTime
 from rmqcore.client.async_consumer import AsyncPullConsumer
 from rmqcore.client.async_producer import DEFAULT_GROUP, AsyncProducer
 from rmqcore.client.handover import Handover
 from rmqcore.client.loop_thread import LoopThread
+from rmqcore.client.messages.group_lag import GroupLag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_result import SendResult
+from rmqcore.client.settings import ProducerSettings, PullConsumerSettings
+from rmqcore.remoting.bodies.routes import TopicRoute
+from rmqcore.remoting.bodies.topic_configs import READ, WRITE
 
 
 class Producer:
@@ -25,7 +30,10 @@ class Producer:
     """
 
     def __init__(
-        self, namesrv: str | Iterable[str], group: str = DEFAULT_GROUP, **settings: Any
+        self,
+        namesrv: str | Iterable[str],
+        group: str = DEFAULT_GROUP,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         self._client = AsyncProducer(namesrv, group, **settings)
         self._thread = LoopThread(f"rmqcore-producer-{group}")
@@ -86,7 +94,9 @@ class PullConsumer:
     Takes the parameters of `AsyncPullConsumer`, and its methods are those, but that they wait.
     """
 
-    def __init__(self, namesrv: str | Iterable[str], group: str, **settings: Any) -> None:
+    def __init__(
+        self, namesrv: str | Iterable[str], group: str, **settings: Unpack[PullConsumerSettings]
+    ) -> None:
         self._client = AsyncPullConsumer(namesrv, group, **settings)
         self._thread = LoopThread(f"rmqcore-consumer-{group}")
         self._end = weakref.finalize(self, _end, self._thread, self._client)
@@ -147,6 +157,90 @@ class PullConsumer:
             self._end()
 
 
-def _end(thread: LoopThread, client: AsyncProducer | AsyncPullConsumer) -> None:
+class Admin:
+    """Administers a cluster: topics, groups, their offsets, single messages. Safe to use from several threads.
+
+    Takes the parameters of `AsyncAdmin`, and its methods are those, but that they wait.
+    """
+
+    def __init__(self, namesrv: str | Iterable[str], *, timeout: float = 5.0) -> None:
+        self._client = AsyncAdmin(namesrv, timeout=timeout)
+        self._thread = LoopThread("rmqcore-admin")
+        self._end = weakref.finalize(self, _end, self._thread, self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create_topic(
+        self, topic: str, queues: int = 8, *, perm: int = READ | WRITE, cluster: str | None = None
+    ) -> None:
+        """Create a topic, or change how many queues it has: `AsyncAdmin.create_topic`."""
+        self._thread.run(
+            lambda: self._client.create_topic(topic, queues, perm=perm, cluster=cluster)
+        )
+
+    def list_topics(self, *, internal: bool = False) -> list[str]:
+        """Return the names of all topics: `AsyncAdmin.list_topics`."""
+        return self._thread.run(lambda: self._client.list_topics(internal=internal))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic: `AsyncAdmin.delete_topic`."""
+        self._thread.run(lambda: self._client.delete_topic(topic))
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        """Return the brokers of a topic and the queues of each: `AsyncAdmin.topic_route`."""
+        return self._thread.run(lambda: self._client.topic_route(topic))
+
+    def topic_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic: `AsyncAdmin.topic_queues`."""
+        return self._thread.run(lambda: self._client.topic_queues(topic))
+
+    def list_groups(self, *, internal: bool = False) -> list[str]:
+        """Return the names of all consumer groups: `AsyncAdmin.list_groups`."""
+        return self._thread.run(lambda: self._client.list_groups(internal=internal))
+
+    def delete_group(self, group: str) -> None:
+        """Delete a consumer group with its offsets: `AsyncAdmin.delete_group`."""
+        self._thread.run(lambda: self._client.delete_group(group))
+
+    def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
+        """Let a group continue from another place: `AsyncAdmin.reset_offsets`."""
+        return self._thread.run(lambda: self._client.reset_offsets(group, topic, to))
+
+    def lag(self, group: str, topic: str | None = None) -> GroupLag:
+        """Return how many messages a group has not consumed: `AsyncAdmin.lag`."""
+        return self._thread.run(lambda: self._client.lag(group, topic))
+
+    def message_by_id(self, topic: str, msg_id: str) -> ReceivedMessage | None:
+        """Return the message with an id: `AsyncAdmin.message_by_id`."""
+        return self._thread.run(lambda: self._client.message_by_id(topic, msg_id))
+
+    def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = MOST_TIME_MS,
+    ) -> list[ReceivedMessage]:
+        """Return the newest messages with a key: `AsyncAdmin.messages_by_key`."""
+        return self._thread.run(
+            lambda: self._client.messages_by_key(
+                topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
+
+    def close(self) -> None:
+        """Close all connections. A second call does nothing, nor does one in a forked process."""
+        if self._end.alive and self._thread.is_ours:
+            self._thread.run(self._client.close)
+            self._end()
+
+
+def _end(thread: LoopThread, client: AsyncAdmin | AsyncProducer | AsyncPullConsumer) -> None:
     """End the thread of a client that was closed, or that nobody has any more."""
     thread.stop(client.abandon)

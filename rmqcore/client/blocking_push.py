@@ -8,33 +8,17 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self, TypedDict
+from typing import Self, Unpack
 
-from typing_extensions import Unpack
-
-from rmqcore.client.assigned_queue import ConsumeFrom
 from rmqcore.client.async_push_consumer import CONCURRENCY, AsyncPushConsumer, check_concurrency
 from rmqcore.client.loop_thread import LoopThread
 from rmqcore.client.messages.consume_status import ConsumeStatus
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
-from rmqcore.client.process_queues import HeldLimits
+from rmqcore.client.settings import PushConsumerSettings
 from rmqcore.errors import ClientClosedError, ClientError
 
 BlockingHandler = Callable[[ReceivedMessage], ConsumeStatus | None]
-
-
-class PushSettings(TypedDict, total=False):
-    """The settings of `AsyncPushConsumer`."""
-
-    consume_from: ConsumeFrom | str
-    max_reconsume_times: int | None
-    delay_level: int
-    concurrency: int
-    orderly: bool
-    pull_batch_size: int
-    limits: HeldLimits | None
-    now_ms: Callable[[], int] | None
 
 
 class PushConsumer:
@@ -44,7 +28,7 @@ class PushConsumer:
     """
 
     def __init__(
-        self, namesrv: str | Iterable[str], group: str, **settings: Unpack[PushSettings]
+        self, namesrv: str | Iterable[str], group: str, **settings: Unpack[PushConsumerSettings]
     ) -> None:
         self._client = AsyncPushConsumer(namesrv, group, **settings)
         self._concurrency = settings.get("concurrency", CONCURRENCY)

@@ -55,6 +55,8 @@ class ClientInstance:
     Attributes
     ----------
     routes : Routes
+    name_servers : list of str
+        Their addresses, ``host:port``.
     """
 
     def __init__(
@@ -67,8 +69,8 @@ class ClientInstance:
         on_request: OnRequest = RemotingCommand.not_supported,
         on_routes: Callable[[], object] = lambda: None,
     ) -> None:
-        self._name_servers = _addresses(namesrv)
-        self._name_server = secrets.randbelow(len(self._name_servers))
+        self.name_servers = _addresses(namesrv)
+        self._name_server = secrets.randbelow(len(self.name_servers))
         self.now_ms = now_ms or _wall_clock_ms
         self.routes = Routes()
         self._producer_groups = () if producer_group is None else (producer_group,)
@@ -243,7 +245,7 @@ class ClientInstance:
         """
         if await self.find_route(topic):
             return True
-        default = await self._route_of(DEFAULT_TOPIC)
+        default = await self.ask_route(DEFAULT_TOPIC)
         return self._learn(topic, default and route_of_new_topic(default, queue_nums))
 
     async def refresh_routes(self) -> None:
@@ -252,7 +254,7 @@ class ClientInstance:
             await self.find_route_again(topic)
 
     async def _look_for(self, topic: str) -> bool:
-        return self._learn(topic, await self._route_of(topic))
+        return self._learn(topic, await self.ask_route(topic))
 
     def _looked(self, topic: str, task: asyncio.Task[bool]) -> None:
         del self._looking[topic]
@@ -266,7 +268,14 @@ class ClientInstance:
             self._on_routes()
         return True
 
-    async def _route_of(self, topic: str) -> TopicRoute | None:
+    async def ask_route(self, topic: str, *, seconds: float = API_SECONDS) -> TopicRoute | None:
+        """Ask for the route of a topic without keeping it; None where no broker has it.
+
+        Raises
+        ------
+        ClientError
+            No name server could be asked.
+        """
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
         def read(response: RemotingCommand) -> TopicRoute | None:
@@ -277,17 +286,36 @@ class ClientInstance:
             return route
 
         accepted = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        return await self.ask_name_server(
+            code, {"topic": topic}, read, seconds=seconds, accepted=accepted
+        )
+
+    async def ask_name_server(
+        self,
+        code: RequestCode,
+        fields: dict[str, Value],
+        read: Callable[[RemotingCommand], Answer],
+        *,
+        seconds: float = API_SECONDS,
+        accepted: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Answer:
+        """Ask one name server after the other until one answers.
+
+        Raises
+        ------
+        ClientError
+            No name server could be asked; the error is that of the last one.
+        """
         last: ClientError | None = None
-        for _ in range(len(self._name_servers)):
-            request = RemotingCommand(code, ext_fields=encode_fields(code, {"topic": topic}))
+        for _ in range(len(self.name_servers)):
+            request = RemotingCommand(code, ext_fields=encode_fields(code, fields))
+            address = self.name_servers[self._name_server]
             try:
-                return await self.ask(
-                    self._name_servers[self._name_server], request, read, accepted=accepted
-                )
+                return await self.ask(address, request, read, seconds=seconds, accepted=accepted)
             except ClientError as error:
                 last = error
                 # The next one is asked from now on, until it fails as well.
-                self._name_server = (self._name_server + 1) % len(self._name_servers)
+                self._name_server = (self._name_server + 1) % len(self.name_servers)
         assert last is not None
         raise last
 

@@ -235,6 +235,25 @@ class NoRouteError(ClientError):
     hint = "create the topic, or let the broker do it (autoCreateTopicEnable); one that has just started is not registered yet"
 
 
+class GroupNotFoundError(ClientError):
+    """No broker has the consumer group.
+
+    Parameters
+    ----------
+    group : str
+    """
+
+    code = "GROUP_NOT_FOUND"
+    hint = "`Admin.list_groups()` lists the groups; a group appears with its first member, where brokers allow that"
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.group = group
+
+    def __str__(self) -> str:
+        return f"no broker has consumer group {self.group}"
+
+
 class SendFailedError(ClientError):
     """A message was sent to several queues, one after the other, and none took it; the cause is the last error.
 

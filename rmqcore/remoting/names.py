@@ -10,6 +10,8 @@ import re
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
+"""What a query has, beside its fields, whose key is a message's own and not one of its KEYS."""
 MOST_TOPIC_LETTERS, MOST_RETRY_OR_DLQ_LETTERS, MOST_GROUP_LETTERS = 127, 255, 120
 
 LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")

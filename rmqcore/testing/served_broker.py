@@ -1,6 +1,7 @@
 """A broker and name server for tests of applications: ``rmqcore serve`` in a process that may be killed and started again.
 
-The pytest fixture ``rocketmq_broker`` gives one to a test; other test runners use `ServedBroker` as a context manager.
+The pytest fixtures ``rocketmq_broker`` and ``rocketmq_broker_session`` give one to a test; other test runners and scripts use
+`rmqcore.testing.ServedBroker` as a context manager. The process ends with the one that started it, however that ends.
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+import rmqcore
 from rmqcore.message import MessageView
 from rmqcore.offline.reader import read
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -25,6 +30,7 @@ from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 from rmqcore.remoting.request_fields import Value, encode_fields
 from rmqcore.system_topics import DEFAULT_TOPIC
+from rmqcore.testing import served_process
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -41,12 +47,14 @@ SMALL: Mapping[str, object] = {
 
 
 class ServedBroker:
-    """A broker with its name server, from `start` on; as a context manager it is started and stopped.
+    """A broker with its name server, from `start` on; as a context manager it is started, and closed at the end.
+
+    Its process ends when this one does, also by a signal. It loads no module of the application, and listens on 127.0.0.1.
 
     Parameters
     ----------
-    folder : Path
-        A directory for its store, configuration and log.
+    folder : Path, optional
+        A directory for its store, configuration and log; without one a temporary directory, which `close` deletes.
     settings : mapping, optional
         Keys of a ``broker.conf``, beside and instead of `SMALL`.
 
@@ -60,9 +68,17 @@ class ServedBroker:
         The store's root.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, settings: Mapping[str, object] | None = None
+    ) -> None:
         self.namesrv = ""
         self.address = ""
+        self._temporary = folder is None
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="rmqcore-broker-"))
+            self._delete = weakref.finalize(self, _delete_own, folder, os.getpid())
+        folder = folder.absolute()  # the broker has another working directory
+        self._folder = folder
         self.store = folder / "store"
         self._config = folder / "broker.conf"
         self._log = folder / "broker.log"
@@ -73,11 +89,16 @@ class ServedBroker:
         self._config.write_text("".join(lines), encoding="utf-8")
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            self._delete_temporary()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.close()
 
     # ---- life -------------------------------------------------------------------------------------
 
@@ -89,18 +110,19 @@ class ServedBroker:
         RuntimeError
             It has not started; the message has the end of its log.
         """
-        command = [sys.executable, "-m", "rmqcore", "serve", str(self.store), "--json"]
+        command = [*self._python(), "serve", str(self.store), "--json"]
         command += ["--config", str(self._config), "--port", self.address.rpartition(":")[2] or "0"]
         if self.namesrv:
             command += ["--namesrv-port", self.namesrv.rpartition(":")[2]]
-        paths = os.pathsep.join(path for path in sys.path if path)
+        environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its end tells the broker that this process is gone
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": paths},
+                env=environment,
+                cwd=self._folder,
             )
         ready = json.loads(self._ready_line(self._process))
         self.address, self.namesrv = ready["broker"], ready["namesrv"]
@@ -125,6 +147,19 @@ class ServedBroker:
         self._ended(process)
         if code:
             raise RuntimeError(f"the broker ended with exit code {code}: {self.log()}")
+
+    def close(self) -> None:
+        """Stop it, and delete its directory if that is a temporary one. A second call does nothing.
+
+        Raises
+        ------
+        RuntimeError
+            As for `stop`.
+        """
+        try:
+            self.stop()
+        finally:
+            self._delete_temporary()
 
     def kill(self) -> None:
         """End it as a crash does (kill -9); what it has answered is in the store. One that does not run is left alone."""
@@ -181,6 +216,17 @@ class ServedBroker:
 
     # ---- inside -----------------------------------------------------------------------------------
 
+    def _python(self) -> list[str]:
+        """Give the command of Python that runs this rmqcore, and packages of this process that are not installed."""
+        home = Path(rmqcore.__file__).absolute().parent.parent
+        paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
+        temporary = str(self._folder) if self._temporary else served_process.KEEP
+        return [sys.executable, "-P", served_process.__file__, str(home), paths, temporary]
+
+    def _delete_temporary(self) -> None:
+        if self._temporary:
+            self._delete()
+
     def _ready_line(self, process: subprocess.Popen[bytes]) -> bytes:
         assert process.stdout is not None
         deadline = time.monotonic() + START_SECONDS
@@ -197,9 +243,16 @@ class ServedBroker:
         return line
 
     def _ended(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
         self._process = None
+
+
+def _delete_own(folder: Path, pid: int) -> None:
+    """Delete a directory, but not in a child that was forked from the process that made it."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _text(value: object) -> str:

@@ -28,6 +28,7 @@ import rmqcore
 from rmqcore.broker.network import connection, server
 from rmqcore.broker.network.server import Ports, Running
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.message import Message
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import MAX_FRAME_SIZE, MAX_HEADER_SIZE
@@ -318,7 +319,43 @@ def test_a_port_that_is_taken(tmp_path: Path, which: str) -> None:
     assert done.stdout == ""
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
     assert "Traceback" not in done.stderr
-    rmqcore.open(tmp_path / "store", services=False).close()  # nobody has it locked
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("reason", ["port", "host", "advertise"])
+def test_a_start_that_fails_for_its_address_leaves_the_store_as_it_was(
+    tmp_path: Path, reason: str
+) -> None:
+    """It had been recovered, and its end cut, before the port was tried."""
+    store = rmqcore.open(tmp_path / "store", services=False, mapped_file_size_commit_log=MIB)
+    store.put(Message("T", b"x"))
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "store", copy)  # as after a crash
+    store.close()
+    before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
+    assert copy / "abort" in before
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = {
+            "port": ("--port", str(taken.getsockname()[1])),
+            "host": ("--port", "0", "--host", "192.0.2.1", "--insecure"),
+            "advertise": ("--port", "0", "--advertise", "unknown.invalid"),
+        }[reason]
+        done = serve(copy, *options)
+    assert done.returncode == 1
+    assert "cannot listen on" in done.stderr or "no address of unknown.invalid" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
+
+
+def test_a_configuration_of_another_store_is_named(tmp_path: Path) -> None:
+    """Only `rmqcore.open` said so, though the page of settings promises it."""
+    config = tmp_path / "broker.conf"
+    config.write_text(f"storePathRootDir={tmp_path / 'other'}\n")
+    options = ("--config", str(config), "--host", "192.0.2.1", "--insecure")
+    done = serve(tmp_path / "store", *options)
+    warning = f"storePathRootDir) is {tmp_path / 'other'}, and the store that is opened is {tmp_path / 'store'}"
+    assert done.stderr.count(warning) == 1
+    config.write_text(f"storePathRootDir={tmp_path / 'store'}\n")
+    assert "storePathRootDir" not in serve(tmp_path / "store", *options).stderr
 
 
 # ---- over time: in this process, so that the limits can be short --------------------------------------

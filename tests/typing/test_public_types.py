@@ -6,8 +6,9 @@ an error, since unused ignores are errors.
 
 from __future__ import annotations
 
+import inspect
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import assert_type
 
@@ -17,8 +18,21 @@ import pytest
 
 import rmqcore
 from rmqcore import Message, MessageView, StoreReader, codec
+from rmqcore.client import (
+    Admin,
+    AsyncAdmin,
+    AsyncProducer,
+    AsyncPullConsumer,
+    GroupLag,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    ReceivedMessage,
+    SendResult,
+)
+from rmqcore.client.settings import ProducerSettings, PullConsumerSettings
 from rmqcore.disk.checkpoint import StoreCheckpoint
-from rmqcore.errors import CorruptionError, CorruptMessageError, StoreError
+from rmqcore.errors import ClientError, CorruptionError, CorruptMessageError, StoreError
 from rmqcore.offline.index.index_files import IndexFileInfo
 from rmqcore.offline.info import StoreInfo
 from rmqcore.offline.log.damage import DamageRange
@@ -159,6 +173,63 @@ def test_frames(golden: Path) -> None:
         reader.to_arrow(since="1h")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         rmqcore.scan(store, since_ms="1h")  # type: ignore[arg-type]
+
+
+NAMESRV = "127.0.0.1:1"
+
+
+def test_clients() -> None:
+    with Producer(NAMESRV, timeout=1.0, retry_times=0, max_message_size=10) as producer:
+        assert_type(producer, Producer)
+        with pytest.raises(ClientError):
+            assert_type(producer.send("T", b"x", keys=("a", "b")), SendResult)
+    with PullConsumer(
+        NAMESRV, "g", auto_commit=True, consume_from="CONSUME_FROM_FIRST_OFFSET"
+    ) as c:
+        assert_type(c, PullConsumer)
+        assert_type(c.assignment(), list[MessageQueue])
+        with pytest.raises(ClientError):
+            assert_type(c.poll(0), list[ReceivedMessage])
+    with Admin(NAMESRV, timeout=1.0) as admin:
+        assert_type(admin, Admin)
+        with pytest.raises(ClientError):
+            assert_type(admin.lag("g"), GroupLag)
+        with pytest.raises(ClientError):
+            assert_type(admin.reset_offsets("g", "T", "last"), dict[MessageQueue, int])
+        with pytest.raises(ClientError):
+            assert_type(admin.message_by_id("T", "AB"), ReceivedMessage | None)
+        with pytest.raises(ClientError):
+            assert_type(admin.list_topics(), list[str])
+
+
+def test_what_a_type_checker_must_refuse_of_clients() -> None:
+    with pytest.raises(TypeError, match="time_out"):
+        Producer(NAMESRV, time_out=1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="autocommit"):
+        PullConsumer(NAMESRV, "g", autocommit=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        PullConsumer(NAMESRV, "g", pull_batch_size="32")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="group is bytes, expected str"):
+        Producer(NAMESRV, b"g")  # type: ignore[arg-type]
+    with Producer(NAMESRV) as producer, pytest.raises(TypeError, match="topic is bytes"):
+        producer.send(b"T", b"x")  # type: ignore[arg-type]
+    with Admin(NAMESRV) as admin, pytest.raises(ValueError, match="middle"):
+        admin.reset_offsets("g", "T", "middle")  # type: ignore[arg-type]
+
+
+def _parameters_of(client: Callable[..., object]) -> set[str]:
+    return set(inspect.signature(client).parameters) - {"namesrv", "group"}
+
+
+def test_the_settings_of_ordinary_clients_are_those_of_asyncio() -> None:
+    assert set(ProducerSettings.__annotations__) == _parameters_of(AsyncProducer)
+    assert set(PullConsumerSettings.__annotations__) == _parameters_of(AsyncPullConsumer)
+    assert _parameters_of(Admin) == _parameters_of(AsyncAdmin)
+    for name in ("create_topic", "list_topics", "lag", "messages_by_key", "reset_offsets"):
+        ordinary, of_asyncio = (
+            inspect.signature(getattr(one, name)) for one in (Admin, AsyncAdmin)
+        )
+        assert str(ordinary) == str(of_asyncio), name
 
 
 def test_errors() -> None:

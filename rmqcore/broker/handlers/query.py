@@ -17,9 +17,8 @@ from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import MAX_FRAME_SIZE
+from rmqcore.remoting.names import UNIQUE_KEY_QUERY
 
-UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
-"""What a query has, beside its fields, whose key is a message's own and not one of its KEYS."""
 MOST_BODY_BYTES = MAX_FRAME_SIZE - (1 << 16)
 MOST_QUEUE_ENTRIES = 1024
 """Entries that one QUERY_CONSUME_QUEUE shows."""

@@ -12,7 +12,7 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -90,6 +90,59 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """The ports of a server, bound before anything of the store is touched; nothing listens yet.
+
+    Attributes
+    ----------
+    broker : socket
+    namesrv : socket or None
+        None where there is no name server.
+    host : str
+        The host that clients are told.
+    store_host : str
+        Its address in numbers, for records.
+    """
+
+    broker: socket.socket
+    namesrv: socket.socket | None
+    host: str
+    store_host: str
+
+    @property
+    def port(self) -> int:
+        """The broker's port."""
+        return int(self.broker.getsockname()[1])
+
+    def close(self) -> None:
+        """Let go of the ports."""
+        for one in (self.broker, self.namesrv):
+            if one is not None:
+                one.close()
+
+
+def bind(settings: BrokerSettings, ports: Ports) -> Bound:
+    """Bind the ports of a server, so that one that cannot start leaves its store as it was.
+
+    Raises
+    ------
+    OSError
+        A port is taken, the host is not one of this machine, or the host that clients are told has no address.
+    """
+    host = ports.advertise or settings.broker_ip1 or ports.host
+    with ExitStack() as stack:
+        broker = _bind(ports.host, ports.broker)
+        stack.callback(broker.close)
+        namesrv = None
+        if ports.namesrv is not None:
+            namesrv = _bind(ports.host, ports.namesrv)
+            stack.callback(namesrv.close)
+        bound = Bound(broker, namesrv, host, _numbers(host))
+        stack.pop_all()
+    return bound
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """A server that runs.
 
@@ -116,6 +169,7 @@ async def serve(
     on_ready: Callable[[Ready], object],
     *,
     stay: bool = False,
+    bound: Bound | None = None,
 ) -> None:
     """Serve a store until SIGTERM or SIGINT, or the store fails; then answer what is appended, flush and return.
 
@@ -131,18 +185,20 @@ async def serve(
         Told where the server listens, once clients can be served.
     stay : bool
         Serve reads after the store has failed.
+    bound : Bound, optional
+        What `bind` made of `settings` and `ports`; without it the ports are bound now.
 
     Raises
     ------
     OSError
-        A port is taken, or the host is none of this machine.
+        As for `bind`.
     """
     _make_room_for_files(ports)
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    async with serving(store, settings, ports) as server:
+    async with serving(store, settings, ports, bound) as server:
         if not stay:
             server.broker.store_watch.on_failed = ended.set
         on_ready(server.ready)
@@ -153,7 +209,7 @@ async def serve(
 
 @asynccontextmanager
 async def serving(
-    store: MessageStore, settings: BrokerSettings, ports: Ports
+    store: MessageStore, settings: BrokerSettings, ports: Ports, bound: Bound | None = None
 ) -> AsyncIterator[Running]:
     """Serve a store while the context lasts; at its end what is appended is answered and flushed.
 
@@ -163,14 +219,19 @@ async def serving(
         Open, with its threads. The caller closes it.
     settings : BrokerSettings
     ports : Ports
+    bound : Bound, optional
+        As for `serve`; closed at the end in any case.
 
     Raises
     ------
     OSError
-        A port is taken, or the host is none of this machine.
+        As for `bind`.
     """
     async with AsyncExitStack() as stack:
-        yield await _start(store, settings, ports, stack)
+        if bound is None:
+            bound = bind(settings, ports)
+        stack.callback(bound.close)
+        yield await _start(store, settings, ports, bound, stack)
 
 
 def _make_room_for_files(ports: Ports) -> None:
@@ -192,26 +253,26 @@ def _make_room_for_files(ports: Ports) -> None:
 
 
 async def _start(
-    store: MessageStore, settings: BrokerSettings, ports: Ports, stack: AsyncExitStack
+    store: MessageStore,
+    settings: BrokerSettings,
+    ports: Ports,
+    bound: Bound,
+    stack: AsyncExitStack,
 ) -> Running:
     """Start all; what was started ends, in the opposite order, with `stack`."""
     loop = asyncio.get_running_loop()
-    listening = _bind(ports.host, ports.broker)
-    stack.callback(listening.close)
-    port = listening.getsockname()[1]
-    host = ports.advertise or settings.broker_ip1 or ports.host
-    address, store_host = host_port(host, port), host_port(_numbers(host), port)
+    port = bound.port
+    address, store_host = host_port(bound.host, port), host_port(bound.store_host, port)
     broker = Broker(store, settings, loop, address=address, store_host=store_host)
     stack.callback(broker.stop)
     namesrv_address = None
     name_server = None
     asking = None
-    if ports.namesrv is not None:
+    if bound.namesrv is not None:
         name_server = NameServer()
         asking = _name_connections(name_server, broker, ports)
-        names = _bind(ports.host, ports.namesrv)
-        namesrv_address = host_port(ports.host, names.getsockname()[1])
-        await _listen(names, asking, broker, stack)
+        namesrv_address = host_port(ports.host, bound.namesrv.getsockname()[1])
+        await _listen(bound.namesrv, asking, broker, stack)
     registration = Registration(broker, name_server, ports.namesrvs)
     await registration.start()
     connections = Connections(
@@ -223,7 +284,7 @@ async def _start(
         QuickPulls(broker),
     )
     broker.start()
-    await _listen(listening, connections, broker, stack)
+    await _listen(bound.broker, connections, broker, stack)
     stack.push_async_callback(registration.stop)
     return Running(Ready(host_port(ports.host, port), namesrv_address), broker, connections, asking)
 

@@ -10,8 +10,10 @@ from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import INHERIT, READ, WRITE, TopicConfig
 from rmqcore.system_topics import (
     DEFAULT_TOPIC,
+    REPLY_TOPIC_SUFFIX,
     REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
+    SYSTEM_GROUPS,
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
 )
@@ -22,7 +24,7 @@ _DELAY_QUEUES = 18
 
 def reply_topic(settings: BrokerSettings) -> str:
     """Name the topic of answers to requests that clients make through messages."""
-    return f"{settings.broker_cluster_name}_REPLY_TOPIC"
+    return f"{settings.broker_cluster_name}{REPLY_TOPIC_SUFFIX}"
 
 
 def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
@@ -56,17 +58,7 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
 
 def system_groups() -> list[SubscriptionGroupConfig]:
     """Give the groups that Java's broker makes."""
-    names = (
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PULL",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "CID_RMQ_SYS_TRANS",
-    )
-    return [SubscriptionGroupConfig(name) for name in names]
+    return [SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS]
 
 
 def _topic(name: str, queues: int = 1, perm: int = READ | WRITE) -> TopicConfig:

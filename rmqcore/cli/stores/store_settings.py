@@ -73,7 +73,7 @@ def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:
     """Read a ``broker.conf`` for what it says of files, and print which keys no RocketMQ knows.
 
     Most verbs run no store: what a running one would not do is no news, unless the verb `runs` one. The store is where the user
-    says.
+    says: another root in the file is left out, but for a verb that `runs` one, which names it.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -81,4 +81,4 @@ def read_config(config: Path, *, runs: bool = False) -> MessageStoreConfig:
     for one in caught:
         if runs or not issubclass(one.category, UnusedSettingWarning):
             note(f"Warning: {one.message}")
-    return settings.changed(store_path_root_dir=None)
+    return settings if runs else settings.changed(store_path_root_dir=None)

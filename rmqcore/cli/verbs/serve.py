@@ -7,12 +7,13 @@ import ipaddress
 import logging
 import sys
 from collections.abc import Coroutine, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready
+from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready, bind
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker_conf import read_properties, wrong_in_file
@@ -29,6 +30,7 @@ from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.offline.log.store_paths import store_paths
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
+from rmqcore.opening import other_root
 
 LOOPBACK = "127.0.0.1"
 BROKER_PORT = 10911
@@ -139,13 +141,25 @@ def serve(
     )
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    with open_store(store, _store_config(store, given)) as opened:
+    if differs := other_root(store, given):
+        note(printable(f"Warning: {differs}"))
+        given = given.changed(store_path_root_dir=None)
+    # Before the store: a start that fails for a port makes, recovers and cuts nothing.
+    with (
+        closing(bind(settings, ports)) as bound,
+        open_store(store, _store_config(store, given)) as opened,
+    ):
         _say_what_was_found(opened)
         for sentence in count_waiting(store_paths(store, given)).sentences:
             note(printable(sentence))
         _run(
             serve_store(
-                opened, settings, ports, lambda ready: _say_ready(ready, json=json), stay=stay
+                opened,
+                settings,
+                ports,
+                lambda ready: _say_ready(ready, json=json),
+                stay=stay,
+                bound=bound,
             )
         )
         return FAILED if opened.failed else OK

@@ -78,6 +78,8 @@ def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
 
 
 def _check_name(kind: str, name: str, most: int) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} is {type(name).__name__}, expected str")
     if not (name and LEGAL.fullmatch(name)):
         raise ValueError(
             f"{kind} {name[:200]!a} is no name: letters of ASCII, digits, and any of %|_-"

@@ -8,11 +8,18 @@ ResetOffsetBodyForC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
+
+# A string, which stays as it is, or an object that is a key.
+_OBJECT_KEYS = re.compile(
+    r'"(?:[^"\\]|\\.)*+"?|([{,])(\{(?:[^{}"]|"(?:[^"\\]|\\.)*+")*+\})(?=:)', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +148,54 @@ def _table(entries: Iterable[tuple[MessageQueue, bytes]]) -> bytes:
     return b"{%s}" % b",".join(
         b"%s:%s" % (encode_json(queue.as_json()), value) for queue, value in entries
     )
+
+
+def parse_consume_stats(request: str, body: bytes) -> ConsumeStats:
+    """Read the body of the answer to GET_CONSUME_STATS, without its rate.
+
+    Raises
+    ------
+    RequestError
+        It is none.
+    """
+    offsets = {}
+    for queue, found in _parse_table(request, body):
+        consumer_offset = found.number("consumerOffset")
+        offsets[queue] = OffsetWrapper(
+            found.number("brokerOffset"),
+            consumer_offset,
+            found.number("pullOffset", consumer_offset),
+            found.number("lastTimestamp", 0),
+        )
+    return ConsumeStats(offsets)
+
+
+def _parse_table(request: str, body: bytes) -> Iterator[tuple[MessageQueue, JsonObject]]:
+    """Read a table whose keys are queues."""
+    for key, found in parse_body(request, _with_text_keys(body)).table("offsetTable"):
+        yield _queue(request, key), found
+
+
+def _queue(request: str, key: str) -> MessageQueue:
+    queue = parse_body(request, key.encode())
+    return MessageQueue(queue.text("topic"), queue.text("brokerName"), queue.number("queueId"))
+
+
+def _with_text_keys(body: bytes) -> bytes:
+    """Make JSON of a body: each key that is an object becomes a text with its JSON."""
+    text = body.decode("utf-8", "replace")
+    return _OBJECT_KEYS.sub(
+        lambda found: found[0] if found[2] is None else found[1] + json.dumps(found[2]), text
+    ).encode()
+
+
+def parse_reset_offsets(request: str, body: bytes) -> dict[MessageQueue, int]:
+    """Read the queue offsets that a group is to go on from.
+
+    Raises
+    ------
+    RequestError
+        They are none.
+    """
+    found = parse_body(request, _with_text_keys(body)).child("offsetTable").number_table()
+    return {_queue(request, key): queue_offset for key, queue_offset in found.items()}

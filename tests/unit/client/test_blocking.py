@@ -39,8 +39,7 @@ def test_send_and_poll(broker: FakeBroker) -> None:
         sent = producer.send("T", b"one", tags="A", keys="k", properties={"x": "1"})
         producer.send_many("T", (b"%d" % number for number in range(3)), tags="A")
         producer.send_oneway("T", b"last", tags="A")
-    settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
-    with PullConsumer(NAMESRV, "g", **settings) as consumer:
+    with PullConsumer(NAMESRV, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer:
         consumer.subscribe("T", "A")
         assert len(consumer.assignment()) == 2
         found: list[ReceivedMessage] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -9,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 from support.places import ROOT
 
+import rmqcore.testing
 from rmqcore.client import Producer, PullConsumer
 from rmqcore.errors import NoRouteError
 from rmqcore.offline.fsck import fsck
@@ -57,13 +61,12 @@ def test_a_topic_that_is_refused(broker: ServedBroker) -> None:
 def test_after_a_kill_all_that_was_answered_is_there_and_clients_go_on(
     tmp_path: Path,
 ) -> None:
-    settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
     with ServedBroker(tmp_path) as broker:
         broker.create_topic("T", queues=1)
         places = broker.namesrv, broker.address
         with (
             Producer(broker.namesrv) as producer,
-            PullConsumer(broker.namesrv, "g", **settings) as consumer,
+            PullConsumer(broker.namesrv, "g", consume_from="CONSUME_FROM_FIRST_OFFSET") as consumer,
         ):
             for number in range(50):
                 producer.send("T", b"%d" % number)
@@ -127,6 +130,127 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     broker.stop()
 
 
+# ---- how it ends ------------------------------------------------------------------------------------
+
+APPLICATION = """
+import os, sys, time
+from rmqcore.testing import ServedBroker
+
+broker = ServedBroker()
+broker.start()
+if not os.fork():
+    time.sleep(600)  # a child that has the pipe too
+print(broker._process.pid, os.getpid(), broker.store.parent, flush=True)
+{}
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended, and whose new parent does not collect it.
+    state = subprocess.run(
+        ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return state.stdout.strip()[:1] not in ("", "Z")
+
+
+@pytest.mark.forks
+@pytest.mark.parametrize(
+    ("end", "number"),
+    [
+        ("time.sleep(600)", signal.SIGTERM),
+        ("time.sleep(600)", signal.SIGKILL),
+        ("os._exit(1)", None),
+    ],
+    ids=["SIGTERM", "SIGKILL", "_exit"],
+)
+def test_the_broker_ends_with_the_process_that_started_it(
+    tmp_path: Path, end: str, number: signal.Signals | None
+) -> None:
+    """It stayed, with its ports and its store, whenever that ended without running its `finally`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", APPLICATION.format(end)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        words = process.stdout.readline().split()
+        pid, folder = int(words[0]), Path(words[2])
+        assert folder.parent == tmp_path
+        if number is not None:
+            process.send_signal(number)
+        process.wait()
+        eventually(lambda: not is_running(pid))
+        eventually(lambda: not folder.exists())
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()
+        process.wait()
+
+
+def test_without_a_directory_it_has_a_temporary_one() -> None:
+    with rmqcore.testing.ServedBroker() as broker:
+        broker.create_topic("T")
+        with Producer(broker.namesrv) as producer:
+            producer.send("T", b"x")
+        broker.restart()
+        assert bodies(broker, "T") == [b"x"]
+        broker.stop()
+        assert bodies(broker, "T") == [b"x"]
+        folder = broker.store.parent
+    assert not folder.exists()
+    broker.close()
+
+
+def test_one_that_does_not_start_leaves_no_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(RuntimeError, match="has not started"):
+        ServedBroker(settings={"flushDiskType": "WRONG"}).__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_dropped_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    broker = ServedBroker()
+    assert len(list(tmp_path.iterdir())) == 1
+    del broker
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.forks
+def test_a_forked_child_leaves_the_broker_of_its_parent_alone() -> None:
+    with ServedBroker() as broker:
+        child = os.fork()
+        if not child:
+            broker.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        broker.create_topic("T")
+        assert broker.store.is_dir()
+
+
+def test_a_directory_that_is_given_by_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ServedBroker(Path()) as broker:
+        monkeypatch.chdir("/")
+        broker.create_topic("T")
+        assert broker.messages("T") == []
+    assert (tmp_path / "store").is_dir()
+
+
 # ---- the plugin -------------------------------------------------------------------------------------
 
 
@@ -137,6 +261,16 @@ def test_the_plugin_costs_a_run_without_a_broker_nothing() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_importing_the_package_loads_no_broker() -> None:
+    code = "import sys, rmqcore; old = set(sys.modules); import rmqcore.testing; print(*(set(sys.modules) - old))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["rmqcore.testing"]
+    with pytest.raises(AttributeError, match="no attribute 'Served'"):
+        rmqcore.testing.Served  # noqa: B018
 
 
 def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
@@ -168,14 +302,110 @@ def test_orders(rocketmq_broker, number):
 """
 
 
+USERS_SESSION = """
+import pytest
+from rmqcore.client import Producer
+
+@pytest.fixture(scope="session")
+def rocketmq_broker_session_settings():
+    return {"brokerName": "mine"}
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_orders(rocketmq_broker_session, number):
+    rocketmq_broker_session.create_topic(f"Orders{number}", queues=1)
+    with Producer(rocketmq_broker_session.namesrv) as producer:
+        assert producer.send(f"Orders{number}", b"one").queue.broker_name == "mine"
+    print("at", rocketmq_broker_session.address)
+"""
+USERS_UNITTEST = """
+import unittest
+from rmqcore.client import Producer
+from rmqcore.testing import ServedBroker
+
+class Orders(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = cls.enterClassContext(ServedBroker())
+
+    def test_orders(self):
+        with Producer(self.broker.namesrv) as producer:
+            producer.send("Orders", b"one")
+        self.assertEqual([m.body for m in self.broker.messages("Orders")], [b"one"])
+"""
+
+
+def run_users_tests(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    # -P: a checkout in the working directory would come before what is installed.
+    return subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-m", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_pytest(folder: Path, *words: str) -> str:
+    options = ["-q", "-W", "error", "-p", "pytest_rmqcore", "-p", "no:cacheprovider"]
+    options += ["--rootdir", str(folder), f"--basetemp={folder / 'base'}", *words, str(folder)]
+    done = run_users_tests(folder, "pytest", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_the_fixture_in_a_users_tests(tmp_path: Path) -> None:
     (tmp_path / "test_users.py").write_text(USERS_TESTS)
-    # -P: a checkout in the working directory would come before what is installed.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "pytest_rmqcore"]
-    command += ["-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert done.returncode == 0
+    assert "2 passed" in run_pytest(tmp_path)
+
+
+def test_a_broker_for_all_tests_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(USERS_SESSION)
+    found = run_pytest(tmp_path, "-s", "-p", "no:xdist")
+    assert "2 passed" in found
+    assert len({line.strip(".") for line in found.splitlines() if "at 127" in line}) == 1
+
+
+def test_with_xdist_each_worker_has_one(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(USERS_SESSION)
+    found = run_pytest(tmp_path, "-rA", "-p", "xdist", "-n", "2", "--dist", "each")
+    assert "4 passed" in found
+    assert len({line for line in found.splitlines() if line.startswith("at ")}) == 2
+
+
+def test_with_unittest(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(USERS_UNITTEST)
+    done = run_users_tests(tmp_path, "unittest", "discover", "-s", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "mode"), [("tests", "prepend"), ("tests", "append"), ("", "importlib")]
+)
+def test_no_module_of_the_application_replaces_one_of_python(
+    tmp_path: Path, place: str, mode: str
+) -> None:
+    """The broker did not start beside a file tests/queue.py: it imported that in place of Python's."""
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    # pytest itself has loaded Python's before its path begins with this folder.
+    for name in ("queue", "socketserver", "sched", "typer", "rmqcore"):
+        (tmp_path / place / f"{name}.py").write_text("raise RuntimeError('of the application')")
+    (folder / "test_users.py").write_text(
+        "def test_one(rocketmq_broker):\n    rocketmq_broker.create_topic('Orders')\n"
+    )
+    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
+    options += ["--import-mode", mode, "--rootdir", str(tmp_path), "tests"]
+    code = "import sys, rmqcore.testing.served_broker, pytest, pytest_rmqcore; sys.path.insert(0, ''); "
+    code += f"sys.exit(pytest.main({options!r}))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_example_of_the_clients(broker: ServedBroker) -> None:

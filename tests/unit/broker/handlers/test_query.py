@@ -14,6 +14,7 @@ from rmqcore.broker.handlers import query as module
 from rmqcore.remoting.bodies.heartbeat import SQL92, SubscriptionData
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import UNIQUE_KEY_QUERY
 
 FAR = 1 << 62
 
@@ -36,7 +37,7 @@ def by_key(
         "endTimestamp": FAR,
         **more,
     }
-    flag = {} if unique is None else {module.UNIQUE_KEY_QUERY: unique}
+    flag = {} if unique is None else {UNIQUE_KEY_QUERY: unique}
     return served.later(RequestCode.QUERY_MESSAGE, fields, more=flag)
 
 

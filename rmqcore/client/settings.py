@@ -1,0 +1,42 @@
+"""The settings of each client beside its addresses and its group, for type checkers; the classes for asyncio describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypedDict
+
+from rmqcore.client.assigned_queue import ConsumeFrom
+from rmqcore.client.process_queues import HeldLimits
+
+
+class ProducerSettings(TypedDict, total=False):
+    """What `Producer` accepts by name: the parameters of `AsyncProducer`."""
+
+    timeout: float
+    retry_times: int
+    default_topic_queue_nums: int
+    max_message_size: int
+    compress_over: int
+    now_ms: Callable[[], int] | None
+
+
+class PullConsumerSettings(TypedDict, total=False):
+    """What `PullConsumer` accepts by name: the parameters of `AsyncPullConsumer`."""
+
+    consume_from: ConsumeFrom | str
+    auto_commit: bool
+    pull_batch_size: int
+    now_ms: Callable[[], int] | None
+
+
+class PushConsumerSettings(TypedDict, total=False):
+    """What `PushConsumer` accepts by name: the parameters of `AsyncPushConsumer`."""
+
+    consume_from: ConsumeFrom | str
+    max_reconsume_times: int | None
+    delay_level: int
+    concurrency: int
+    orderly: bool
+    pull_batch_size: int
+    limits: HeldLimits | None
+    now_ms: Callable[[], int] | None
