@@ -250,6 +250,16 @@ class AsyncPushConsumer:
         self._check_subscribed()
         return _Messages(self._held, lambda: self._closing)
 
+    def finish(self, message: ReceivedMessage) -> None:
+        """Finish the message of a loop before the loop is left, or before its work is done.
+
+        Parameters
+        ----------
+        message : ReceivedMessage
+            One that a loop over this consumer works on. A message that is finished or was given up already is left alone.
+        """
+        self._held.finish_message(message)
+
     # ---- the end ----------------------------------------------------------------------------------
 
     async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 as for AsyncPullConsumer

@@ -185,7 +185,7 @@ class Membership:
         await self._reader.placed(topic)
 
     async def _watch(self) -> None:
-        """Share the queues anew when somebody says so, and every 20 seconds."""
+        """Share the queues anew after each `wake`, and every 20 seconds."""
         seconds = UNBALANCED_SECONDS
         while True:
             with contextlib.suppress(TimeoutError):

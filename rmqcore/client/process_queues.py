@@ -140,6 +140,7 @@ class HeldMessages:
         self.orderly = orderly
         self._limits = limits
         self._queues: deque[ProcessQueue] = deque()
+        self._in_work: set[Held] = set()
         self._count = self._size = 0
         self._changed = asyncio.Event()
         self._waiters = 0
@@ -185,6 +186,13 @@ class HeldMessages:
             if not queue.retired:
                 self.count(queue, -1, -one.message.msg_size)
             self.tell()
+
+    def finish_message(self, message: ReceivedMessage) -> None:
+        """Finish a message that a task works on; do nothing if none does."""
+        for one in self._in_work:
+            if one.message is message:
+                self.finish(one)
+                return
 
     def put_back(self, one: Held, *, seconds: float = 0.0) -> None:
         """Give a message again, as the next one of its queue, after some seconds; in order, the queue waits for it."""
@@ -253,6 +261,7 @@ class HeldMessages:
                 one = queue.waiting.popleft()
                 one.task = asyncio.current_task()
                 queue.in_work.add(one)
+                self._in_work.add(one)
                 return one
         return None
 
@@ -266,6 +275,7 @@ class HeldMessages:
         if one not in one.queue.in_work:
             return False
         one.queue.in_work.discard(one)
+        self._in_work.discard(one)
         one.task = None
         return True
 

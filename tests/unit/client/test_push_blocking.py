@@ -267,7 +267,7 @@ def test_mistakes_are_raised(broker: FakeBroker) -> None:
     assert offsets(broker) == [0, 0]
 
 
-def test_a_consumer_that_nobody_has_any_more_ends_its_thread(broker: FakeBroker) -> None:
+def test_a_consumer_without_references_ends_its_thread(broker: FakeBroker) -> None:
     member = consumer()
     member.subscribe("T")
     del member

@@ -421,6 +421,21 @@ def test_asking_for_the_next_message_finishes_the_one_before(broker: FakeBroker)
     run(work())
 
 
+def test_finish_counts_before_a_loop_is_left(broker: FakeBroker) -> None:
+    put(broker, 2)
+
+    async def work() -> None:
+        async with consumer() as member:
+            await member.subscribe("T")
+            async for message in member:
+                member.finish(message)
+                member.finish(message)
+                break
+        assert offsets(broker)[0] == 1
+
+    run(work())
+
+
 async def fails_in_its_body(member: AsyncPushConsumer) -> None:
     async for _ in member:
         raise ZeroDivisionError
