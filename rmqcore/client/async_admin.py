@@ -25,6 +25,7 @@ from rmqcore.client.messages.group_lag import GroupLag
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.validators import check_group, check_topic
+from rmqcore.errors.arguments import check_ints, check_texts
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.bodies.queue_tables import parse_consume_stats
 from rmqcore.remoting.bodies.routes import TopicRoute
@@ -104,6 +105,7 @@ class AsyncAdmin:
             A broker or the name servers cannot be asked.
         """
         check_topic(topic)
+        check_ints(queues=queues, perm=perm)
         if queues < 1:
             raise ValueError(f"queues is {queues}, expected 1 or more")
         fields: dict[str, Value] = {
@@ -329,6 +331,7 @@ class AsyncAdmin:
         ClientError
             A broker or the name servers cannot be asked.
         """
+        check_texts(msg_id=msg_id)
         async with self._call("message_by_id"):
             route = await self._cluster.route(topic)
             at_place = await self._cluster.view(route, topic, msg_id)
@@ -367,6 +370,8 @@ class AsyncAdmin:
         ClientError
             A broker or the name servers cannot be asked.
         """
+        check_texts(key=key)
+        check_ints(max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms)
         async with self._call("messages_by_key"):
             route = await self._cluster.route(topic)
             found = await self._cluster.query(

@@ -6,6 +6,7 @@ Source: RocketMQ 5.5.0 DefaultLitePullConsumer, DefaultLitePullConsumerImpl, Reb
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Self
 
@@ -20,8 +21,10 @@ from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.subscriptions import subscription
 from rmqcore.client.messages.validators import check_topic
 from rmqcore.errors import ClientError, NotAssignedError
+from rmqcore.errors.arguments import check_ints, check_texts
 from rmqcore.remoting.codes import ResponseCode
 
+_LOG = logging.getLogger("rmqcore.client")
 FOR_GOOD = frozenset(
     {
         ResponseCode.NO_PERMISSION,
@@ -79,6 +82,7 @@ class AsyncPullConsumer:
         self._auto_commit = auto_commit
         self._next_commit = 0.0
         self._assigned: dict[MessageQueue, AssignedQueue] = {}
+        self._returned: dict[MessageQueue, AssignedQueue] = {}
         self._cache: MessageCache[AssignedQueue] = MessageCache()
         self._commits = Commits()
         begin = ConsumeFrom(consume_from)
@@ -179,6 +183,7 @@ class AsyncPullConsumer:
             max(timeout, 0), lambda one: one.owner.progress.give(one, handover)
         )
         if pulled is not None:
+            self._returned[pulled.owner.queue] = pulled.owner
             return list(pulled.messages)
         self._instance.check_open()  # it may have been closed meanwhile
         for assigned in self._assigned.values():
@@ -188,6 +193,8 @@ class AsyncPullConsumer:
 
     async def commit(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 as for poll
         """Store how far the group has come: behind all messages that `poll` has returned. Brokers have it when this returns.
+
+        Nothing is stored for a queue that another member reads now: that member gets its messages again. The log names the queue.
 
         Parameters
         ----------
@@ -202,6 +209,7 @@ class AsyncPullConsumer:
         self._instance.check_open()
         for assigned in self._assigned.values():
             assigned.settle()
+        self._name_taken()
         async with deadline(timeout, "commit"):
             await self._commits.commit(
                 [(one, one.progress.position) for one in self._assigned.values()]
@@ -229,6 +237,8 @@ class AsyncPullConsumer:
             The broker does not say how far it reaches.
         """
         self._instance.check_open()
+        check_texts(topic=topic)
+        check_ints(queue_id=queue_id, queue_offset=queue_offset)
         found = [
             assigned
             for queue, assigned in self._assigned.items()
@@ -282,6 +292,17 @@ class AsyncPullConsumer:
         self._instance.abandon()
 
     # ---- offsets ----------------------------------------------------------------------------------
+
+    def _name_taken(self) -> None:
+        """Log the queues that went away with messages that were returned since the last commit, and are not committed."""
+        returned, self._returned = self._returned, {}
+        for queue, one in sorted(returned.items()):
+            done = self._auto_commit and one.progress.finished == one.progress.position
+            if self._assigned.get(queue) is not one and not done:
+                _LOG.warning(
+                    "commit: nothing is stored for %s, which this consumer no longer reads: the group gets its messages again",
+                    queue,
+                )
 
     def _commit_now_and_then(self) -> None:
         """Begin to commit in the background, with `auto_commit`: a poll does not wait for it."""

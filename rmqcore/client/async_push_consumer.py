@@ -24,6 +24,7 @@ from rmqcore.client.messages.validators import check_topic
 from rmqcore.client.process_queues import Held, HeldLimits, HeldMessages, ProcessQueue
 from rmqcore.client.queue_locks import LOCK_SECONDS, RENEW_SECONDS, QueueLocks
 from rmqcore.errors import ClientClosedError, ClientError, NotReachedError
+from rmqcore.errors.arguments import check_ints
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.names import retry_topic
 
@@ -557,5 +558,6 @@ def check_concurrency(value: int) -> None:
 
 
 def _check_number(name: str, value: int, least: int, most: int) -> None:
+    check_ints(**{name: value})
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}, expected {least} to {most}")

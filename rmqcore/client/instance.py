@@ -18,6 +18,7 @@ from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
 from rmqcore.errors import ClientClosedError, ClientError
+from rmqcore.errors.arguments import check_texts, wrong_type
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -369,7 +370,12 @@ class ClientInstance:
 
 
 def _addresses(namesrv: str | Iterable[str]) -> list[str]:
+    given: object = namesrv
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise wrong_type("namesrv", "str or an iterable of str", namesrv)
     texts = namesrv.split(";") if isinstance(namesrv, str) else list(namesrv)
+    for text in texts:
+        check_texts(namesrv=text)
     addresses = [text.strip() for text in texts if text.strip()]
     if not addresses:
         raise ValueError(f"namesrv is {namesrv!r}, expected host:port, or several with ; between")

@@ -17,6 +17,7 @@ from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
 from rmqcore.errors import ClientError, NotReachedError, RefusedError
+from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode
@@ -130,6 +131,7 @@ class Membership:
             The consumer was closed.
         """
         self.instance.check_open()
+        check_texts(topic=topic)
         if topic in self.subscriptions:
             await self._withdraw(topic)
 

@@ -213,9 +213,12 @@ def test_what_a_type_checker_must_refuse_of_clients() -> None:
         PullConsumer(NAMESRV, "g", autocommit=True)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         PullConsumer(NAMESRV, "g", pull_batch_size="32")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="group is bytes, expected str"):
+    with pytest.raises(TypeError, match="group: expected str, got bytes"):
         Producer(NAMESRV, b"g")  # type: ignore[arg-type]
-    with Producer(NAMESRV) as producer, pytest.raises(TypeError, match="topic is bytes"):
+    with (
+        Producer(NAMESRV) as producer,
+        pytest.raises(TypeError, match="topic: expected str, got bytes"),
+    ):
         producer.send(b"T", b"x")  # type: ignore[arg-type]
     with Admin(NAMESRV) as admin, pytest.raises(ValueError, match="middle"):
         admin.reset_offsets("g", "T", "middle")  # type: ignore[arg-type]

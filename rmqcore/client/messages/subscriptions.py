@@ -6,6 +6,7 @@ Source: RocketMQ 5.5.0 FilterAPI#buildSubscriptionData, PullAPIWrapper#processPu
 from __future__ import annotations
 
 from rmqcore.codec import java_hash
+from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
 
 
@@ -16,7 +17,10 @@ def subscription(topic: str, tags: str, now_ms: int) -> SubscriptionData:
     ------
     ValueError
         There are bars and no tag.
+    TypeError
+        The tags are not a text.
     """
+    check_texts(tags=tags)
     if tags in {"", SUBSCRIBE_ALL}:
         return SubscriptionData(topic, sub_version=now_ms)
     wanted = frozenset(tag for part in tags.split("||") if (tag := part.strip()))

@@ -5,6 +5,7 @@ Source: RocketMQ 5.5.0 Validators, TopicValidator.
 
 from __future__ import annotations
 
+from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.names import LEGAL, MOST_GROUP_LETTERS, MOST_TOPIC_LETTERS
 from rmqcore.system_topics import NOT_FOR_SENDS
 
@@ -78,8 +79,7 @@ def check_properties(properties: dict[str, str], *, in_batch: bool) -> None:
 
 
 def _check_name(kind: str, name: str, most: int) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} is {type(name).__name__}, expected str")
+    check_texts(**{kind: name})
     if not (name and LEGAL.fullmatch(name)):
         raise ValueError(
             f"{kind} {name[:200]!a} is no name: letters of ASCII, digits, and any of %|_-"

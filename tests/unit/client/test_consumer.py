@@ -337,6 +337,39 @@ def test_a_queue_that_goes_to_another_member_goes_on_where_it_was_committed(
     run(work())
 
 
+@pytest.mark.parametrize("auto_commit", [False, True])
+def test_a_commit_names_the_queue_that_went_to_another_member_before(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, auto_commit: bool
+) -> None:
+    """It stored nothing for the queue, and said nothing."""
+    broker = cluster.broker("b-a", ADDRESS, T=2)
+    for number in range(4):
+        broker.put("T", number % 2, b"%d" % number)
+
+    async def work() -> None:
+        settings: dict[str, Any] = {"consume_from": FIRST, "auto_commit": auto_commit}
+        async with consumer(**settings) as first, consumer(**settings) as second:
+            await first.subscribe("T")
+            returned = await poll_all(first, 4)
+            await second.subscribe("T")
+            await asyncio.sleep(0.1)
+            (gone,) = second.assignment()
+            # What polls before the last one returned went with the queue, with auto_commit.
+            done = auto_commit and gone != returned[-1].queue
+            await first.commit()
+            assert ("nothing is stored for" in caplog.text) is not done
+            assert (str(gone) in caplog.text) is not done
+            assert (offsets(broker).get(gone.queue_id) == 2) is done
+            if not done:
+                again = [one.msg_id for one in returned if one.queue == gone]
+                assert [one.msg_id for one in await second.poll(1)] == again
+            caplog.clear()
+            await first.commit()
+            assert caplog.text == ""
+
+    run(work())
+
+
 def test_a_broker_that_was_started_anew_is_told_who_reads(cluster: FakeCluster) -> None:
     """The broker knew nobody, so the member had no queue until its next heartbeat."""
     broker = cluster.broker("b-a", ADDRESS, T=1)

@@ -17,6 +17,7 @@ from support.doses import dose
 from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, fake_cluster, run
 
 from rmqcore.client import (
+    Admin,
     AsyncProducer,
     AsyncPullConsumer,
     Producer,
@@ -401,18 +402,26 @@ def test_a_second_event_loop_is_refused_before_anything_is_sent(broker: FakeBrok
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on
 def test_the_end_of_a_block_in_a_forked_child_is_quiet(broker: FakeBroker, tmp_path: Path) -> None:
     told = tmp_path / "told"
-    with Producer(NAMESRV) as producer:
+    with (
+        Producer(NAMESRV) as producer,
+        PullConsumer(NAMESRV, "g") as consumer,
+        Admin(NAMESRV) as admin,
+    ):
         producer.send("T", b"x")
+        consumer.subscribe("T")
         child = os.fork()
         if not child:
             try:
-                producer.close()
+                for client in (producer, consumer, admin):
+                    client.close()
+                    client.__exit__(None, None, None)
                 told.write_text("closed")
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
         assert told.read_text() == "closed"
         producer.send("T", b"y")
+        assert admin.topic_queues("T") == consumer.assignment()
 
 
 def test_two_clients_have_two_ids_while_the_clock_stands(

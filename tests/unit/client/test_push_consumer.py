@@ -403,6 +403,20 @@ def test_settings_out_of_range(wrong: dict[str, Any]) -> None:
         consumer(**wrong)
 
 
+def test_arguments_of_a_wrong_type(broker: FakeBroker) -> None:
+    with pytest.raises(TypeError, match="concurrency: expected"):
+        consumer(concurrency="8")
+
+    async def work() -> None:
+        async with consumer() as member:
+            with pytest.raises(TypeError, match="topic: expected"):
+                await member.subscribe(b"T")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="topic: expected"):
+                await member.unsubscribe(b"T")  # type: ignore[arg-type]
+
+    run(work())
+
+
 # ---- loops ------------------------------------------------------------------------------------------
 
 
