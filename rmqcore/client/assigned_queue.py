@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -23,6 +24,7 @@ from rmqcore.client.messages.pull_message import (
     pull_request,
     pull_result,
 )
+from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.response_fields import int_field
 from rmqcore.client.remote import Answer
 from rmqcore.errors import ClientError, NotReachedError, RefusedError
@@ -58,17 +60,14 @@ class Reading:
     consume_from: ConsumeFrom
     max_messages: int
     wanted: Callable[[str], SubscriptionData]
-    cache: MessageCache[AssignedQueue]
 
 
-class AssignedQueue:
-    """A queue, from `start` until `drop`. Used by its loop's thread only.
+class PulledQueue(ABC):
+    """A queue that is pulled, from `start` until `drop`. Used by its loop's thread only.
 
     Attributes
     ----------
     queue : MessageQueue
-    progress : Progress
-        How far callers have received its messages.
     refused : RefusedError or None
         What the last pull ended with, where the broker refused it.
     placed : asyncio.Event
@@ -77,42 +76,40 @@ class AssignedQueue:
 
     def __init__(self, queue: MessageQueue, reading: Reading) -> None:
         self.queue = queue
-        self.progress: Progress[AssignedQueue] = Progress()
         self.refused: RefusedError | None = None
         self.placed = asyncio.Event()
         self._reading = reading
         self._committed: int | None = None
-        self._passed: int | None = None
         self._broker_id = MASTER_ID
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to pull."""
-        self._task = self._reading.instance.run(self._pull_all())
+    @property
+    def is_pulled(self) -> bool:
+        """Whether it was started and not dropped."""
+        return self._task is not None
+
+    def start(self, queue_offset: int | None = None) -> None:
+        """Begin to pull, from a queue offset on; None: from where the group is."""
+        self._task = self._reading.instance.run(self._pull_all(queue_offset))
 
     def drop(self) -> None:
-        """Pull no more, and forget what was pulled."""
+        """Pull no more."""
         self.placed.set()
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._reading.cache.drop(self)
 
-    def start_anew(self, queue_offset: int | None) -> None:
-        """Go on from a queue offset; None: from where the group is."""
-        self.drop()
-        self.progress = Progress(queue_offset)
-        self._passed = None
-        self.start()
+    @abstractmethod
+    async def room(self) -> None:
+        """Wait until more may be pulled."""
 
-    def settle(self) -> None:
-        """Look what callers have received; what a failed call has lost is put back into the cache."""
-        cache = self._reading.cache
-        for pulled in self.progress.settle():
-            if self._task is not None:
-                cache.put_back(pulled)
-        if self._passed is not None and self.progress.all_received and not cache.holds(self):
-            self.progress.passed(self._passed)
+    @abstractmethod
+    def begins(self, queue_offset: int) -> None:
+        """Note the queue offset of the first pull."""
+
+    @abstractmethod
+    def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
+        """Take what a pull found, perhaps nothing, and the queue offset behind all that it looked at."""
 
     async def bounds(self) -> tuple[int, int]:
         """Ask for the first offset of the queue, and the one behind its last.
@@ -145,14 +142,14 @@ class AssignedQueue:
 
     # ---- inside -----------------------------------------------------------------------------------
 
-    async def _pull_all(self) -> None:
-        queue_offset = self.progress.position
+    async def _pull_all(self, queue_offset: int | None) -> None:
         while True:
             try:
                 if queue_offset is None:
                     queue_offset = await self._first_offset()
+                    self.begins(queue_offset)
                 self.placed.set()
-                await self._reading.cache.room(self)
+                await self.room()
                 result = await self._pull(queue_offset)
             except ClientError as error:
                 await self._after_error(error)
@@ -162,10 +159,7 @@ class AssignedQueue:
             self._broker_id = result.suggested_broker_id
             if result.status is PullStatus.OFFSET_ILLEGAL:
                 _LOG.warning("%s: goes on at %d: %s", self.queue, queue_offset, result)
-            if result.messages:
-                self._reading.cache.put(Pulled(self, result.messages, queue_offset))
-            else:
-                self._passed = queue_offset
+            self.pulled(result.messages, queue_offset)
 
     async def _after_error(self, error: ClientError) -> None:
         _LOG.warning("%s: %s", self.queue, error)
@@ -243,6 +237,58 @@ class AssignedQueue:
         if address is None:
             raise NotReachedError(name, RequestCode(code).name, "no route names this broker")
         return address
+
+
+class AssignedQueue(PulledQueue):
+    """A queue whose messages wait in a cache for the calls of `poll`.
+
+    Attributes
+    ----------
+    progress : Progress
+        How far callers have received its messages.
+    """
+
+    def __init__(
+        self, queue: MessageQueue, reading: Reading, cache: MessageCache[AssignedQueue]
+    ) -> None:
+        super().__init__(queue, reading)
+        self.progress: Progress[AssignedQueue] = Progress()
+        self._passed: int | None = None
+        self._cache = cache
+
+    def drop(self) -> None:
+        """Pull no more, and forget what was pulled."""
+        super().drop()
+        self._cache.drop(self)
+
+    def start_anew(self, queue_offset: int | None) -> None:
+        """Go on from a queue offset; None: from where the group is."""
+        self.drop()
+        self.progress = Progress(queue_offset)
+        self._passed = None
+        self.start(queue_offset)
+
+    def settle(self) -> None:
+        """Look what callers have received; what a failed call has lost is put back into the cache."""
+        for pulled in self.progress.settle():
+            if self.is_pulled:
+                self._cache.put_back(pulled)
+        if self._passed is not None and self.progress.all_received and not self._cache.holds(self):
+            self.progress.passed(self._passed)
+
+    async def room(self) -> None:
+        """Wait until the cache has room."""
+        await self._cache.room(self)
+
+    def begins(self, queue_offset: int) -> None:
+        """Do nothing: the position is known when callers have received something."""
+
+    def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
+        """Put messages into the cache."""
+        if messages:
+            self._cache.put(Pulled(self, messages, next_offset))
+        else:
+            self._passed = next_offset
 
 
 def _offset(response: RemotingCommand, code: RequestCode) -> int:

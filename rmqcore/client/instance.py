@@ -157,9 +157,11 @@ class ClientInstance:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.say_goodbye(groups)
-        self._remote.close()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.say_goodbye(groups)
+        finally:
+            self._remote.close()
 
     async def say_goodbye(self, groups: Iterable[dict[str, Value]]) -> None:
         """Tell all brokers that this client is a member of the groups no more; a failure is logged."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from rmqcore.client.assigned_queue import ConsumeFrom
+from rmqcore.client.process_queues import HeldLimits
 
 
 class ProducerSettings(TypedDict, total=False):
@@ -25,4 +26,17 @@ class PullConsumerSettings(TypedDict, total=False):
     consume_from: ConsumeFrom | str
     auto_commit: bool
     pull_batch_size: int
+    now_ms: Callable[[], int] | None
+
+
+class PushConsumerSettings(TypedDict, total=False):
+    """What `PushConsumer` accepts by name: the parameters of `AsyncPushConsumer`."""
+
+    consume_from: ConsumeFrom | str
+    max_reconsume_times: int | None
+    delay_level: int
+    concurrency: int
+    orderly: bool
+    pull_batch_size: int
+    limits: HeldLimits | None
     now_ms: Callable[[], int] | None

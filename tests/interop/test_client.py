@@ -6,13 +6,11 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import NamedTuple
 
 import pytest
-from interop.broker import Broker
 from interop.client_manners import consume, once_each
 from interop.java_process import JavaProcess
-from interop.workload import SIZES
+from interop.served import KINDS, Served, create_topic, serving
 from support.eventually import eventually
 
 from rmqcore.client import (
@@ -31,10 +29,6 @@ from rmqcore.errors import (
     NotReachedError,
     RefusedError,
 )
-from rmqcore.remoting.codes import RequestCode
-from rmqcore.remoting.command import RemotingCommand
-from rmqcore.remoting.request_fields import Value, encode_fields
-from rmqcore.testing.served_broker import ServedBroker, ask_once
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 POLL_SECONDS = 120.0
@@ -43,26 +37,12 @@ NUMBERS = count(1)
 JAVA_SENDS, VISIBLE = 30, 30 + 20 + 1 + 3 + 1
 
 
-class Served(NamedTuple):
-    """A broker that runs."""
-
-    kind: str
-    namesrv: str
-    address: str
-
-
-@pytest.fixture(scope="module", params=["java", "rmqcore"])
+@pytest.fixture(scope="module", params=KINDS)
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("broker")
-    if request.param == "java":
-        java = Broker(folder, SIZES)
-        with java.running():
-            yield Served("java", java.name_server, java.address)
-    else:
-        with ServedBroker(folder) as ours:
-            yield Served("rmqcore", ours.namesrv, ours.address)
+    with serving(request.param, tmp_path_factory.mktemp("broker")) as made:
+        yield made
 
 
 SMOKE = pytest.mark.parametrize(
@@ -74,23 +54,6 @@ SMOKE = pytest.mark.parametrize(
 def topic(broker: Served) -> str:
     """A topic of the test's own, with four queues."""
     return create_topic(broker)
-
-
-def create_topic(broker: Served, **more: Value) -> str:
-    name = f"Topic{next(NUMBERS)}"
-    code = RequestCode.UPDATE_AND_CREATE_TOPIC
-    fields: dict[str, Value] = {
-        "topic": name,
-        "defaultTopic": "TBW102",
-        "readQueueNums": 4,
-        "writeQueueNums": 4,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "order": False,
-        **more,
-    }
-    ask_once(broker.address, RemotingCommand(code, ext_fields=encode_fields(code, fields)))
-    return name
 
 
 def group() -> str:

@@ -178,14 +178,21 @@ class FakeBroker(Peer):
         self.members: dict[str, dict[str, Pipe]] = defaultdict(dict)
         self.beats: list[Heartbeat] = []
         self.held: list[tuple[RemotingCommand, Pipe]] = []
+        self.log_size = 0
 
     def put(self, topic: str, queue_id: int, body: bytes, **settings: Any) -> None:
         """Append a message, and answer the pulls that wait for it."""
         queue = self.queues[topic, queue_id]
         message = Message(topic, body, queue_id, store_host=self.address, **settings)
         offset = self.first_offsets[topic, queue_id] + len(queue)
+        self.log_size += 1000
         queue.append(
-            encode(message, phy_offset=1000, queue_offset=offset, store_timestamp_ms=NOW_MS)
+            encode(
+                message,
+                phy_offset=self.log_size,
+                queue_offset=offset,
+                store_timestamp_ms=NOW_MS,
+            )
         )
         held, self.held = self.held, []
         for request, pipe in held:

@@ -23,10 +23,14 @@ from rmqcore.client import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
+    AsyncPushConsumer,
+    ConsumeStatus,
     GroupLag,
+    HeldLimits,
     MessageQueue,
     Producer,
     PullConsumer,
+    PushConsumer,
     ReceivedMessage,
     SendResult,
 )
@@ -243,3 +247,29 @@ def test_errors() -> None:
     assert_type(StoreError.exit_code, int)
     as_parent: CorruptionError = error
     assert as_parent.exit_code == 2
+
+
+def test_push_consumers() -> None:
+    async def handler(message: ReceivedMessage) -> None:
+        assert_type(message.body, bytes)
+
+    def blocking(_: ReceivedMessage) -> ConsumeStatus:
+        return ConsumeStatus.RECONSUME_LATER
+
+    async def work(member: AsyncPushConsumer) -> None:
+        assert_type(await member.subscribe("T", "A || B"), None)
+        assert_type(await member.run(handler, concurrency=2), None)
+        async for message in member:
+            assert_type(message, ReceivedMessage)
+        await member.run(blocking)  # type: ignore[arg-type]
+
+    with PushConsumer("127.0.0.1:1", "g", orderly=True, limits=HeldLimits(messages=5)) as consumer:
+        assert_type(consumer, PushConsumer)
+        assert_type(consumer.assignment(), list[MessageQueue])
+        with pytest.raises(ClientError):
+            consumer.run(blocking, concurrency=4)
+        with pytest.raises(ClientError):
+            consumer.run(handler)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        PushConsumer("127.0.0.1:1", "g", order=True)  # type: ignore[call-arg]
+    assert work is not None

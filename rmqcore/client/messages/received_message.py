@@ -21,6 +21,10 @@ class ReceivedMessage:
         That it was pulled from.
     queue_offset : int
         In that queue.
+    topic : str, optional
+        Instead of the record's.
+    local_times : int
+        How often the message was given again without its broker.
 
     Notes
     -----
@@ -30,13 +34,37 @@ class ReceivedMessage:
     Source: RocketMQ 5.5.0 MessageExt, MessageClientExt, MessageDecoder#decode.
     """
 
-    __slots__ = ("_body", "queue", "queue_offset", "view")
+    __slots__ = ("_body", "_local_times", "_topic", "queue", "queue_offset", "view")
 
-    def __init__(self, view: MessageView, queue: MessageQueue, queue_offset: int) -> None:
+    def __init__(
+        self,
+        view: MessageView,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        topic: str | None = None,
+        local_times: int = 0,
+    ) -> None:
         self.view = view
         self.queue = queue
         self.queue_offset = queue_offset
+        self._topic = view.topic if topic is None else topic
+        self._local_times = local_times
         self._body: bytes | None = None
+
+    def renamed(self, topic: str) -> ReceivedMessage:
+        """Return the message under another topic: the one that it was first sent to."""
+        return ReceivedMessage(self.view, self.queue, self.queue_offset, topic=topic)
+
+    def tried_again(self) -> ReceivedMessage:
+        """Return the message as it is given once more without its broker: `reconsume_times` is one more."""
+        return ReceivedMessage(
+            self.view,
+            self.queue,
+            self.queue_offset,
+            topic=self._topic,
+            local_times=self._local_times + 1,
+        )
 
     @property
     def body(self) -> bytes:
@@ -53,8 +81,8 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
-        """Name of the topic."""
-        return self.view.topic
+        """Name of the topic; of a message that came back to a push consumer, the topic that it was first sent to."""
+        return self._topic
 
     @property
     def broker_name(self) -> str:
@@ -139,7 +167,7 @@ class ReceivedMessage:
     @property
     def reconsume_times(self) -> int:
         """How often it came back from a consumer."""
-        return self.view.reconsume_times
+        return self.view.reconsume_times + self._local_times
 
     def _repr_html_(self) -> str:
         return message_html(self.view)

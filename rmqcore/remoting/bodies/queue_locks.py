@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rmqcore.remoting.bodies.json_object import encode_json, parse_body
+from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
 
 MOST_QUEUES = 65_536
 """Queues of one request; a broker has at most 1,024 of a topic."""
@@ -46,16 +46,10 @@ def parse_lock_batch(request: str, body: bytes) -> LockBatch:
         It is none.
     """
     found = parse_body(request, body)
-    queues = found.objects("mqSet")
-    if len(queues) > MOST_QUEUES:
-        found.refuse("mqSet", f"at most {MOST_QUEUES} queues", str(len(queues)))
     return LockBatch(
         found.text("consumerGroup"),
         found.text("clientId"),
-        tuple(
-            MessageQueue(queue.text("topic"), queue.text("brokerName", ""), queue.number("queueId"))
-            for queue in queues
-        ),
+        _queues(found, "mqSet"),
         found.flag("onlyThisBroker"),
     )
 
@@ -75,3 +69,24 @@ def encode_lock_batch(wanted: LockBatch) -> bytes:
 def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
     """Write the body of the answer to LOCK_BATCH_MQ."""
     return encode_json({"lockOKMQSet": [queue.as_json() for queue in queues]})
+
+
+def parse_locked(request: str, body: bytes) -> tuple[MessageQueue, ...]:
+    """Read the body of the answer to LOCK_BATCH_MQ.
+
+    Raises
+    ------
+    RequestError
+        The body is not an answer to it.
+    """
+    return _queues(parse_body(request, body), "lockOKMQSet")
+
+
+def _queues(found: JsonObject, name: str) -> tuple[MessageQueue, ...]:
+    queues = found.objects(name)
+    if len(queues) > MOST_QUEUES:
+        found.refuse(name, f"at most {MOST_QUEUES} queues", str(len(queues)))
+    return tuple(
+        MessageQueue(queue.text("topic"), queue.text("brokerName", ""), queue.number("queueId"))
+        for queue in queues
+    )

@@ -441,6 +441,24 @@ def test_two_clients_have_two_ids_while_the_clock_stands(
     run(work())
 
 
+def test_a_close_that_is_cancelled_leaves_no_member_behind(broker: FakeBroker) -> None:
+    """Its heartbeats went on: the member kept its share of the queues, and read none of them."""
+    broker.put("T", 0, b"x")
+    broker.silent.add(15)
+
+    async def work() -> None:
+        member = AsyncPullConsumer(NAMESRV, "g", auto_commit=True, **FIRST)
+        await member.subscribe("T")
+        await member.poll()
+        assert await member.poll(0) == []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await member.close()
+        assert broker.pipes == []
+
+    run(work())
+
+
 @pytest.mark.parametrize("step_ms", [0, -5_000])
 def test_message_ids_do_not_repeat_while_the_clock_stands_or_steps_back(step_ms: int) -> None:
     now = [NOW_MS]

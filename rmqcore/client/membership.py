@@ -1,0 +1,259 @@
+"""A client as a member of a consumer group: what it subscribes to, and which queues the members share out to it.
+
+Source: RocketMQ 5.5.0 RebalanceImpl, RebalanceService, DefaultMQPushConsumerImpl#copySubscription.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from rmqcore.client.allocation import allocate_averagely
+from rmqcore.client.deadlines import deadline
+from rmqcore.client.instance import ClientInstance
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.validators import check_group
+from rmqcore.errors import ClientError, NotReachedError, RefusedError
+from rmqcore.errors.arguments import check_texts
+from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
+from rmqcore.remoting.bodies.json_object import parse_body
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import encode_fields
+
+_LOG = logging.getLogger("rmqcore.client")
+REBALANCE_SECONDS = 20.0
+UNBALANCED_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What a consumer does with the queues of a member."""
+
+    assign: Callable[[str, list[MessageQueue]], Awaitable[bool]]
+    """Read these queues of a topic, and no others; False if that is not done yet: another rebalance is to follow soon."""
+    expression_changed: Callable[[str], object]
+    """Apply another expression to a topic that is read already."""
+    placed: Callable[[str], Awaitable[None]]
+    """Wait until the offsets are known from which the topic's queues are read."""
+
+
+class Membership:
+    """A member of a consumer group. Used by its loop's thread only.
+
+    Parameters
+    ----------
+    namesrv : str or iterable of str
+        Addresses of name servers.
+    group : str
+    now_ms : callable, optional
+        The clock: milliseconds since the epoch.
+    reader : Reader
+    consume_type, consume_from : str
+        Names of Java's enum values, for heartbeats.
+    retry_topic : str, optional
+        Subscribed beside the topics of the user, as long as there are any.
+
+    Attributes
+    ----------
+    instance : ClientInstance
+    subscriptions : dict of str to SubscriptionData
+        By topic.
+
+    Raises
+    ------
+    ValueError
+        The name of the group or an address is invalid.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str],
+        group: str,
+        now_ms: Callable[[], int] | None,
+        reader: Reader,
+        *,
+        consume_type: str,
+        consume_from: str,
+        retry_topic: str | None = None,
+    ) -> None:
+        check_group(group)
+        self.group = group
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self._reader = reader
+        self._consume_type = consume_type
+        self._consume_from = consume_from
+        self._retry_topic = retry_topic
+        self._wake = asyncio.Event()
+        self._rebalancing = asyncio.Lock()
+        self._watching = False
+        self.instance = ClientInstance(
+            namesrv,
+            now_ms,
+            consumers=self._consumers,
+            on_request=self._requested,
+            on_routes=self.wake,
+        )
+
+    def wake(self) -> None:
+        """Share the queues anew, soon."""
+        self._wake.set()
+
+    async def subscribe(self, wanted: SubscriptionData, seconds: float) -> None:
+        """Read a topic too, or with another expression. Queues and their first offsets are known when this returns.
+
+        Raises
+        ------
+        ClientError
+            No name server could be asked, or the time is over: then a new topic is not subscribed.
+        """
+        topic = wanted.topic
+        self.instance.check_open()
+        is_new = topic not in self.subscriptions
+        try:
+            async with deadline(seconds, "subscribe"):
+                await self._subscribe(wanted)
+        except BaseException:
+            if is_new and topic in self.subscriptions:
+                # Brokers may have heard of a member that will read nothing: others would miss its share.
+                self.instance.run(self._withdraw(topic))
+            raise
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read a topic no more, and let the other members have its queues.
+
+        Raises
+        ------
+        ClientClosedError
+            The consumer was closed.
+        """
+        self.instance.check_open()
+        check_texts(topic=topic)
+        if topic in self.subscriptions:
+            await self._withdraw(topic)
+
+    def left(self, *topics: str) -> None:
+        """Forget where the queues of topics are that are not read any more; no request about them follows."""
+        for topic in topics:
+            if topic not in self.subscriptions:
+                self.instance.routes.forget(topic)
+
+    async def close(self) -> None:
+        """Say goodbye to the brokers and close all connections."""
+        await self.instance.close([{"consumerGroup": self.group}])
+
+    # ---- what brokers are told, and say -----------------------------------------------------------
+
+    def _consumers(self) -> tuple[ConsumerData, ...]:
+        if not self.subscriptions:
+            return ()
+        return (
+            ConsumerData(
+                self.group,
+                self._consume_type,
+                "CLUSTERING",
+                self._consume_from,
+                tuple(self.subscriptions.values()),
+            ),
+        )
+
+    def _requested(self, request: RemotingCommand) -> RemotingCommand | None:
+        if request.code != RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            return request.not_supported()
+        self.wake()
+        return request.response()
+
+    # ---- which queues -----------------------------------------------------------------------------
+
+    async def _subscribe(self, wanted: SubscriptionData) -> None:
+        topic = wanted.topic
+        await self.instance.find_route(topic)
+        before = self.subscriptions.get(topic)
+        self.subscriptions[topic] = wanted
+        if self._retry_topic is not None:
+            retries = SubscriptionData(self._retry_topic, sub_version=wanted.sub_version)
+            self.subscriptions.setdefault(self._retry_topic, retries)
+        if not self._watching:
+            self._watching = True
+            self.instance.run(self._watch())
+        if before is not None and before.sub_string != wanted.sub_string:
+            self._reader.expression_changed(topic)
+        await self.instance.heartbeat()
+        if not await self._rebalance():
+            self.wake()
+        await self._reader.placed(topic)
+
+    async def _watch(self) -> None:
+        """Share the queues anew after each `wake`, and every 20 seconds."""
+        seconds = UNBALANCED_SECONDS
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+            self._wake.clear()
+            balanced = await self._rebalance()
+            seconds = REBALANCE_SECONDS if balanced else UNBALANCED_SECONDS
+
+    async def _rebalance(self) -> bool:
+        """Share the queues of all topics; False where that is to be done again soon."""
+        async with self._rebalancing:
+            balanced = True
+            for topic in list(self.subscriptions):
+                try:
+                    balanced &= await self._rebalance_topic(topic)
+                except ClientError as error:
+                    _LOG.warning("rebalance of topic %s: %s", topic, error)
+                    balanced = False
+            return balanced
+
+    async def _rebalance_topic(self, topic: str) -> bool:
+        instance = self.instance
+        if not instance.routes.has(topic) and not await instance.find_route(topic):
+            return False
+        queues = instance.routes.subscribe_queues(topic)
+        try:
+            members = await self._members(topic)
+        except RefusedError:  # what a broker answers that knows no member of the group
+            members = []
+        if instance.client_id not in members:
+            await instance.heartbeat()  # a broker that was started anew does not know this client
+            members = await self._members(topic)
+        mine = allocate_averagely(instance.client_id, queues, members)
+        assigned = topic not in self.subscriptions or await self._reader.assign(topic, mine)
+        return assigned and instance.client_id in members
+
+    async def _members(self, topic: str) -> list[str]:
+        """Ids of all members of the group, sorted, from one of the topic's brokers."""
+        code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+        last: ClientError = NotReachedError(topic, code.name, "the topic's route names no broker")
+        for address in self.instance.routes.addresses_of_topic(topic):
+            fields = encode_fields(code, {"consumerGroup": self.group})
+            request = RemotingCommand(code, ext_fields=fields)
+            try:
+                return await self.instance.ask(
+                    address,
+                    request,
+                    lambda response: sorted(
+                        set(parse_body(code.name, response.body).texts("consumerIdList"))
+                    ),
+                )
+            except ClientError as error:
+                last = error
+        raise last
+
+    async def _withdraw(self, topic: str) -> None:
+        gone = [topic]
+        self.subscriptions.pop(topic, None)
+        if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
+            del self.subscriptions[self._retry_topic]
+            gone.append(self._retry_topic)
+        left = [one for one in gone if await self._reader.assign(one, [])]
+        if self.subscriptions:
+            self.left(*left)
+            await self.instance.heartbeat()
+        else:
+            await self.instance.say_goodbye([{"consumerGroup": self.group}])
+            self.left(*left)

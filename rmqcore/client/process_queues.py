@@ -1,0 +1,289 @@
+"""The messages that a push consumer holds: which one is given to a handler next, and how far each queue is finished.
+
+Source: RocketMQ 5.5.0 ProcessQueue, DefaultMQPushConsumerImpl#pullMessage (its limits), ConsumeMessageOrderlyService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rmqcore.client.assigned_queue import PulledQueue, Reading
+from rmqcore.client.messages.message_queue import MessageQueue
+from rmqcore.client.messages.received_message import ReceivedMessage
+from rmqcore.client.messages.send_back import with_first_topic
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLimits:
+    """How much a consumer holds before it stops to pull. A pull in progress may add its messages.
+
+    Attributes
+    ----------
+    messages, size : int
+        Messages, and bytes of their records, of all queues.
+    messages_of_queue, size_of_queue : int
+        The same of one queue.
+    span_of_queue : int
+        Queue offsets between the lowest message that is not finished and the next pull: what comes again after a crash.
+        Source: RocketMQ 5.5.0 consumeConcurrentlyMaxSpan.
+    """
+
+    messages: int = 10_000
+    size: int = 512 << 20
+    messages_of_queue: int = 1_000
+    size_of_queue: int = 100 << 20
+    span_of_queue: int = 2_000
+
+
+class Held:
+    """A message from its pull until it is finished.
+
+    Attributes
+    ----------
+    queue : ProcessQueue
+    message : ReceivedMessage
+    task : Task or None
+        The task that works on it.
+    """
+
+    __slots__ = ("message", "queue", "task")
+
+    def __init__(self, queue: ProcessQueue, message: ReceivedMessage) -> None:
+        self.queue = queue
+        self.message = message
+        self.task: asyncio.Task[object] | None = None
+
+
+class ProcessQueue(PulledQueue):
+    """A queue with the messages of it that are not finished.
+
+    Attributes
+    ----------
+    waiting : deque of Held
+        Those that no task works on, in the order in which they are given.
+    in_work : set of Held
+    count, size : int
+        Messages that are not finished, and bytes of their records.
+    retired : bool
+        No message of it is given any more.
+    locked_until : float
+        The loop's time up to which its broker holds a lock for this client. Only for consumption in order.
+    suspended : bool
+        No message of it is given until a timer has run out. Only for consumption in order.
+    """
+
+    def __init__(self, queue: MessageQueue, reading: Reading, held: HeldMessages) -> None:
+        super().__init__(queue, reading)
+        self._held = held
+        self._group = reading.group
+        self._next_offset: int | None = None
+        self._unfinished: dict[Held, None] = {}
+        self.waiting: deque[Held] = deque()
+        self.in_work: set[Held] = set()
+        self.count = self.size = 0
+        self.retired = False
+        self.locked_until = 0.0
+        self.suspended = False
+
+    @property
+    def position(self) -> int | None:
+        """The lowest queue offset of a message that is not finished, else the one behind the last pull: what may be committed."""
+        if self._next_offset is None:
+            return None
+        return min(
+            (one.message.queue_offset for one in self._unfinished), default=self._next_offset
+        )
+
+    @property
+    def span(self) -> int:
+        """Queue offsets between `position` and the next pull."""
+        position = self.position
+        return 0 if position is None or self._next_offset is None else self._next_offset - position
+
+    def begins(self, queue_offset: int) -> None:
+        """Note where the group begins: committed soon, so that another member begins there too."""
+        self._next_offset = queue_offset
+
+    async def room(self) -> None:
+        """Wait until the limits allow another pull."""
+        await self._held.room(self)
+
+    def pulled(self, messages: tuple[ReceivedMessage, ...], next_offset: int) -> None:
+        """Hold the messages of a pull."""
+        if self.retired:
+            return
+        found = [Held(self, with_first_topic(message, self._group)) for message in messages]
+        self._unfinished |= dict.fromkeys(found)
+        self.waiting.extend(found)
+        self._next_offset = next_offset
+        self._held.count(self, len(found), sum(one.message.msg_size for one in found))
+
+    def done_with(self, one: Held) -> None:
+        """Forget a message that is finished."""
+        self._unfinished.pop(one, None)
+
+
+class HeldMessages:
+    """The queues of a consumer in turn, and what they hold. Used by its loop's thread only.
+
+    Parameters
+    ----------
+    limits : HeldLimits
+    orderly : bool
+        Of each queue one message at a time is given, while the queue is locked.
+    """
+
+    def __init__(self, limits: HeldLimits, *, orderly: bool) -> None:
+        self.orderly = orderly
+        self._limits = limits
+        self._queues: deque[ProcessQueue] = deque()
+        self._in_work: set[Held] = set()
+        self._count = self._size = 0
+        self._changed = asyncio.Event()
+        self._waiters = 0
+
+    def add(self, queue: ProcessQueue) -> None:
+        """Give messages of a queue too."""
+        self._queues.append(queue)
+
+    def retire(self, queue: ProcessQueue) -> None:
+        """Pull and give no message of a queue any more; what is in work may be finished."""
+        if queue.retired:
+            return
+        queue.drop()
+        queue.retired = True
+        queue.waiting.clear()
+        self._queues.remove(queue)
+        self.count(queue, -queue.count, -queue.size)
+
+    async def take(self, ended: Callable[[], bool]) -> Held | None:
+        """Wait for the next message, and note that the current task works on it.
+
+        Parameters
+        ----------
+        ended : callable
+            Whether to wait no longer; asked again after each `tell`.
+
+        Returns
+        -------
+        Held or None
+            None when `ended` is true. A call that is cancelled has taken nothing.
+        """
+        while not ended():
+            if (found := self._next()) is not None:
+                return found
+            await self.change()
+        return None
+
+    def finish(self, one: Held) -> None:
+        """Note that a message is finished: the group does not need it any more."""
+        queue = one.queue
+        if self._leave(one):
+            queue.done_with(one)
+            if not queue.retired:
+                self.count(queue, -1, -one.message.msg_size)
+            self.tell()
+
+    def finish_message(self, message: ReceivedMessage) -> None:
+        """Finish a message that a task works on; do nothing if none does."""
+        for one in self._in_work:
+            if one.message is message:
+                self.finish(one)
+                return
+
+    def put_back(self, one: Held, *, seconds: float = 0.0) -> None:
+        """Give a message again, as the next one of its queue, after some seconds; in order, the queue waits for it."""
+        if not self._leave(one):
+            return
+        queue = one.queue
+        self.tell()
+        if queue.retired:
+            return
+        if seconds <= 0:
+            queue.waiting.appendleft(one)
+            return
+        loop = asyncio.get_running_loop()
+        if self.orderly:
+            queue.suspended = True
+            queue.waiting.appendleft(one)
+            loop.call_later(seconds, self._resume, queue)
+        else:
+            loop.call_later(seconds, self._again, one)
+
+    async def idle(self, queue: ProcessQueue) -> None:
+        """Wait until no task works on a message of a queue."""
+        while queue.in_work:
+            await self.change()
+
+    async def room(self, queue: ProcessQueue) -> None:
+        """Wait until the limits allow another pull of a queue."""
+        limits = self._limits
+        while (
+            queue.count >= limits.messages_of_queue
+            or queue.size >= limits.size_of_queue
+            or self._count >= limits.messages
+            or self._size >= limits.size
+            or queue.span > limits.span_of_queue
+        ):
+            await self.change()
+
+    def count(self, queue: ProcessQueue, count: int, size: int) -> None:
+        """Count messages that came, or went."""
+        queue.count += count
+        queue.size += size
+        self._count += count
+        self._size += size
+        self.tell()
+
+    async def change(self) -> None:
+        """Wait until anything has changed."""
+        self._waiters += 1
+        try:
+            await self._changed.wait()
+        finally:
+            self._waiters -= 1
+
+    def tell(self) -> None:
+        """Wake all that wait; each looks for itself whether it can go on."""
+        if self._waiters:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def _next(self) -> Held | None:
+        now = asyncio.get_running_loop().time()
+        for _ in range(len(self._queues)):
+            queue = self._queues[0]
+            self._queues.rotate(-1)
+            if queue.waiting and self._may_give(queue, now):
+                one = queue.waiting.popleft()
+                one.task = asyncio.current_task()
+                queue.in_work.add(one)
+                self._in_work.add(one)
+                return one
+        return None
+
+    def _may_give(self, queue: ProcessQueue, now: float) -> bool:
+        return not self.orderly or (
+            not queue.in_work and not queue.suspended and now < queue.locked_until
+        )
+
+    def _leave(self, one: Held) -> bool:
+        """Note that no task works on a message any more; False if none did."""
+        if one not in one.queue.in_work:
+            return False
+        one.queue.in_work.discard(one)
+        self._in_work.discard(one)
+        one.task = None
+        return True
+
+    def _resume(self, queue: ProcessQueue) -> None:
+        queue.suspended = False
+        self.tell()
+
+    def _again(self, one: Held) -> None:
+        if not one.queue.retired:
+            one.queue.waiting.appendleft(one)
+            self.tell()
