@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Self
 
-from rmqcore.client.allocation import allocate_averagely
 from rmqcore.client.assigned_queue import AssignedQueue, ConsumeFrom, Reading
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.handover import Handover
@@ -29,6 +28,7 @@ from rmqcore.errors import (
     NotReachedError,
     RefusedError,
 )
+from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode, ResponseCode

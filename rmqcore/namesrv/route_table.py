@@ -208,6 +208,11 @@ class RouteTable:
         """Names of all topics."""
         return list(self._topics)
 
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Names of the topics that a broker of a cluster has."""
+        names = self._clusters.get(cluster, set())
+        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
+
     # ---- changes by operators ---------------------------------------------------------------------
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:

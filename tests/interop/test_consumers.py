@@ -74,6 +74,15 @@ def served(
             java.call("endProducer")
 
 
+def test_a_broker_shares_out_the_queues(served: Served) -> None:
+    """Members that leave the sharing to the broker (setClientRebalance(false)) get all messages."""
+    topic = served.topic()
+    served.produce(topic, 0, COUNT)
+    more = {"members": 2, "brokerRebalance": True}
+    parts = served.push(topic, f"{topic}-group", COUNT, **more)
+    assert sorted({message["key"] for part in parts for message in part}) == list(range(COUNT))
+
+
 def test_concurrent_push_goes_on_where_it_ended(served: Served) -> None:
     """All messages once; the next consumer of the group begins behind them, as its offsets were committed."""
     topic = served.topic()

@@ -102,6 +102,26 @@ class SubscriptionGroups:
         bits = self._forbidden.get(group, {}).get(topic, 0)
         return bits > 0 and bool(bits & READ)
 
+    def forbid_read(self, group: str, topic: str, *, forbidden: bool) -> None:
+        """Forbid a group to read a topic, or allow it again.
+
+        Source: RocketMQ 5.5.0 SubscriptionGroupManager#updateForbidden.
+
+        Notes
+        -----
+        Java allows all topics of the group again when it allows one, until the next change of another group is saved.
+        """
+        topics = dict(self._forbidden.get(group, {}))
+        bits = max(0, topics.pop(topic, 0))
+        bits = bits | READ if forbidden else bits & ~READ
+        if bits:
+            topics[topic] = bits
+        self._forbidden[group] = topics
+        if not topics:
+            del self._forbidden[group]
+        _LOG.info("group %s: reading topic %s is forbidden: %s", group, topic, forbidden)
+        self._save(None)
+
     def table(self) -> SubscriptionGroupTable:
         """Give all groups as they are now, with the version of the table."""
         return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)

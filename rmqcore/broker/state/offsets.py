@@ -123,6 +123,16 @@ class Offsets:
         """Give the committed offsets of a group in a topic by queue id."""
         return dict(self._table.get((topic, group), {}))
 
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Let a group have the committed offsets of another one in a topic, in place of its own.
+
+        Source: RocketMQ 5.5.0 ConsumerOffsetManager#cloneOffset.
+        """
+        found = self._table.get((topic, source))
+        if found is not None:
+            self._table[topic, target] = dict(found)
+            self._changed = True
+
     def remove(self, group: str) -> None:
         """Forget all offsets of a group."""
         self._remove(lambda place: place[1] == group)

@@ -3,16 +3,21 @@
 Tables whose keys are queues are no JSON: the key is an object, as Java's fastjson writes and reads it. It reads no quoted key.
 
 Source: RocketMQ 5.5.0 TopicStatsTable, ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody, ResetOffsetBody,
-ResetOffsetBodyForC.
+ResetOffsetBodyForC, GetConsumerStatusBody.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.errors import RequestError
+from rmqcore.java_json import shown_value
+from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.queue_locks import MessageQueue
+
+_ENTRY = re.compile(r"\s*(\{[^{}]*\})\s*:\s*(-?[0-9]{1,19})\s*([,}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,41 @@ def encode_reset_offsets_for_c(offsets: Mapping[MessageQueue, int]) -> bytes:
     """Write the same for a client that is no Java's, and reads plain JSON."""
     listed = [{**queue.as_json(), "offset": offset} for queue, offset in offsets.items()]
     return encode_json({"offsetTable": listed})
+
+
+def parse_queue_numbers(request: str, member: str, body: bytes) -> dict[MessageQueue, int]:
+    """Read the table of numbers by queue that a member of a body is; empty where it is missing.
+
+    Raises
+    ------
+    RequestError
+        It is not one.
+    """
+    text = body.decode("utf-8", "replace")
+    begin = re.search(rf'"{member}"\s*:\s*\{{', text)
+    if begin is None or text.startswith("}", begin.end()):
+        return {}
+    numbers: dict[MessageQueue, int] = {}
+    end, at = ",", begin.end()
+    while end == ",":
+        entry = _ENTRY.match(text, at)
+        if entry is None:
+            found = shown_value(text[at : at + 100])
+            raise RequestError(request, member, "a queue and a number", found)
+        queue = parse_body(request, entry[1].encode())
+        key = MessageQueue(queue.text("topic"), queue.text("brokerName"), queue.number("queueId"))
+        numbers[key] = int(entry[2])
+        end, at = entry[3], entry.end()
+    return numbers
+
+
+def encode_consumer_status(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
+    """Write the body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: by client id how far each queue is."""
+    tables = (
+        b"%s:%s" % (encode_json(client), _table((queue, b"%d" % at) for queue, at in found.items()))
+        for client, found in clients.items()
+    )
+    return b'{"consumerTable":{%s},"messageQueueTable":{}}' % b",".join(tables)
 
 
 def _table(entries: Iterable[tuple[MessageQueue, bytes]]) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqcore import sysflag
-from rmqcore.client.allocation import allocate_averagely
+from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.pull_message import PullStatus, pull_request, pull_result
 from rmqcore.client.messages.send_message import one_batch, one_message

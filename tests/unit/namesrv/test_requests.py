@@ -20,6 +20,13 @@ from rmqcore.remoting.request_fields import Value, encode_fields
 TWO = {name: TopicConfig(name, 4, 4) for name in ("TBW102", "T1")}
 
 
+class Peer:
+    """A connection that has an address."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+
+
 class Asker:
     """A name server, and the clock that it is asked by."""
 
@@ -243,3 +250,34 @@ def test_one_way_requests_act_and_are_not_answered_and_responses_are_neither() -
         request = RemotingCommand(RequestCode.PUT_KV_CONFIG, flag=flag, ext_fields=fields)
         assert server.answer(request, connection=None, now_ms=0) is None
         assert server.kv_config.get("n", "k") == ("v" if flag == ONEWAY_FLAG else None)
+
+
+# ---- lists ------------------------------------------------------------------------------------------
+
+
+def test_topics_of_a_cluster() -> None:
+    asker = Asker()
+    asker.register("a")
+    asker.register("b", clusterName="D", connection="two")
+    asker.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T1", "clusterName": "D"})
+    for cluster, topics in (("C", ["TBW102", "T1"]), ("D", ["TBW102"]), ("none", [])):
+        answer = asker.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+        assert (answer.code, json.loads(answer.body)) == (0, {"topicList": topics})
+
+
+def test_texts_of_a_namespace() -> None:
+    asker = Asker()
+    code, namespace = RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "N"}
+    assert asker.ask(code, namespace).remark == "No config item, Namespace: N"
+    asker.ask(RequestCode.PUT_KV_CONFIG, {**namespace, "key": "k", "value": "v"})
+    assert json.loads(asker.ask(code, namespace).body) == {"table": {"k": "v"}}
+
+
+def test_a_request_that_is_not_served_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = NameServer()
+    for port in (1, 2):
+        request = RemotingCommand(RequestCode.GET_UNIT_TOPIC_LIST)
+        server.answer(request, connection=Peer(f"10.0.0.1:{port}"), now_ms=0)
+    (record,) = caplog.records
+    words = "client 10.0.0.1: this name server does not serve request 311 GET_UNIT_TOPIC_LIST"
+    assert words in record.getMessage()

@@ -100,6 +100,9 @@ final class Consumers {
         // its pulls until its next heartbeat, by default half a minute later.
         consumer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (request.getBooleanValue("brokerRebalance")) {
+            consumer.setClientRebalance(false);
+        }
         if (request.getBooleanValue("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
