@@ -10,10 +10,12 @@ import zlib
 from collections.abc import Callable
 
 from rmqcore.errors import RequestError
+from rmqcore.java_json import shown_value
 from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
+    LiveBrokerError,
     Registration,
     RouteTable,
 )
@@ -130,6 +132,13 @@ def _register_broker(call: _Call) -> RemotingCommand:
             now_ms=call.now_ms,
             delete_missing_topics=settings.delete_topic_with_broker_registration,
         )
+    except LiveBrokerError as error:
+        peer = peer_of(call.connection)
+        host = peer.rpartition(":")[0] or peer
+        text = "the registration of %s from %s is refused: %s"
+        shown = shown_value(who.broker_name), shown_value(who.address)
+        call.server.said_once.warn(("taken", host, *shown), text, shown[1], host, error)
+        return call.respond(ResponseCode.SYSTEM_ERROR, f"register broker failed: {error}")
     except ValueError:
         return call.respond(ResponseCode.SYSTEM_ERROR, "register broker failed")
     ext_fields = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master else {}

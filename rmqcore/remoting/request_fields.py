@@ -175,7 +175,6 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
             _CODE.SET_MESSAGE_REQUEST_MODE: "",
             # admin
             _CODE.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: "topic:s* group:s* clientAddr:s",
-            _CODE.GET_CONSUMER_STATUS_FROM_CLIENT: "topic:s* group:s* clientAddr:s",
             _CODE.CONSUME_MESSAGE_DIRECTLY: (
                 "consumerGroup:s* clientId:s msgId:s brokerName:s topic:s topicSysFlag:i groupSysFlag:i"
             ),

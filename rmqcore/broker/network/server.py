@@ -38,6 +38,8 @@ LAST_BYTES_S = 5.0
 END_STEP_S = 0.01
 FILES_OF_STORE = 1_024
 """File descriptors that are kept free for the store, and for all else that is no connection."""
+VIP_BELOW = 2
+"""The second port of Java's broker, fastRemotingServer, is listenPort minus 2."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -51,6 +53,8 @@ class Ports:
         The broker and the name server listen on it alone.
     broker, namesrv : int or None
         Ports; 0 picks a free one. `namesrv` None: no name server.
+    vip : bool
+        The broker also listens two ports below its own, where clients before 4.5 connect by default.
     namesrvs : tuple of str
         Name servers elsewhere, ``host:port``, where the broker registers as well.
     advertise : str or None
@@ -64,6 +68,7 @@ class Ports:
     host: str = "127.0.0.1"
     broker: int = 10911
     namesrv: int | None = 9876
+    vip: bool = False
     namesrvs: tuple[str, ...] = ()
     advertise: str | None = None
     allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
@@ -199,6 +204,9 @@ async def _start(
     listening = _bind(ports.host, ports.broker)
     stack.callback(listening.close)
     port = listening.getsockname()[1]
+    vip = _bind(ports.host, port - VIP_BELOW) if ports.vip else None
+    if vip is not None:
+        stack.callback(vip.close)
     host = ports.advertise or settings.broker_ip1 or ports.host
     address, store_host = host_port(host, port), host_port(_numbers(host), port)
     broker = Broker(store, settings, loop, address=address, store_host=store_host)
@@ -224,6 +232,8 @@ async def _start(
     )
     broker.start()
     await _listen(listening, connections, broker, stack)
+    if vip is not None:
+        await _listen(vip, connections, broker, stack)
     stack.push_async_callback(registration.stop)
     return Running(Ready(host_port(ports.host, port), namesrv_address), broker, connections, asking)
 

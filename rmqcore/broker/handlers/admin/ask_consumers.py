@@ -19,7 +19,6 @@ from rmqcore.remoting.bodies.queue_locks import MessageQueue
 from rmqcore.remoting.bodies.queue_tables import encode_consumer_status, parse_queue_numbers
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.remoting.request_fields import encode_fields
 
 ASK_TIMEOUT_MS = 10_000
 STATUS_TIMEOUT_MS = 5_000
@@ -100,7 +99,7 @@ def _get_consumer_status(call: Call) -> RemotingCommand | None:
     code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
     fields = {"topic": call.fields.text("topic"), "group": name}
     for client in asked:
-        question = RemotingCommand(code, ext_fields=encode_fields(code, fields))
+        question = RemotingCommand(code, ext_fields=dict(fields))
         answered = partial(status.answered, client)
         call.broker.client_requests.ask(client.channel, question, answered, STATUS_TIMEOUT_MS)
     return None

@@ -69,9 +69,9 @@ def _get_cold_data_flow_ctr_info(call: Call) -> RemotingCommand:
     body = {
         "cgColdReadThreshold": 3 << 20,
         "configTable": {},
-        "globalAcc": 0,
         "globalColdReadThreshold": 100 << 20,
         "runtimeTable": {},
+        "globalAcc": 0,
     }
     return call.respond(body=encode_json(body))
 
