@@ -180,7 +180,7 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         "validateSystemTopicWhenUpdateTopic": (_TRUE, "system topics are never changed"),
     }
 )
-"""Keys of a broker.conf by which Java's broker does what ``rmqcore serve`` does not: the harmless values in lower case, and why."""
+"""Keys by which Java's broker does what ``rmqcore serve`` does not: the harmless values in lower case, and why."""
 
 
 def not_true_here(

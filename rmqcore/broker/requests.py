@@ -88,7 +88,7 @@ def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> Remoti
 def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
     handler = HANDLERS.get(request.code)
     if handler is None:
-        warn_unserved(broker.said_once, "broker", channel.peer, request)
+        warn_unserved(broker.said_once, broker.now_ms(), "broker", channel.peer, request)
         return request.not_supported()
     if len(request.body) > MOST_BODY_BYTES and request.code not in _WITH_MESSAGES:
         remark = f"{len(request.body)} bytes in the body, at most {MOST_BODY_BYTES} are taken"

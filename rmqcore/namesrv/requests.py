@@ -67,7 +67,7 @@ class NameServer:
             return None
         handler = _HANDLERS.get(request.code)
         if handler is None:
-            warn_unserved(self.said_once, "name server", peer_of(connection), request)
+            warn_unserved(self.said_once, now_ms, "name server", peer_of(connection), request)
             response = request.not_supported()
         else:
             try:
@@ -137,7 +137,9 @@ def _register_broker(call: _Call) -> RemotingCommand:
         host = peer.rpartition(":")[0] or peer
         text = "the registration of %s from %s is refused: %s"
         shown = shown_value(who.broker_name), shown_value(who.address)
-        call.server.said_once.warn(("taken", host, *shown), text, shown[1], host, error)
+        call.server.said_once.warn(
+            call.now_ms, ("taken", host, *shown), text, shown[1], host, error
+        )
         return call.respond(ResponseCode.SYSTEM_ERROR, f"register broker failed: {error}")
     except ValueError:
         return call.respond(ResponseCode.SYSTEM_ERROR, "register broker failed")

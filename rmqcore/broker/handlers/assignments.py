@@ -108,7 +108,8 @@ def _own_part(call: Call, wanted: _Wanted, queues: list[MessageQueue]) -> list[M
 def _warn(call: Call, wanted: _Wanted, why: str) -> None:
     shown = shown_value(wanted.group), shown_value(wanted.topic)
     text = "no queues for a consumer of group %s, topic %s: %s"
-    call.broker.said_once.warn(("assignment", *shown, why), text, *shown, why)
+    now_ms = call.broker.now_ms()
+    call.broker.said_once.warn(now_ms, ("assignment", *shown, why), text, *shown, why)
 
 
 def _set_message_request_mode(call: Call) -> RemotingCommand:

@@ -347,7 +347,7 @@ def test_a_broker_that_restarts_keeps_its_name() -> None:
 def test_a_slave_has_another_id_and_may_become_the_master() -> None:
     asker = Asker()
     asker.register(connection="one")
-    slave = {"brokerId": 1, "brokerAddr": "s:1", "connection": "two"}
+    slave: dict[str, Any] = {"brokerId": 1, "brokerAddr": "s:1", "connection": "two"}
     assert asker.register(**slave).code == ResponseCode.SUCCESS
     assert (address_of(asker), address_of(asker, 1)) == ("b:1", "s:1")
     assert asker.register(**{**slave, "brokerId": 0}).code == ResponseCode.SUCCESS

@@ -8,7 +8,7 @@ import pytest
 
 from rmqcore.remoting.codes import LanguageCode
 from rmqcore.remoting.command import RemotingCommand
-from rmqcore.remoting.said_once import AGAIN_AFTER_S, MOST_SAID, SaidOnce, warn_unserved
+from rmqcore.remoting.said_once import AGAIN_AFTER_MS, MOST_SAID, SaidOnce, warn_unserved
 
 LOG = logging.getLogger("rmqcore.test_said_once")
 
@@ -21,6 +21,7 @@ def test_a_request_that_is_not_served_is_named_once_for_each_host_and_code(
         for code in (200050, 77777):
             warn_unserved(
                 said,
+                0,
                 "broker",
                 peer,
                 RemotingCommand(code, language=LanguageCode.GO, remark="x" * 99),
@@ -35,13 +36,13 @@ def test_a_request_that_is_not_served_is_named_once_for_each_host_and_code(
 def test_neither_log_nor_memory_grows_with_what_a_peer_invents(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    now = 0.0
-    said = SaidOnce(LOG, lambda: now)
+    said = SaidOnce(LOG)
     for what in range(10 * MOST_SAID):
-        said.warn(what, "no %d", what)
+        said.warn(1, what, "no %d", what)
     assert len(caplog.records) == MOST_SAID + 1
     assert "left out for 60 minutes" in caplog.records[-1].getMessage()
-    now = AGAIN_AFTER_S
-    said.warn("new", "new")
-    said.warn("new", "new")
+    said.warn(AGAIN_AFTER_MS, "new", "new")
+    assert len(caplog.records) == MOST_SAID + 1
+    for _ in range(2):
+        said.warn(AGAIN_AFTER_MS + 1, "new", "new")
     assert [record.getMessage() for record in caplog.records[MOST_SAID + 1 :]] == ["new"]
