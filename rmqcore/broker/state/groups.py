@@ -15,6 +15,7 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_groups
 from rmqcore.data_version import DataVersion
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.subscription_groups import (
     SubscriptionGroupConfig,
@@ -163,7 +164,7 @@ class SubscriptionGroups:
             _LOG.info("group %s is deleted", group)
             self._save(then)
             return
-        _LOG.warning("group %r is not there, and cannot be deleted", group)
+        _LOG.warning("group %s is unknown, and is not deleted", shown_value(group))
         if then is not None:
             then()
 

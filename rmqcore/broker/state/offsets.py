@@ -16,6 +16,7 @@ from rmqcore.disk.consumer_offsets import (
     LMQ_TABLE,
     parse_consumer_offsets,
 )
+from rmqcore.java_json import shown_value
 from rmqcore.system_topics import LMQ_PREFIX
 
 FILE = "consumerOffset.json"
@@ -93,7 +94,8 @@ class Offsets:
         before = offsets.get(queue_id, -1)
         if queue_offset < before:
             text = "%s sets the offset of group %s, topic %s, queue %d back from %d to %d"
-            _LOG.warning(text, client, group, topic, queue_id, before, queue_offset)
+            names = shown_value(group), shown_value(topic)
+            _LOG.warning(text, client, *names, queue_id, before, queue_offset)
         offsets[queue_id] = queue_offset
         self._changed |= queue_offset != before
         self._commits += 1

@@ -261,3 +261,14 @@ def test_rocketmq_exporter_finds_its_numbers(client: Sender) -> None:
     assert int(table["brokerVersion"]) == 513
     assert table["getTransferedTps"] == table["getTransferredTps"]
     assert float(table["remainHowManyDataToFlush"].split(" ")[0]) >= 0
+
+
+def test_a_long_name_makes_a_short_line(client: Sender, caplog: pytest.LogCaptureFixture) -> None:
+    """Deletions of names of 60 KB wrote 185 MB of log in 8 seconds."""
+    name = "x" * 60_000
+    ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, topic=name)
+    ask(client, RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=name, cleanOffset="false")
+    client.broker.offsets.commit(name, name, 0, 5)
+    client.broker.offsets.commit(name, name, 0, 4)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [len(line) < 1_000 for line in lines] == [True] * 3
