@@ -20,7 +20,7 @@ from rmqcore.offline.found_config import adopt_sizes
 from rmqcore.services import Services
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.service import any_step_runs
-from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED_KEYS, warn_unused
+from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED_KEYS, not_true_here, warn_unused
 
 LONGEST_STEP = 2.0  # seconds that an open waits for the threads of a store that was dropped
 
@@ -170,14 +170,10 @@ def _opened(make: Callable[[], MessageStore]) -> MessageStore:
 def _settings(config: object, overrides: dict[str, Any]) -> MessageStoreConfig:
     """Give the settings of an open, and refuse those of a store that rmqcore must not write. Nothing is touched before."""
     settings = _configured(config, overrides)
-    for key, (harmless, reason) in REFUSED_KEYS.items():
-        value = settings.extra.get(key, "")
-        if value.strip().lower() not in harmless:
-            raise ValueError(f"{key}={value}: {reason}")
-    for key, (harmless, reason) in LEFT_TO_JAVA.items():
-        value = settings.extra.get(key, "")
-        if value.strip().lower() not in harmless:
-            warn_unused(f"{key}={value}: {reason}")
+    for sentence in not_true_here(settings.extra, REFUSED_KEYS):
+        raise ValueError(sentence)
+    for sentence in not_true_here(settings.extra, LEFT_TO_JAVA):
+        warn_unused(sentence)
     return settings
 
 

@@ -133,6 +133,10 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
             frozenset({"", "false"}),
             "Java asks a controller whether this broker is the master, and notes epochs; rmqcore does neither",
         ),
+        "timerWheelEnable": (
+            frozenset({"", "false"}),
+            "Java delivers timed messages (setDelayTimeMs, setDeliverTimeMs); rmqcore does not serve timers, and refuses them",
+        ),
         "timerRocksDBEnable": (
             frozenset({"", "false"}),
             "Java keeps timed messages in RocksDB until they are due; rmqcore neither reads nor delivers them",
@@ -148,3 +152,43 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     }
 )
 """Keys of a broker.conf for what only Java does: the harmless values in lower case, and what happens here instead."""
+_FALSE, _TRUE = frozenset({"", "false"}), frozenset({"", "true"})
+NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
+    {
+        "bindAddress": (frozenset({""}), "rmqcore serve listens on its --host"),
+        "coldDataFlowControlEnable": (_FALSE, "no group is held back for reading from the disk"),
+        "defaultMessageRequestMode": (frozenset({"", "pull"}), "POP is not served: consumers pull"),
+        "enableCompaction": (_FALSE, "topics with cleanup.policy=COMPACTION are not served"),
+        "enableMixedMessageType": (_FALSE, "topics with message.type=MIXED are refused"),
+        "enableRemoteEscape": (_FALSE, "messages of a slave go to no other broker"),
+        "enableSlaveActingMaster": (_FALSE, "a slave takes over nothing for its master"),
+        "fetchNameSrvAddrByDnsLookup": (_FALSE, "name servers come from --namesrv and namesrvAddr"),
+        "fetchNamesrvAddrByAddressServer": (
+            _FALSE,
+            "name servers come from --namesrv and namesrvAddr",
+        ),
+        "metricsExporterType": (
+            frozenset({"", "0", "disable"}),
+            "metrics are not exported; mqadmin brokerStatus and rocketmq-exporter read them",
+        ),
+        "recallMessageEnable": (_FALSE, "RECALL_MESSAGE is not served"),
+        "serverLoadBalancerEnable": (
+            _TRUE,
+            "a consumer with setClientRebalance(false) gets its part of the queues, not all",
+        ),
+        "useTLS": (_FALSE, "connections are not encrypted"),
+        "validateSystemTopicWhenUpdateTopic": (_TRUE, "system topics are never changed"),
+    }
+)
+"""Keys by which Java's broker does what ``rmqcore serve`` does not: the harmless values in lower case, and why."""
+
+
+def not_true_here(
+    given: Mapping[str, str], keys: Mapping[str, tuple[frozenset[str], str]]
+) -> list[str]:
+    """Give a sentence for each given key whose value is not true of rmqcore; `keys` is a table of this module."""
+    return [
+        f"{key}={given[key]}: {reason}"
+        for key, (kept, reason) in keys.items()
+        if key in given and given[key].strip().lower() not in kept
+    ]

@@ -5,6 +5,7 @@ Source: RocketMQ 5.5.0 BrokerController.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -28,11 +29,16 @@ from rmqcore.broker.state.uniq_keys import UniqKeys
 from rmqcore.broker.transactions.service import Transactions
 from rmqcore.broker.worker import Worker
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
+from rmqcore.remoting.said_once import SaidOnce
 
 READERS = 4
 """Threads that wait for pages of the log: so many reads a disk is asked for at once."""
 SCAN_PERIOD_MS = 10_000
 """So often is looked for clients that are silent."""
+FindRoute = Callable[[str, Callable[[TopicRoute | None], object]], object]
+"""Gets a topic, and what is to be called with its route, at once or later; with None where no broker has the topic."""
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 class Broker:
@@ -73,6 +79,10 @@ class Broker:
     uniq_keys : UniqKeys
     schedule : ScheduleMessages
     transactions : Transactions
+    find_route : FindRoute
+        Asks a name server; where there is none, the broker's own queues are the route.
+    said_once : SaidOnce
+        Warnings that clients cause by requests that are not served.
     puts_in_flight : int
         Messages that are appended, and of which the disk has not answered yet.
     """
@@ -94,6 +104,8 @@ class Broker:
         self.store_host = store_host or address
         self.now_ms = now_ms or _wall_clock_ms
         self.puts_in_flight = 0
+        self.said_once = SaidOnce(_LOG)
+        self.find_route: FindRoute = self._own_route
         self.client_requests = ClientRequests(loop)
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
@@ -128,6 +140,19 @@ class Broker:
     def every(self, period_ms: int, step: Callable[[], object]) -> None:
         """Call `step` in the loop's thread each `period_ms`, from one period from now on, until `stop`."""
         self._repeated.append(_Repeated(self.loop, period_ms / 1000, step))
+
+    def _own_route(self, topic: str, then: Callable[[TopicRoute | None], object]) -> None:
+        found, settings = self.topics.get(topic), self.settings
+        if found is None:
+            then(None)
+            return
+        cluster, name = settings.broker_cluster_name, settings.broker_name
+        then(
+            TopicRoute(
+                (BrokerData(cluster, name, {settings.broker_id: self.address}),),
+                (QueueData(name, found.read_queue_nums, found.write_queue_nums, found.perm),),
+            )
+        )
 
     def channel_closed(self, channel: Channel) -> None:
         """Forget a connection that was closed."""

@@ -11,6 +11,7 @@ from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call, error_response
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.handlers import (
+    assignments,
     clients,
     groups,
     locks,
@@ -24,9 +25,11 @@ from rmqcore.broker.handlers import (
     transactions,
 )
 from rmqcore.broker.handlers.admin import (
+    ask_consumers,
     broker_settings,
     cleaning,
     client_stats,
+    clone_offsets,
     queue_stats,
     reset_offset,
     runtime_info,
@@ -34,13 +37,17 @@ from rmqcore.broker.handlers.admin import (
 )
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.said_once import warn_unserved
 
 Handler = Callable[[Call], RemotingCommand | None]
 
 _TABLES: tuple[Mapping[RequestCode, Handler], ...] = (
+    ask_consumers.HANDLERS,
+    assignments.HANDLERS,
     broker_settings.HANDLERS,
     cleaning.HANDLERS,
     client_stats.HANDLERS,
+    clone_offsets.HANDLERS,
     clients.HANDLERS,
     groups.HANDLERS,
     locks.HANDLERS,
@@ -81,6 +88,7 @@ def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> Remoti
 def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
     handler = HANDLERS.get(request.code)
     if handler is None:
+        warn_unserved(broker.said_once, broker.now_ms(), "broker", channel.peer, request)
         return request.not_supported()
     if len(request.body) > MOST_BODY_BYTES and request.code not in _WITH_MESSAGES:
         remark = f"{len(request.body)} bytes in the body, at most {MOST_BODY_BYTES} are taken"

@@ -20,7 +20,7 @@ from rmqcore.client.routes import Routes
 from rmqcore.codec import parse_msg_id
 from rmqcore.errors import ClientError, GroupNotFoundError, NoRouteError, RefusedError
 from rmqcore.remoting.bodies.json_object import parse_body
-from rmqcore.remoting.bodies.queue_tables import parse_reset_offsets
+from rmqcore.remoting.bodies.queue_tables import parse_queue_numbers
 from rmqcore.remoting.bodies.routes import MASTER_ID, BrokerData, TopicRoute, parse_cluster_info
 from rmqcore.remoting.bodies.subscription_groups import subscription_group_table
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -149,7 +149,7 @@ class Cluster:
                 address,
                 code,
                 fields,
-                lambda response: parse_reset_offsets(code.name, response.body),
+                lambda response: parse_queue_numbers(code.name, "offsetTable", response.body),
             )
         except RefusedError as error:
             if error.response_code != ResponseCode.CONSUMER_NOT_ONLINE:

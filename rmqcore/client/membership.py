@@ -11,13 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from rmqcore.client.allocation import allocate_averagely
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
 from rmqcore.errors import ClientError, NotReachedError, RefusedError
 from rmqcore.errors.arguments import check_texts
+from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.codes import RequestCode

@@ -5,14 +5,17 @@ Source: RocketMQ 5.5.0 DefaultRequestProcessor, ClientRequestProcessor.
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable
 
 from rmqcore.errors import RequestError
+from rmqcore.java_json import shown_value
 from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
+    LiveBrokerError,
     Registration,
     RouteTable,
 )
@@ -23,8 +26,10 @@ from rmqcore.remoting.bodies.topic_configs import parse_data_version, parse_regi
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
+from rmqcore.remoting.said_once import SaidOnce, warn_unserved
 
 _CRC_MASK = 0x7FFFFFFF
+_LOG = logging.getLogger("rmqcore.namesrv")
 _SEE = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
@@ -36,12 +41,15 @@ class NameServer:
     routes : RouteTable
     kv_config : KvConfig
     settings : NameServerSettings
+    said_once : SaidOnce
+        Warnings that peers cause.
     """
 
     def __init__(self, settings: NameServerSettings | None = None) -> None:
         self.routes = RouteTable()
         self.kv_config = KvConfig()
         self.settings = settings or NameServerSettings()
+        self.said_once = SaidOnce(_LOG)
 
     def answer(
         self, request: RemotingCommand, *, connection: object, now_ms: int
@@ -59,6 +67,7 @@ class NameServer:
             return None
         handler = _HANDLERS.get(request.code)
         if handler is None:
+            warn_unserved(self.said_once, now_ms, "name server", peer_of(connection), request)
             response = request.not_supported()
         else:
             try:
@@ -66,6 +75,11 @@ class NameServer:
             except RequestError as error:
                 response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
         return None if request.is_oneway else response
+
+
+def peer_of(connection: object) -> str:
+    """Give the ``ip:port`` of a connection; a broker of this process has none."""
+    return str(getattr(connection, "peer", "this process"))
 
 
 class _Call:
@@ -118,6 +132,15 @@ def _register_broker(call: _Call) -> RemotingCommand:
             now_ms=call.now_ms,
             delete_missing_topics=settings.delete_topic_with_broker_registration,
         )
+    except LiveBrokerError as error:
+        peer = peer_of(call.connection)
+        host = peer.rpartition(":")[0] or peer
+        text = "the registration of %s from %s is refused: %s"
+        shown = shown_value(who.broker_name), shown_value(who.address)
+        call.server.said_once.warn(
+            call.now_ms, ("taken", host, *shown), text, shown[1], host, error
+        )
+        return call.respond(ResponseCode.SYSTEM_ERROR, f"register broker failed: {error}")
     except ValueError:
         return call.respond(ResponseCode.SYSTEM_ERROR, "register broker failed")
     ext_fields = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master else {}
@@ -182,6 +205,12 @@ def _topic_list(call: _Call) -> RemotingCommand:
     return call.respond(body=encode_json({"topicList": call.server.routes.topics()}))
 
 
+def _topics_by_cluster(call: _Call) -> RemotingCommand:
+    """Topics that a broker of a cluster has; none of a cluster that is not known."""
+    topics = call.server.routes.topics_of_cluster(call.fields.text("cluster"))
+    return call.respond(body=encode_json({"topicList": topics}))
+
+
 def _system_topics(call: _Call) -> RemotingCommand:
     """Names of clusters and brokers are topics that every broker makes for itself; with the address of one of them."""
     routes = call.server.routes
@@ -225,6 +254,15 @@ def _get_kv(call: _Call) -> RemotingCommand:
     return call.respond(ext_fields={"value": value})
 
 
+def _kv_list(call: _Call) -> RemotingCommand:
+    namespace = call.fields.text("namespace")
+    found = call.server.kv_config.namespace(namespace)
+    if found is None:
+        remark = f"No config item, Namespace: {namespace}"
+        return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
+    return call.respond(body=encode_json({"table": found}))
+
+
 def _delete_kv(call: _Call) -> RemotingCommand:
     call.server.kv_config.delete(call.fields.text("namespace"), call.fields.text("key"))
     return call.respond()
@@ -243,6 +281,8 @@ _HANDLERS: dict[int, Callable[[_Call], RemotingCommand]] = {
     RequestCode.PUT_KV_CONFIG: _put_kv,
     RequestCode.GET_KV_CONFIG: _get_kv,
     RequestCode.DELETE_KV_CONFIG: _delete_kv,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: _kv_list,
+    RequestCode.GET_TOPICS_BY_CLUSTER: _topics_by_cluster,
     RequestCode.REGISTER_BROKER: _register_broker,
     RequestCode.UNREGISTER_BROKER: _unregister_broker,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route,

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rmqcore.data_version import DataVersion
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.routes import MASTER_ID, BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.bodies.topic_configs import WRITE, TopicConfig, TopicTable
 
 DEFAULT_TIMEOUT_MS = 120_000
 """How long a broker may be silent, unless it says otherwise when it registers."""
 READ_AND_WRITE = 6
+LIVE_MS = 75_000
+"""A broker that was heard of in this time is live: each registers at least every 60 seconds."""
 MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics whose routes say how a broker is made up: no slave plays the master there."""
 
@@ -43,6 +46,23 @@ class Registration:
     def instance(self) -> BrokerAddress:
         """Which instance it is."""
         return BrokerAddress(self.cluster, self.address)
+
+
+class LiveBrokerError(ValueError):
+    """A registration takes the name and id of a broker that is live at another address.
+
+    Attributes
+    ----------
+    address : str
+        Of the live one.
+    """
+
+    def __init__(self, who: Registration, address: str) -> None:
+        super().__init__(
+            f"broker {shown_value(who.broker_name)} with id {who.broker_id} is live at {shown_value(address)}; "
+            "give each broker its own brokerName, or its own brokerId within one"
+        )
+        self.address = address
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +126,18 @@ class RouteTable:
         ------
         ValueError
             An instance that is not known registers a single topic: it has to say all first. Nothing is changed.
+        LiveBrokerError
+            Another instance has the name and the id, and is live. Nothing is changed.
+
+        Notes
+        -----
+        In Java the newer registration has the route. Here it has it if it comes over the live one's connection, from an instance
+        that is registered under another id (a slave that becomes the master), with a newer state of a controller, or after the
+        live one was silent for `LIVE_MS`.
         """
+        taken = self._taken_from_live(who, table, connection, now_ms)
+        if taken is not None:
+            raise LiveBrokerError(who, taken)
         broker = self._brokers.get(who.broker_name) or BrokerData(who.cluster, who.broker_name)
         addresses = {
             broker_id: address
@@ -208,6 +239,11 @@ class RouteTable:
         """Names of all topics."""
         return list(self._topics)
 
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Names of the topics that a broker of a cluster has."""
+        names = self._clusters.get(cluster, set())
+        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
+
     # ---- changes by operators ---------------------------------------------------------------------
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
@@ -235,6 +271,23 @@ class RouteTable:
             return False
         version = self.data_version(BrokerAddress(who.cluster, old))
         return version is not None and version.state_version > table.data_version.state_version
+
+    def _taken_from_live(
+        self, who: Registration, table: TopicTable, connection: object, now_ms: int
+    ) -> str | None:
+        """Give the address of the live instance whose place a registration would take."""
+        broker = self._brokers.get(who.broker_name)
+        old = None if broker is None else broker.addresses.get(who.broker_id)
+        if broker is None or old is None or who.address in broker.addresses.values():
+            return None
+        live = self._live.get(BrokerAddress(broker.cluster, old))
+        if live is None or live.connection is connection:
+            return None
+        if live.last_ms + min(LIVE_MS, live.timeout_ms) < now_ms:
+            return None
+        # Only a controller counts states, from 1 on.
+        is_elected = 0 < live.data_version.state_version <= table.data_version.state_version
+        return None if is_elected else old
 
     def _place(self, who: Registration, broker: BrokerData, addresses: dict[int, str]) -> None:
         self._clusters.setdefault(who.cluster, set()).add(who.broker_name)

@@ -167,7 +167,22 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
             _CODE.DELETE_SUBSCRIPTIONGROUP: "groupName:s* cleanOffset:b",
             _CODE.GET_TOPIC_CONFIG: "topic:s*",
             _CODE.GET_SUBSCRIPTIONGROUP_CONFIG: "group:s*",
+            _CODE.UPDATE_AND_CREATE_TOPIC_LIST: "",
+            _CODE.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: "",
+            _CODE.UPDATE_AND_GET_GROUP_FORBIDDEN: "group:s* topic:s* readable:b",
+            # assignments
+            _CODE.QUERY_ASSIGNMENT: "",
+            _CODE.SET_MESSAGE_REQUEST_MODE: "",
             # admin
+            _CODE.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: "topic:s* group:s* clientAddr:s",
+            _CODE.CONSUME_MESSAGE_DIRECTLY: (
+                "consumerGroup:s* clientId:s msgId:s brokerName:s topic:s topicSysFlag:i groupSysFlag:i"
+            ),
+            _CODE.CLONE_GROUP_OFFSET: "srcGroup:s* destGroup:s* topic:s offline:b",
+            _CODE.QUERY_TOPICS_BY_CONSUMER: "group:s*",
+            _CODE.QUERY_SUBSCRIPTION_BY_CONSUMER: "group:s* topic:s",
+            _CODE.DELETE_EXPIRED_COMMITLOG: "",
+            _CODE.GET_COLD_DATA_FLOW_CTR_INFO: "",
             _CODE.UPDATE_BROKER_CONFIG: "",
             _CODE.GET_BROKER_CONFIG: "",
             _CODE.GET_BROKER_RUNTIME_INFO: "",
@@ -204,6 +219,8 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
             _CODE.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: "",
             _CODE.DELETE_TOPIC_IN_NAMESRV: "topic:s* clusterName:s",
             _CODE.GET_SYSTEM_TOPIC_LIST_FROM_NS: "",
+            _CODE.GET_TOPICS_BY_CLUSTER: "cluster:s*",
+            _CODE.GET_KVLIST_BY_NAMESPACE: "namespace:s*",
             _CODE.UPDATE_NAMESRV_CONFIG: "",
             _CODE.GET_NAMESRV_CONFIG: "",
             _CODE.QUERY_DATA_VERSION: _BROKER,

@@ -38,6 +38,16 @@ def heartbeat(client_id: str) -> RemotingCommand:
     return RemotingCommand(RequestCode.HEART_BEAT, body=body)
 
 
+def test_a_hangup_ends_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        for _ in range(2):
+            server.signal(signal.SIGHUP)
+        with RawClient(server.broker) as client:
+            assert client.ask(send_request("t", b"x")).code == ResponseCode.SUCCESS
+        server.signal(signal.SIGHUP)
+        assert server.stop() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_with_consumers_and_held_pulls(tmp_path: Path, number: signal.Signals) -> None:
     with ServerProcess(tmp_path) as server, ExitStack() as stack:

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import uvloop
 from support.eventually import eventually, eventually_async
+from support.ports import PortBlock
 from support.raw_client import AsyncRawClient, RawClient, pull_request, send_request
 from support.server_process import OPENED, ServerProcess
 
@@ -502,3 +503,23 @@ def test_an_allowed_network_of_ipv6_takes_an_address_of_ipv4_as_it_is() -> None:
     assert ports.may_connect("::ffff:192.0.2.7")
     assert not ports.may_connect("::ffff:198.51.100.7")
     assert not ports.may_connect("no address")
+
+
+# ---- the second port --------------------------------------------------------------------------------
+
+
+def test_old_clients_find_the_port_two_below_if_it_is_asked_for(tmp_path: Path) -> None:
+    """Without ``--vip`` a broker leaves that port to others."""
+    ports = PortBlock()
+    vip, port, namesrv = (f"127.0.0.1:{ports.first + n}" for n in (0, 2, 4))
+    for options in ((), ("--vip",)):
+        server = ServerProcess(tmp_path / f"with{len(options)}", *options)
+        server.broker, server.namesrv = port, namesrv
+        with server:
+            assert is_served(port)
+            if options:
+                assert is_served(vip)
+            else:
+                with pytest.raises(ConnectionRefusedError):
+                    is_served(vip)
+            assert server.stop() == 0

@@ -74,6 +74,32 @@ def served(
             java.call("endProducer")
 
 
+def test_a_broker_shares_out_the_queues(served: Served) -> None:
+    """Members that leave the sharing to the broker (setClientRebalance(false)) get all messages."""
+    topic = served.topic()
+    served.produce(topic, 0, COUNT)
+    more = {"members": 2, "brokerRebalance": True}
+    parts = served.push(topic, f"{topic}-group", COUNT, **more)
+    assert sorted({message["key"] for part in parts for message in part}) == list(range(COUNT))
+
+
+def test_a_message_is_given_to_a_consumer_by_an_administrator(served: Served) -> None:
+    """The broker hands it on (309), and asks the consumer how far it is (223)."""
+    topic = served.topic()
+    served.produce(topic, 0, 1)
+    found = served.java.call(
+        "direct",
+        nameServer=served.name_server,
+        topic=topic,
+        group=f"{topic}-group",
+        tags="wanted",
+        timeoutMs=TIMEOUT_MS,
+    )
+    assert found["result"] == "CR_SUCCESS"
+    assert keys(found["got"]) == [7]
+    assert found["queues"] > 0
+
+
 def test_concurrent_push_goes_on_where_it_ended(served: Served) -> None:
     """All messages once; the next consumer of the group begins behind them, as its offsets were committed."""
     topic = served.topic()

@@ -56,6 +56,11 @@ COMMANDS = [
     "consumerProgress -g G1",
     "brokerConsumeStats -b {b}",
     "cleanExpiredCQ -b {b}",
+    "deleteExpiredCommitLog -b {b}",
+    "cloneGroupOffset -s G1 -d G3 -t T1 -o true",
+    "consumerProgress -g G3",
+    "setConsumeMode -b {b} -t T1 -g G1 -m PULL -q 0",
+    "getColdDataFlowCtrInfo -b {b}",
     "cleanUnusedTopic -b {b}",
     "updateOrderConf -t T1 -v interop-a:4 -m put",
     "updateOrderConf -t T1 -m get",
@@ -70,8 +75,8 @@ COMMANDS = [
 ]
 OF_EACH = "brokerStatus -b {b}"
 """Its values are the broker's own: the names are compared."""
-NOT_OURS = {"putMessageDistributeTime"}
-"""Names that our `brokerStatus` lacks: how long puts took is not counted."""
+OURS_ALONE = {"brokerVersion", "getTransferedTps"}
+"""Names of our `brokerStatus` that Java has no more since 5.0: the released rocketmq-exporter fails without them."""
 
 # What is not the same, in this order: addresses, ids, times, durations, rates.
 _MASKS = [
@@ -133,7 +138,8 @@ def test_mqadmin_prints_the_same(java: JavaProcess, tmp_path: Path) -> None:
     )
     with theirs.running():
         wanted = outputs(java, theirs.address, theirs.name_server)
-    wanted[OF_EACH] = [name for name in wanted[OF_EACH] if name not in NOT_OURS]
+    assert set(found[OF_EACH]) >= OURS_ALONE
+    found[OF_EACH] = [name for name in found[OF_EACH] if name not in OURS_ALONE]
     assert "create topic to ADDRESS success." in found[f"0 {COMMANDS[0]}"]
     lines = unified_diff(as_text(wanted), as_text(found), "Java", "ours", n=1)
     differences = "\n".join(lines)

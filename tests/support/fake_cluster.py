@@ -310,6 +310,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.names = FakeNameServer()
+        self._links: dict[tuple[str, int], object] = {}
         self.peers: dict[str, Peer] = {NAMESRV: self.names}
         self._versions = iter(range(1, 1 << 30))
 
@@ -340,7 +341,9 @@ class FakeCluster:
             },
         )
         request = RemotingCommand(code, ext_fields=fields, body=encode_registration(table))
-        answer = self.names.server.answer(request, connection=broker, now_ms=NOW_MS)
+        # Of one that comes back elsewhere the name server has seen the end: a live one's name would not be taken over.
+        link = self._links.setdefault((broker.name, broker_id), object())
+        answer = self.names.server.answer(request, connection=link, now_ms=NOW_MS)
         assert answer is not None
         assert answer.code == 0, answer
 

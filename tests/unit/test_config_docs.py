@@ -14,7 +14,7 @@ import rmqcore
 from rmqcore import MessageStoreConfig
 from rmqcore.broker_conf import java_name
 from rmqcore.config_values import NOT_IN_JAVA
-from rmqcore.unused_settings import LEFT_TO_JAVA, REFUSED_KEYS, UNUSED
+from rmqcore.unused_settings import LEFT_TO_JAVA, NOT_SERVED_KEYS, REFUSED_KEYS, UNUSED
 
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 FIELDS = {f.name: f.default for f in dataclasses.fields(MessageStoreConfig) if f.name != "extra"}
@@ -87,4 +87,4 @@ def lies(name: str) -> Iterator[str]:
 
 def test_what_is_said_of_no_field_is_not_there() -> None:
     assert set(UNUSED) <= set(FIELDS)
-    assert all(f"`{key}" in PAGE for key in (*REFUSED_KEYS, *LEFT_TO_JAVA))
+    assert all(f"`{key}" in PAGE for key in (*REFUSED_KEYS, *LEFT_TO_JAVA, *NOT_SERVED_KEYS))

@@ -12,7 +12,7 @@ from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.topics import answer_when_done, part_of
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
-from rmqcore.remoting.bodies.subscription_groups import subscription_group
+from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig, subscription_group
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import wrong_group
@@ -32,9 +32,7 @@ def _update_and_create_group(call: Call) -> RemotingCommand | None:
         remark = f"{len(call.request.body)} bytes of a group, at most {MOST_BYTES} are taken"
         return call.respond(ResponseCode.INVALID_PARAMETER, remark)
     group = subscription_group(parse_body(call.code.name, call.request.body), "")
-    wrong = wrong_group(group.group_name)
-    if wrong is None and group.retry_queue_nums > MOST_QUEUES:
-        wrong = f"retryQueueNums is {group.retry_queue_nums}, expected at most {MOST_QUEUES}"
+    wrong = _wrong(group)
     if wrong is not None:
         return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
     try:
@@ -42,6 +40,33 @@ def _update_and_create_group(call: Call) -> RemotingCommand | None:
     except ValueError as error:
         return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
     return None
+
+
+def _update_and_create_groups(call: Call) -> RemotingCommand | None:
+    """Make or change several groups, all or none.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateSubscriptionGroupList.
+    """
+    found = parse_body(call.code.name, call.request.body).objects("groupConfigList")
+    groups = [subscription_group(one, "") for one in found]
+    for group in groups:
+        wrong = _wrong(group)
+        if wrong is not None:
+            return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    try:
+        call.broker.groups.update_all(groups, answer_when_done(call))
+    except ValueError as error:
+        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
+    return None
+
+
+def _wrong(group: SubscriptionGroupConfig) -> str | None:
+    wrong = wrong_group(group.group_name)
+    if wrong is None and group.retry_queue_nums > MOST_QUEUES:
+        wrong = f"retryQueueNums is {group.retry_queue_nums}, expected at most {MOST_QUEUES}"
+    if wrong is None and len(encode_json(group.as_json())) > MOST_BYTES:
+        wrong = f"group {group.group_name} has more than {MOST_BYTES} bytes"
+    return wrong
 
 
 def _delete_group(call: Call) -> RemotingCommand | None:
@@ -79,8 +104,29 @@ def _get_group(call: Call) -> RemotingCommand:
     return call.respond(body=encode_json(group.as_json()))
 
 
+def _update_and_get_group_forbidden(call: Call) -> RemotingCommand:
+    """Tell whether a group may read a topic, after the request has changed that if it wants to.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndGetGroupForbidden.
+    """
+    fields, broker = call.fields, call.broker
+    group, topic = fields.text("group"), fields.text("topic")
+    if "readable" in fields:
+        if broker.groups.get(group) is None:
+            remark = f"Group {group} does not exist"
+            return call.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if broker.topics.get(topic) is None:
+            return call.respond(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+        broker.groups.forbid_read(group, topic, forbidden=not fields.flag("readable"))
+    readable = not broker.groups.is_read_forbidden(group, topic)
+    body = {"group": group, "readable": readable, "topic": topic}
+    return call.respond(remark="", body=encode_json(body))
+
+
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _update_and_create_group,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _update_and_create_groups,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: _update_and_get_group_forbidden,
     RequestCode.DELETE_SUBSCRIPTIONGROUP: _delete_group,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _get_all_groups,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _get_group,

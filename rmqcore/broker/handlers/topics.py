@@ -13,7 +13,7 @@ from rmqcore.broker.attributes import parse_attributes
 from rmqcore.broker.call import Call
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.data_version import DataVersion
-from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
     READ,
@@ -21,6 +21,7 @@ from rmqcore.remoting.bodies.topic_configs import (
     WRITE,
     TopicConfig,
     parse_data_version,
+    topic_config,
 )
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -49,22 +50,53 @@ def _update_and_create_topic(call: Call) -> RemotingCommand | None:
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateTopic.
     """
-    fields = call.fields
-    name = fields.text("topic")
-    wrong = wrong_topic(name) or _system_topic(call, name) or _wrong_numbers(fields)
+    name = call.fields.text("topic")
+    wrong = wrong_topic(name) or _system_topic(call, name)
     if wrong is not None:
         return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
     try:
-        topic = _topic_of(fields)
-        if topic.attributes.get("+message.type") == "MIXED":
-            remark = "MIXED message type is not supported."
-            return call.respond(ResponseCode.INVALID_PARAMETER, remark)
-        if topic == call.broker.topics.get(name):
-            return call.respond()
-        call.broker.topics.update(topic, answer_when_done(call))
+        topic = _topic_of(call.fields)
+    except ValueError as error:
+        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
+    return _make(call, [topic])
+
+
+def _update_and_create_topics(call: Call) -> RemotingCommand | None:
+    """Make or change several topics, all or none.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateTopicList.
+
+    Notes
+    -----
+    Java makes none of them where one is as it shall be already.
+    """
+    found = parse_body(call.code.name, call.request.body).objects("topicConfigList")
+    return _make(call, [topic_config(one) for one in found])
+
+
+def _make(call: Call, topics: list[TopicConfig]) -> RemotingCommand | None:
+    """Make or change topics that clients may have, all or none; those that are as they shall be stay."""
+    for topic in topics:
+        wrong = _wrong(call, topic)
+        if wrong is not None:
+            return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    changed = [topic for topic in topics if topic != call.broker.topics.get(topic.name)]
+    if not changed:
+        return call.respond()
+    try:
+        call.broker.topics.update_all(changed, answer_when_done(call))
     except ValueError as error:
         return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
     return None
+
+
+def _wrong(call: Call, topic: TopicConfig) -> str | None:
+    wrong = wrong_topic(topic.name) or _system_topic(call, topic.name)
+    if wrong is None:
+        wrong = _wrong_queues(topic.read_queue_nums, topic.write_queue_nums, topic.perm)
+    if wrong is None and topic.attributes.get("+message.type") == "MIXED":
+        wrong = "MIXED message type is not supported."
+    return wrong
 
 
 def _system_topic(call: Call, name: str) -> str | None:
@@ -73,12 +105,12 @@ def _system_topic(call: Call, name: str) -> str | None:
     return None
 
 
-def _wrong_numbers(fields: RequestFields) -> str | None:
-    for name in ("readQueueNums", "writeQueueNums"):
-        if not 0 <= fields.number(name) <= MOST_QUEUES:
-            return f"{name} is {fields.number(name)}, expected 0 to {MOST_QUEUES}"
-    if not 0 <= fields.number("perm") <= _EVERY_PERM:
-        return f"perm is {fields.number('perm')}, expected 0 to {_EVERY_PERM}"
+def _wrong_queues(read_queue_nums: int, write_queue_nums: int, perm: int) -> str | None:
+    for name, number in (("readQueueNums", read_queue_nums), ("writeQueueNums", write_queue_nums)):
+        if not 0 <= number <= MOST_QUEUES:
+            return f"{name} is {number}, expected 0 to {MOST_QUEUES}"
+    if not 0 <= perm <= _EVERY_PERM:
+        return f"perm is {perm}, expected 0 to {_EVERY_PERM}"
     return None
 
 
@@ -158,6 +190,7 @@ def _get_topic_config(call: Call) -> RemotingCommand:
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: _update_and_create_topic,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _update_and_create_topics,
     RequestCode.DELETE_TOPIC_IN_BROKER: _delete_topic,
     RequestCode.GET_ALL_TOPIC_CONFIG: _get_all_topic_config,
     RequestCode.GET_TOPIC_CONFIG: _get_topic_config,

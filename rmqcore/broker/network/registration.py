@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.network.name_server_link import parse_address
@@ -19,6 +20,7 @@ from rmqcore.errors import RequestError
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.namesrv.route_table import Master
 from rmqcore.remoting.bodies.json_object import parse_body
+from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
 from rmqcore.remoting.bodies.topic_configs import (
     READ,
     WRITE,
@@ -75,6 +77,7 @@ class Registration:
         """Register all topics, and go on doing so; name servers elsewhere have some seconds for the first time."""
         self._register_here(self.registration())
         self._broker.topics.on_change = self._changed
+        self._broker.find_route = self._find_route
         period_ms = self._broker.settings.register_name_server_period
         self._broker.every(period_ms, self.register_all)
         if self._remote:
@@ -107,6 +110,31 @@ class Registration:
         waiting = _Countdown(len(self._remote), done)
         for remote in self._remote:
             remote.register(topics, waiting.one_less)
+
+    def _find_route(self, topic: str, then: Callable[[TopicRoute | None], object]) -> None:
+        """Ask a name server for the route of a topic: one elsewhere, where other brokers register too, before the own one."""
+        code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        request = RemotingCommand(code, ext_fields=encode_fields(code, {"topic": topic}))
+        for remote in self._remote:
+            if remote.link.answers and not remote.link.closed:
+                remote.link.ask(request, partial(self._route_found, remote.link.peer, then))
+                return
+        here = self._answer_here(request) if self._name_server is not None else None
+        self._route_found("the name server of this process", then, here)
+
+    @staticmethod
+    def _route_found(
+        name_server: str,
+        then: Callable[[TopicRoute | None], object],
+        response: RemotingCommand | None,
+    ) -> None:
+        route = None
+        if response is not None and response.code == ResponseCode.SUCCESS:
+            try:
+                route = parse_route("GET_ROUTEINFO_BY_TOPIC", response.body)
+            except RequestError as error:
+                _LOG.warning("name server %s: %s", name_server, error)
+        then(route)
 
     def _register_here(self, request: RemotingCommand) -> None:
         if self._name_server is not None:

@@ -38,6 +38,8 @@ LAST_BYTES_S = 5.0
 END_STEP_S = 0.01
 FILES_OF_STORE = 1_024
 """File descriptors that are kept free for the store, and for all else that is no connection."""
+VIP_BELOW = 2
+"""The second port of Java's broker, fastRemotingServer, is listenPort minus 2."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -51,6 +53,8 @@ class Ports:
         The broker and the name server listen on it alone.
     broker, namesrv : int or None
         Ports; 0 picks a free one. `namesrv` None: no name server.
+    vip : bool
+        The broker also listens two ports below its own, where clients before 4.5 connect by default.
     namesrvs : tuple of str
         Name servers elsewhere, ``host:port``, where the broker registers as well.
     advertise : str or None
@@ -64,6 +68,7 @@ class Ports:
     host: str = "127.0.0.1"
     broker: int = 10911
     namesrv: int | None = 9876
+    vip: bool = False
     namesrvs: tuple[str, ...] = ()
     advertise: str | None = None
     allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
@@ -96,8 +101,8 @@ class Bound:
     Attributes
     ----------
     broker : socket
-    namesrv : socket or None
-        None where there is no name server.
+    namesrv, vip : socket or None
+        None where there is no name server, and no second port of the broker.
     host : str
         The host that clients are told.
     store_host : str
@@ -106,6 +111,7 @@ class Bound:
 
     broker: socket.socket
     namesrv: socket.socket | None
+    vip: socket.socket | None
     host: str
     store_host: str
 
@@ -116,7 +122,7 @@ class Bound:
 
     def close(self) -> None:
         """Let go of the ports."""
-        for one in (self.broker, self.namesrv):
+        for one in (self.broker, self.namesrv, self.vip):
             if one is not None:
                 one.close()
 
@@ -131,13 +137,16 @@ def bind(settings: BrokerSettings, ports: Ports) -> Bound:
     """
     host = ports.advertise or settings.broker_ip1 or ports.host
     with ExitStack() as stack:
-        broker = _bind(ports.host, ports.broker)
-        stack.callback(broker.close)
-        namesrv = None
-        if ports.namesrv is not None:
-            namesrv = _bind(ports.host, ports.namesrv)
-            stack.callback(namesrv.close)
-        bound = Bound(broker, namesrv, host, _numbers(host))
+
+        def bound_to(port: int) -> socket.socket:
+            one = _bind(ports.host, port)
+            stack.callback(one.close)
+            return one
+
+        broker = bound_to(ports.broker)
+        vip = bound_to(broker.getsockname()[1] - VIP_BELOW) if ports.vip else None
+        namesrv = None if ports.namesrv is None else bound_to(ports.namesrv)
+        bound = Bound(broker, namesrv, vip, host, _numbers(host))
         stack.pop_all()
     return bound
 
@@ -285,6 +294,8 @@ async def _start(
     )
     broker.start()
     await _listen(bound.broker, connections, broker, stack)
+    if bound.vip is not None:
+        await _listen(bound.vip, connections, broker, stack)
     stack.push_async_callback(registration.stop)
     return Running(Ready(host_port(ports.host, port), namesrv_address), broker, connections, asking)
 

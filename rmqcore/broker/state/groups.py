@@ -15,6 +15,7 @@ from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.system_tables import system_groups
 from rmqcore.data_version import DataVersion
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.subscription_groups import (
     SubscriptionGroupConfig,
@@ -102,6 +103,26 @@ class SubscriptionGroups:
         bits = self._forbidden.get(group, {}).get(topic, 0)
         return bits > 0 and bool(bits & READ)
 
+    def forbid_read(self, group: str, topic: str, *, forbidden: bool) -> None:
+        """Forbid a group to read a topic, or allow it again.
+
+        Source: RocketMQ 5.5.0 SubscriptionGroupManager#updateForbidden.
+
+        Notes
+        -----
+        Java allows all topics of the group again when it allows one, until the next change of another group is saved.
+        """
+        topics = dict(self._forbidden.get(group, {}))
+        bits = max(0, topics.pop(topic, 0))
+        bits = bits | READ if forbidden else bits & ~READ
+        if bits:
+            topics[topic] = bits
+        self._forbidden[group] = topics
+        if not topics:
+            del self._forbidden[group]
+        _LOG.info("group %s: reading topic %s is forbidden: %s", group, topic, forbidden)
+        self._save(None)
+
     def table(self) -> SubscriptionGroupTable:
         """Give all groups as they are now, with the version of the table."""
         return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)
@@ -143,7 +164,7 @@ class SubscriptionGroups:
             _LOG.info("group %s is deleted", group)
             self._save(then)
             return
-        _LOG.warning("group %r is not there, and cannot be deleted", group)
+        _LOG.warning("group %s is unknown, and is not deleted", shown_value(group))
         if then is not None:
             then()
 

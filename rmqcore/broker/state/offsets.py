@@ -16,6 +16,7 @@ from rmqcore.disk.consumer_offsets import (
     LMQ_TABLE,
     parse_consumer_offsets,
 )
+from rmqcore.java_json import shown_value
 from rmqcore.system_topics import LMQ_PREFIX
 
 FILE = "consumerOffset.json"
@@ -93,7 +94,8 @@ class Offsets:
         before = offsets.get(queue_id, -1)
         if queue_offset < before:
             text = "%s sets the offset of group %s, topic %s, queue %d back from %d to %d"
-            _LOG.warning(text, client, group, topic, queue_id, before, queue_offset)
+            names = shown_value(group), shown_value(topic)
+            _LOG.warning(text, client, *names, queue_id, before, queue_offset)
         offsets[queue_id] = queue_offset
         self._changed |= queue_offset != before
         self._commits += 1
@@ -122,6 +124,16 @@ class Offsets:
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Give the committed offsets of a group in a topic by queue id."""
         return dict(self._table.get((topic, group), {}))
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Let a group have the committed offsets of another one in a topic, in place of its own.
+
+        Source: RocketMQ 5.5.0 ConsumerOffsetManager#cloneOffset.
+        """
+        found = self._table.get((topic, source))
+        if found is not None:
+            self._table[topic, target] = dict(found)
+            self._changed = True
 
     def remove(self, group: str) -> None:
         """Forget all offsets of a group."""

@@ -18,6 +18,7 @@ from rmqcore.broker.state.new_topics import NewTopic, Then, topic_like
 from rmqcore.broker.state.system_tables import system_topics
 from rmqcore.broker.thens import call_each, nothing
 from rmqcore.data_version import DataVersion
+from rmqcore.java_json import shown_value
 from rmqcore.remoting.bodies.json_object import JsonObject
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
@@ -145,7 +146,8 @@ class TopicConfigs:
             default = self._topics[default_topic] = replace(default, perm=READ | WRITE)
         if default is None or not default.perm & INHERIT:
             why = "is not there" if default is None else "has no INHERIT"
-            _LOG.warning("topic %s is not made: default topic %a %s", topic, default_topic, why)
+            shown = shown_value(default_topic)
+            _LOG.warning("topic %s is not made: default topic %s %s", topic, shown, why)
             then(None)
             return
         self._make(topic_like(default, topic, queue_nums, sys_flag), then)
@@ -173,7 +175,7 @@ class TopicConfigs:
             return True
         wrong = wrong_topic(topic)
         if wrong is not None:
-            _LOG.warning("a topic is not made: %a", wrong)
+            _LOG.warning("a topic is not made: %s", shown_value(wrong))
             then(None)
         return wrong is not None
 
@@ -245,7 +247,7 @@ class TopicConfigs:
         """Forget a topic; `then` is called when that is on disk. One that is not there is no error."""
         found = self._topics.pop(name, None) or self._made.pop(name, None)
         if found is None:
-            _LOG.warning("topic %r is not there, and cannot be deleted", name)
+            _LOG.warning("topic %s is unknown, and is not deleted", shown_value(name))
             if then is not None:
                 then()
             return

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import signal
 import sys
-from collections.abc import Coroutine, Mapping
-from contextlib import closing
+import warnings
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,12 @@ from rmqcore.offline.log.store_paths import store_paths
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
 from rmqcore.opening import other_root
+from rmqcore.unused_settings import (
+    LEFT_TO_JAVA,
+    NOT_SERVED_KEYS,
+    UnusedSettingWarning,
+    not_true_here,
+)
 
 LOOPBACK = "127.0.0.1"
 BROKER_PORT = 10911
@@ -63,6 +71,13 @@ def serve(
             show_default=f"listenPort of the configuration, {BROKER_PORT}",
         ),
     ] = None,
+    vip: Annotated[
+        bool,
+        typer.Option(
+            "--vip",
+            help="Listen two ports below the broker's too, where RocketMQ clients before 4.5 connect (vipChannelEnabled).",
+        ),
+    ] = False,
     namesrv_port: Annotated[
         str | None,
         typer.Option(
@@ -125,7 +140,7 @@ def serve(
     connect can read, write and delete. So it listens on 127.0.0.1; another --host wants --allow or --insecure.
 
     SIGTERM and Ctrl-C end it with exit code 0: what was appended is answered, flushed and closed. A store that
-    fails (a disk that does not write) ends it with 1.
+    fails (a disk that does not write) ends it with 1. SIGHUP is ignored.
 
     Example:
       rmqcore serve /data/store
@@ -137,17 +152,16 @@ def serve(
         given = given.changed(for_version=for_version)
     settings = _broker_settings(config, given)
     ports = _ports(
-        host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra
+        host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra, vip=vip
     )
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    if differs := other_root(store, given):
-        note(printable(f"Warning: {differs}"))
-        given = given.changed(store_path_root_dir=None)
-    # Before the store: a start that fails for a port makes, recovers and cuts nothing.
+    _say_what_is_not_true(store, config, given)
+    # The ports before the store: a start that fails for a port makes, recovers and cuts nothing.
     with (
+        _ignoring_hangup(),
         closing(bind(settings, ports)) as bound,
-        open_store(store, _store_config(store, given)) as opened,
+        _opened(store, _store_config(store, given)) as opened,
     ):
         _say_what_was_found(opened)
         for sentence in count_waiting(store_paths(store, given)).sentences:
@@ -163,6 +177,34 @@ def serve(
             )
         )
         return FAILED if opened.failed else OK
+
+
+def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreConfig) -> None:
+    """Name the keys of the configuration by which Java's broker does what this one does not."""
+    if config is None:
+        return
+    places = read_properties(config)
+    if differs := other_root(store, given):
+        note(printable(f"Warning: {config}:{places['storePathRootDir'].line}: {differs}"))
+    for sentence in not_true_here(given.extra, {**LEFT_TO_JAVA, **NOT_SERVED_KEYS}):
+        note(f"Warning: {config}:{places[sentence.partition('=')[0]].line}: {sentence}")
+
+
+def _opened(store: Path, config: MessageStoreConfig) -> MessageStore:
+    """Open the store; which settings do nothing was said already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedSettingWarning)
+        return open_store(store, config)
+
+
+@contextmanager
+def _ignoring_hangup() -> Iterator[None]:
+    """Let SIGHUP end nothing, neither the recovery nor the close: a terminal that closes sends it, and tools that rotate logs."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSettings:
@@ -200,6 +242,8 @@ def _ports(
     allow: list[str] | None,
     max_connections: int,
     given: Mapping[str, str],
+    *,
+    vip: bool = False,
 ) -> Ports:
     """Put together where to listen and register, out of the options and the configuration."""
     if port is None:
@@ -218,6 +262,7 @@ def _ports(
         advertise=advertise,
         allowed=tuple(_network(one) for one in allow or ()),
         max_connections=max_connections,
+        vip=vip,
     )
 
 

@@ -3,7 +3,7 @@
 Tables whose keys are queues are no JSON: the key is an object, as Java's fastjson writes and reads it. It reads no quoted key.
 
 Source: RocketMQ 5.5.0 TopicStatsTable, ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody, ResetOffsetBody,
-ResetOffsetBodyForC.
+ResetOffsetBodyForC, GetConsumerStatusBody.
 """
 
 from __future__ import annotations
@@ -144,6 +144,27 @@ def encode_reset_offsets_for_c(offsets: Mapping[MessageQueue, int]) -> bytes:
     return encode_json({"offsetTable": listed})
 
 
+def parse_queue_numbers(request: str, member: str, body: bytes) -> dict[MessageQueue, int]:
+    """Read the table of numbers by queue that a member of a body is; empty where it is missing.
+
+    Raises
+    ------
+    RequestError
+        It is not one.
+    """
+    found = parse_body(request, _with_text_keys(body)).child(member).number_table()
+    return {_queue(request, key): number for key, number in found.items()}
+
+
+def encode_consumer_status(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
+    """Write the body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: by client id how far each queue is."""
+    tables = (
+        b"%s:%s" % (encode_json(client), _table((queue, b"%d" % at) for queue, at in found.items()))
+        for client, found in clients.items()
+    )
+    return b'{"consumerTable":{%s},"messageQueueTable":{}}' % b",".join(tables)
+
+
 def _table(entries: Iterable[tuple[MessageQueue, bytes]]) -> bytes:
     return b"{%s}" % b",".join(
         b"%s:%s" % (encode_json(queue.as_json()), value) for queue, value in entries
@@ -187,15 +208,3 @@ def _with_text_keys(body: bytes) -> bytes:
     return _OBJECT_KEYS.sub(
         lambda found: found[0] if found[2] is None else found[1] + json.dumps(found[2]), text
     ).encode()
-
-
-def parse_reset_offsets(request: str, body: bytes) -> dict[MessageQueue, int]:
-    """Read the queue offsets that a group is to go on from.
-
-    Raises
-    ------
-    RequestError
-        They are none.
-    """
-    found = parse_body(request, _with_text_keys(body)).child("offsetTable").number_table()
-    return {_queue(request, key): queue_offset for key, queue_offset in found.items()}

@@ -13,7 +13,7 @@ from support.broker import FakeChannel
 from support.sends import Sender
 
 from rmqcore import Message
-from rmqcore.broker.handlers.admin.client_stats import ASK_TIMEOUT_MS
+from rmqcore.broker.handlers.admin.ask_consumers import ASK_TIMEOUT_MS
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.worker import MOST_WAITING
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData

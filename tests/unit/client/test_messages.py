@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqcore import sysflag
-from rmqcore.client.allocation import allocate_averagely
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.pull_message import PullStatus, pull_request, pull_result
 from rmqcore.client.messages.send_message import one_batch, one_message
@@ -21,6 +20,7 @@ from rmqcore.client.messages.validators import check_group, check_topic, check_t
 from rmqcore.codec import decode_batch, decode_properties, encode, encode_batch, java_hash
 from rmqcore.errors import CompressionError, RequestError
 from rmqcore.message import Message
+from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import parse_fields

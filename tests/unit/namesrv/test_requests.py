@@ -10,6 +10,7 @@ import pytest
 
 from rmqcore.data_version import DataVersion
 from rmqcore.namesrv.requests import NameServer
+from rmqcore.namesrv.route_table import LIVE_MS
 from rmqcore.namesrv.settings import NameServerSettings
 from rmqcore.remoting.bodies.routes import parse_route
 from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encode_registration
@@ -18,6 +19,22 @@ from rmqcore.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from rmqcore.remoting.request_fields import Value, encode_fields
 
 TWO = {name: TopicConfig(name, 4, 4) for name in ("TBW102", "T1")}
+
+
+WHO: dict[str, Value] = {
+    "clusterName": "C",
+    "brokerName": "b",
+    "brokerId": 0,
+    "brokerAddr": "b:1",
+    "haServerAddr": "b:2",
+}
+
+
+class Peer:
+    """A connection that has an address."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
 
 
 class Asker:
@@ -243,3 +260,111 @@ def test_one_way_requests_act_and_are_not_answered_and_responses_are_neither() -
         request = RemotingCommand(RequestCode.PUT_KV_CONFIG, flag=flag, ext_fields=fields)
         assert server.answer(request, connection=None, now_ms=0) is None
         assert server.kv_config.get("n", "k") == ("v" if flag == ONEWAY_FLAG else None)
+
+
+# ---- lists ------------------------------------------------------------------------------------------
+
+
+def test_topics_of_a_cluster() -> None:
+    asker = Asker()
+    asker.register("a")
+    asker.register("b", clusterName="D", connection="two")
+    asker.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T1", "clusterName": "D"})
+    for cluster, topics in (("C", ["TBW102", "T1"]), ("D", ["TBW102"]), ("none", [])):
+        answer = asker.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+        assert (answer.code, json.loads(answer.body)) == (0, {"topicList": topics})
+
+
+def test_texts_of_a_namespace() -> None:
+    asker = Asker()
+    code, namespace = RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "N"}
+    assert asker.ask(code, namespace).remark == "No config item, Namespace: N"
+    asker.ask(RequestCode.PUT_KV_CONFIG, {**namespace, "key": "k", "value": "v"})
+    assert json.loads(asker.ask(code, namespace).body) == {"table": {"k": "v"}}
+
+
+def test_a_request_that_is_not_served_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = NameServer()
+    for port in (1, 2):
+        request = RemotingCommand(RequestCode.GET_UNIT_TOPIC_LIST)
+        server.answer(request, connection=Peer(f"10.0.0.1:{port}"), now_ms=0)
+    (record,) = caplog.records
+    words = "client 10.0.0.1: this name server does not serve request 311 GET_UNIT_TOPIC_LIST"
+    assert words in record.getMessage()
+
+
+# ---- a name that is taken ---------------------------------------------------------------------------
+
+
+def address_of(asker: Asker, broker_id: int = 0) -> str | None:
+    """Where clients find an instance of the broker."""
+    broker = asker.server.routes.broker("b")
+    return None if broker is None else broker.addresses.get(broker_id)
+
+
+def test_the_name_of_a_live_broker_is_not_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    asker = Asker()
+    asker.register(connection=Peer("10.0.0.1:1"))
+    for state in (0, 9):
+        for port in (1, 2):
+            version = DataVersion(state, counter=5)
+            body = encode_registration(TopicTable({"X": TopicConfig("X"), **TWO}, version))
+            fields = {**WHO, "brokerAddr": "forged:1"}
+            code = RequestCode.REGISTER_BROKER
+            answer = asker.ask(code, fields, body, Peer(f"10.0.0.9:{port}"))
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "is live at 'b:1'" in str(answer.remark)
+    assert address_of(asker) == "b:1"
+    assert asker.names("X") == []
+    (record,) = caplog.records
+    assert "registration of 'forged:1' from 10.0.0.9 is refused" in record.getMessage()
+    other = asker.register(clusterName="D", brokerAddr="forged:1", connection="two")
+    assert other.code == ResponseCode.SYSTEM_ERROR
+    assert asker.server.routes.clusters() == {"C": ["b"]}
+
+
+def test_a_broker_that_is_gone_or_silent_leaves_its_name() -> None:
+    asker = Asker()
+    asker.register(connection="one")
+    asker.server.routes.connection_closed("one")
+    assert asker.register(brokerAddr="new:1", connection="two").code == ResponseCode.SUCCESS
+    asker.now_ms = LIVE_MS
+    assert asker.register(brokerAddr="x:1", connection="three").code == ResponseCode.SYSTEM_ERROR
+    asker.now_ms = LIVE_MS + 1
+    assert asker.register(brokerAddr="x:1", connection="three").code == ResponseCode.SUCCESS
+    assert address_of(asker) == "x:1"
+
+
+def test_a_broker_that_restarts_keeps_its_name() -> None:
+    """A new process at the same address registers before the old connection is seen to be closed."""
+    asker = Asker()
+    asker.register(connection="one")
+    assert asker.register(connection="two").code == ResponseCode.SUCCESS
+    asker.server.routes.connection_closed("one")
+    assert address_of(asker) == "b:1"
+
+
+def test_a_slave_has_another_id_and_may_become_the_master() -> None:
+    asker = Asker()
+    asker.register(connection="one")
+    slave: dict[str, Any] = {"brokerId": 1, "brokerAddr": "s:1", "connection": "two"}
+    assert asker.register(**slave).code == ResponseCode.SUCCESS
+    assert (address_of(asker), address_of(asker, 1)) == ("b:1", "s:1")
+    assert asker.register(**{**slave, "brokerId": 0}).code == ResponseCode.SUCCESS
+    assert (address_of(asker), address_of(asker, 1)) == ("s:1", None)
+
+
+def test_a_master_that_a_controller_has_elected_has_the_route() -> None:
+    asker = Asker()
+
+    def register(state: int, address: str) -> ResponseCode:
+        body = encode_registration(TopicTable(TWO, DataVersion(state, counter=1)))
+        fields = {**WHO, "brokerAddr": address}
+        answer = asker.ask(RequestCode.REGISTER_BROKER, fields, body, address)
+        return ResponseCode(answer.code)
+
+    assert register(1, "b:1") == ResponseCode.SUCCESS
+    assert register(2, "elected:1") == ResponseCode.SUCCESS
+    assert address_of(asker) == "elected:1"
+    register(1, "b:1")  # a master that was deposed
+    assert address_of(asker) == "elected:1"

@@ -1,4 +1,4 @@
-"""Requests to delete queues without messages.
+"""Requests to delete queues without messages, and files whose time is over.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor#cleanExpiredConsumeQueue, #cleanUnusedTopic.
 """
@@ -33,7 +33,18 @@ def _clean_expired_consume_queue(call: Call) -> RemotingCommand | None:
     return answer_in_background(call, work)
 
 
+def _delete_expired_commit_log(call: Call) -> RemotingCommand:
+    """Let the next rounds of cleaning delete expired files whatever the hour is.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteExpiredCommitLog.
+    """
+    call.broker.store.execute_delete_files_manually()
+    _LOG.warning("%s asks for expired files to be deleted", call.channel.peer)
+    return call.respond()
+
+
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _clean_expired_consume_queue,
+    RequestCode.DELETE_EXPIRED_COMMITLOG: _delete_expired_commit_log,
     RequestCode.CLEAN_UNUSED_TOPIC: _clean_expired_consume_queue,
 }

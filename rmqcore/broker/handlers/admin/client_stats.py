@@ -1,4 +1,4 @@
-"""Requests about clients: who is connected, and what a consumer says of itself.
+"""Requests about clients: who is connected.
 
 Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 """
@@ -13,8 +13,6 @@ from rmqcore.remoting.bodies.heartbeat import subscription_json
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
-
-ASK_TIMEOUT_MS = 10_000
 
 
 def _get_consumer_connection_list(call: Call) -> RemotingCommand:
@@ -85,42 +83,8 @@ def _get_all_producer_info(call: Call) -> RemotingCommand:
     return call.respond(body=encode_json({"data": groups}))
 
 
-def _get_consumer_running_info(call: Call) -> RemotingCommand | None:
-    """Ask a consumer what it does, and hand on what it says.
-
-    Source: RocketMQ 5.5.0 AdminBrokerProcessor#callConsumer.
-    """
-    group, client_id = call.fields.text("consumerGroup"), call.fields.text("clientId")
-    info = call.broker.consumers.group(group)
-    client = None if info is None else info.find_client(client_id)
-    if client is None:
-        remark = f"The Consumer <{group}> <{client_id}> not online"
-        return call.respond(ResponseCode.SYSTEM_ERROR, remark)
-    question = RemotingCommand(
-        call.code, ext_fields=dict(call.request.ext_fields), body=call.request.body
-    )
-
-    def answered(response: RemotingCommand | None) -> None:
-        if response is None:
-            remark = f"consumer <{group}> <{client_id}> Timeout: {ASK_TIMEOUT_MS} ms"
-            call.answer(call.respond(ResponseCode.CONSUME_MSG_TIMEOUT, remark))
-            return
-        call.answer(
-            call.respond(
-                response.code,
-                response.remark,
-                ext_fields=response.ext_fields,
-                body=response.body,
-            )
-        )
-
-    call.broker.client_requests.ask(client.channel, question, answered, ASK_TIMEOUT_MS)
-    return None
-
-
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.GET_CONSUMER_CONNECTION_LIST: _get_consumer_connection_list,
     RequestCode.GET_PRODUCER_CONNECTION_LIST: _get_producer_connection_list,
     RequestCode.GET_ALL_PRODUCER_INFO: _get_all_producer_info,
-    RequestCode.GET_CONSUMER_RUNNING_INFO: _get_consumer_running_info,
 }

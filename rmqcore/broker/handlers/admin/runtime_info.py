@@ -16,7 +16,7 @@ from rmqcore.broker.state.stats import BrokerStats
 from rmqcore.disk.used_space import disk_space, used_percent
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.remoting.bodies.json_object import encode_json
-from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.codes import OUR_VERSION, RequestCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.system_topics import SCHEDULE_TOPIC
 
@@ -25,7 +25,12 @@ SPANS_S = 10, 60, 600
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 _POOLS = "send", "pull", "litePull", "query", "ack"
 _UNITS = "KMGTPE"
+_PUT_TIMES = "[<=0ms] [0~10ms] [10~50ms] [50~100ms] [100~200ms] [200~500ms] [500ms~1s] [1~2s] [2~3s] [3~4s] [4~5s] [5~10s] [10s~]"
+"""Spans of the time that a put takes.
+
+Source: RocketMQ 5.5.0 StoreStatsService."""
 _NOT_MEASURED = {
+    "putMessageDistributeTime": "".join(f"{span}:0 " for span in _PUT_TIMES.split()),
     "putMessageEntireTimeMax": "0",
     "putMessageFailedTimes": "0",
     "getMessageEntireTimeMax": "0",
@@ -48,11 +53,13 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    There are no pools of threads, so their queues are empty and have room for nothing.
+    There are no pools of threads, so their queues are empty and have room for nothing. ``brokerVersion`` and ``getTransferedTps``
+    are names of brokers before 5.0, which the released rocketmq-exporter needs.
     """
     broker = call.broker
     known = {**_NOT_MEASURED, **_counted(broker.stats, broker.now_ms()), **_pools()}
     known["brokerActive"] = "true"
+    known["brokerVersion"] = str(OUR_VERSION)
     known["brokerVersionDesc"] = VERSION
     known["startAcceptSendRequestTimeStamp"] = "0"
     delayed = broker.schedule.offsets()
@@ -67,6 +74,7 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
 def _counted(stats: BrokerStats, now_ms: int) -> dict[str, str]:
     puts = max(stats.put, 1)
     found, missed = _rates(stats, "found"), _rates(stats, "missed")
+    transferred = _joined(_rates(stats, "transferred"))
     return {
         "bootTimestamp": str(stats.boot_timestamp_ms),
         "runtime": _span_text((now_ms - stats.boot_timestamp_ms) // 1_000),
@@ -77,7 +85,8 @@ def _counted(stats: BrokerStats, now_ms: int) -> dict[str, str]:
         "getFoundTps": _joined(found),
         "getMissTps": _joined(missed),
         "getTotalTps": _joined([one + other for one, other in zip(found, missed, strict=True)]),
-        "getTransferredTps": _joined(_rates(stats, "transferred")),
+        "getTransferredTps": transferred,
+        "getTransferedTps": transferred,
         "msgPutTotalYesterdayMorning": str(stats.put_days.yesterday_morning),
         "msgPutTotalTodayMorning": str(stats.put_days.today_morning),
         "msgPutTotalTodayNow": str(stats.put_days.total),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.state.stats import StatsSnapshot, snapshot
+from rmqcore.remoting.bodies.heartbeat import subscription_json
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -35,6 +36,44 @@ def _query_topic_consume_by_who(call: Call) -> RemotingCommand:
     topic = call.fields.text("topic")
     groups = [*call.broker.consumers.groups_of(topic), *call.broker.offsets.groups_of(topic)]
     return call.respond(body=encode_json({"groupList": list(dict.fromkeys(groups))}))
+
+
+def _query_topics_by_consumer(call: Call) -> RemotingCommand:
+    """Tell of which topics a group has read.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#queryTopicsByConsumer.
+    """
+    topics = call.broker.offsets.topics_of(call.fields.text("group"))
+    body = {"brokerAddr": call.broker.address, "topicList": topics}
+    return call.respond(body=encode_json(body))
+
+
+def _query_subscription_by_consumer(call: Call) -> RemotingCommand:
+    """Tell what a group with members wants of a topic.
+
+    Source: RocketMQ 5.5.0 AdminBrokerProcessor#querySubscriptionByConsumer.
+    """
+    group, topic = call.fields.text("group"), call.fields.text("topic")
+    wanted = call.broker.consumers.subscription(group, topic)
+    body: dict[str, object] = {"group": group, "topic": topic}
+    if wanted is not None:
+        body["subscriptionData"] = subscription_json(wanted)
+    return call.respond(body=encode_json(body))
+
+
+def _get_cold_data_flow_ctr_info(call: Call) -> RemotingCommand:
+    """Tell which groups read messages that memory does not hold: nothing is counted, and no group is held back.
+
+    Source: RocketMQ 5.5.0 ColdDataCgCtrService#getColdDataFlowCtrInfo; the thresholds are Java's defaults.
+    """
+    body = {
+        "cgColdReadThreshold": 3 << 20,
+        "configTable": {},
+        "globalColdReadThreshold": 100 << 20,
+        "runtimeTable": {},
+        "globalAcc": 0,
+    }
+    return call.respond(body=encode_json(body))
 
 
 def _get_system_topic_list(call: Call) -> RemotingCommand:
@@ -68,6 +107,9 @@ HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.GET_ALL_DELAY_OFFSET: _get_all_delay_offset,
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: _get_all_message_request_mode,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: _query_topic_consume_by_who,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: _query_topics_by_consumer,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: _query_subscription_by_consumer,
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: _get_cold_data_flow_ctr_info,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _get_system_topic_list,
     RequestCode.VIEW_BROKER_STATS_DATA: _view_broker_stats_data,
 }

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -25,6 +26,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** Consumers of each kind, as applications have them, and the messages that they are to get. */
 final class Consumers {
@@ -92,6 +94,38 @@ final class Consumers {
         return answer;
     }
 
+    /**
+     * Gives a message that a consumer does not want to it through the broker, as a dashboard does; answers what the consumer said of
+     * it, the keys that it got, and how many queues its status has.
+     */
+    JSONObject direct(JSONObject request) throws Exception {
+        Collection<JSONObject> got = new ConcurrentLinkedQueue<>();
+        DefaultMQPushConsumer consumer = member(request, got);
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(HELD_MS);
+        admin.setNamesrvAddr(request.getString("nameServer"));
+        admin.setInstanceName("direct" + ++started);
+        try {
+            consumer.start();
+            admin.start();
+            String topic = request.getString("topic");
+            String group = request.getString("group");
+            String client = consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId();
+            String id = producer.send(new Message(topic, "unwanted", "7", new byte[1])).getOffsetMsgId();
+            long deadline = System.currentTimeMillis() + request.getLongValue("timeoutMs");
+            int queues = 0;
+            while (queues == 0 && System.currentTimeMillis() < deadline) { // until it has shared out the queues
+                Map<MessageQueue, Long> status = admin.getConsumeStatus(topic, group, client).get(client);
+                queues = status == null ? 0 : status.size();
+                Thread.sleep(POLL_MS);
+            }
+            String result = String.valueOf(admin.consumeMessageDirectly(group, client, topic, id).getConsumeResult());
+            return Json.object("result", result, "got", new JSONArray(got), "queues", queues);
+        } finally {
+            consumer.shutdown();
+            admin.shutdown();
+        }
+    }
+
     private DefaultMQPushConsumer member(JSONObject request, Collection<JSONObject> got) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(request.getString("group"));
         consumer.setNamesrvAddr(request.getString("nameServer"));
@@ -100,6 +134,9 @@ final class Consumers {
         // its pulls until its next heartbeat, by default half a minute later.
         consumer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (request.getBooleanValue("brokerRebalance")) {
+            consumer.setClientRebalance(false);
+        }
         if (request.getBooleanValue("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }

@@ -87,6 +87,8 @@ public final class Driver {
                 return consumers.produce(request);
             case "endProducer":
                 return consumers.endProducer();
+            case "direct":
+                return consumers.direct(request);
             case "push":
                 return consumers.push(request);
             case "lite":

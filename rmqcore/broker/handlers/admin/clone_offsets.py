@@ -1,0 +1,41 @@
+"""The request to let one group begin where another one is.
+
+Source: RocketMQ 5.5.0 AdminBrokerProcessor#cloneGroupOffset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqcore.broker.call import Call
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.names import wrong_group
+
+
+def _clone_group_offset(call: Call) -> RemotingCommand:
+    """Copy the offsets that a group has committed, of one topic or of all, to another group.
+
+    Notes
+    -----
+    A topic that the broker lacks is left out, and so is one that the group's members do not want, unless the request says
+    that they are offline. Java copies nothing where the request names no topic; here all topics are meant.
+    """
+    fields, broker = call.fields, call.broker
+    source, target = fields.text("srcGroup"), fields.text("destGroup")
+    wrong = wrong_group(target)
+    if wrong is not None:
+        return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
+    named = fields.text("topic")
+    topics = [named] if named.strip() else broker.offsets.topics_of(source)
+    info = broker.consumers.group(source)
+    wanted = None if fields.flag("offline") or info is None else info.subscriptions
+    for topic in topics:
+        if broker.topics.get(topic) is not None and (not wanted or topic in wanted):
+            broker.offsets.clone(source, target, topic)
+    return call.respond()
+
+
+HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
+    RequestCode.CLONE_GROUP_OFFSET: _clone_group_offset
+}

@@ -1,0 +1,45 @@
+"""Which queues a member of a group reads: all who work it out do so from the same lists.
+
+Source: RocketMQ 5.5.0 AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
+
+_Q = TypeVar("_Q")
+
+
+def allocate_averagely(client_id: str, queues: Sequence[_Q], client_ids: Sequence[str]) -> list[_Q]:
+    """Give a member's run of the queues: none where it is no member.
+
+    Parameters
+    ----------
+    client_id : str
+    queues, client_ids : sequence
+        Of the topic and of the group, each once, sorted.
+    """
+    if client_id not in client_ids:
+        return []
+    index, members = client_ids.index(client_id), len(client_ids)
+    each, rest = divmod(len(queues), members)
+    # The first `rest` members have one more; where there are more members than queues the others have none.
+    start = index * each + min(index, rest)
+    return list(queues[start : start + each + (index < rest)])
+
+
+def allocate_averagely_by_circle(
+    client_id: str, queues: Sequence[_Q], client_ids: Sequence[str]
+) -> list[_Q]:
+    """Give a member every n-th queue of n members; the parameters are those of `allocate_averagely`."""
+    if client_id not in client_ids:
+        return []
+    return list(queues[client_ids.index(client_id) :: len(client_ids)])
+
+
+STRATEGIES: Mapping[str, Callable[[str, Sequence[_Q], Sequence[str]], list[_Q]]] = MappingProxyType(
+    {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_averagely_by_circle}
+)
+"""By the names that clients send: those that a broker shares out by."""
