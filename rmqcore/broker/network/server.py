@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
+from rmqcore.broker.network.files_limit import allowed_connections
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
@@ -36,9 +35,6 @@ LAST_ANSWERS_S = 10.0
 LAST_BYTES_S = 5.0
 """Seconds that its peers have to take them."""
 END_STEP_S = 0.01
-FILES_OF_STORE = 1_024
-"""File descriptors that are kept free for the store, and for all else that is no connection."""
-_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +54,7 @@ class Ports:
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
-        Of the broker and the name server each.
+        Of the broker and the name server each; `serve` takes fewer where the process may not open that many files.
     """
 
     host: str = "127.0.0.1"
@@ -137,7 +133,8 @@ async def serve(
     OSError
         A port is taken, or the host is none of this machine.
     """
-    _make_room_for_files(ports)
+    allowed = allowed_connections(1 if ports.namesrv is None else 2, ports.max_connections)
+    ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,24 +168,6 @@ async def serving(
     """
     async with AsyncExitStack() as stack:
         yield await _start(store, settings, ports, stack)
-
-
-def _make_room_for_files(ports: Ports) -> None:
-    """Ask the system for a file descriptor for each connection that may come: by default it gives fewer."""
-    servers = 1 if ports.namesrv is None else 2
-    wanted = servers * ports.max_connections + FILES_OF_STORE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    if most < wanted:
-        _LOG.warning(
-            "%d connections may need %d open files, and the system allows %d",
-            ports.max_connections,
-            wanted,
-            most,
-        )
 
 
 async def _start(
