@@ -390,7 +390,7 @@ class StoreFailedError(StoreError):
 
 
 class ShortageError(StoreError):
-    """A step of a store lacked something that comes back: the base of the next two. Nothing is lost; the store repeats the step."""
+    """A step of a store lacked room or descriptors: the base of the next two. Nothing is lost; the store repeats the step."""
 
     code = "SHORTAGE"
     hint = "the error names what was missing; puts go on by themselves once it is there"

@@ -1,4 +1,4 @@
-"""Tells of a store that has failed, takes no messages, or has a thread that cannot work: a line when it begins, one when it is over."""
+"""Logs that a store has failed, refuses messages, or has a thread that cannot work; and that this is over."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class StoreState:
     def fail_by(self, error: OSError) -> NoReturn:
         """Fail the store because of `error`, and raise StoreFailedError; an error of no system call is raised as it is.
 
-        For a step that got no descriptor raise TooManyFilesError: it has opened nothing, so no sync failed, and it may be repeated.
+        Raise TooManyFilesError for a step that got no descriptor: it has opened nothing, so no sync failed; it may be repeated.
         No room is a failure here: a sync that finds none has perhaps lost what it was to bring to disk.
         """
         if not is_of_the_system(error):
