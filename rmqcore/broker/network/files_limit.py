@@ -1,17 +1,21 @@
-"""How many connections a server may take with the file descriptors that its process may have."""
+"""How many connections a server may take with the descriptors of its process, and what is logged where these do not suffice."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import resource
+from typing import Any
 
 from rmqcore.engine.queues.open_files import most_open_files
+from rmqcore.errors import is_no_descriptor
 
 OTHER_FILES = 128
 """Descriptors beside connections and queue files: log, index, checkpoint, config, locks, ports, name servers, the loop."""
 COMING = 100
-"""Sockets of a port that the loop may accept in one turn, before it closes those that are too many."""
+"""Sockets that may wait at a port, which the loop accepts before it closes those that are too many."""
 LEAST_CONNECTIONS = 8
+SAY_AGAIN_S = 60.0
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -51,3 +55,24 @@ def allowed_connections(ports: int, wanted: int) -> int:
         kept,
     )
     return allowed
+
+
+class LoopErrors:
+    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get a line a minute.
+
+    asyncio tries again each second, and logs each try with its traceback; uvloop says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._said = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log one error of the loop."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and is_no_descriptor(error)):
+            loop.default_exception_handler(context)
+        elif loop.time() - self._said >= SAY_AGAIN_S:
+            self._said = loop.time()
+            _LOG.error(
+                "no new connection can be accepted: %s; they wait until descriptors are free", error
+            )

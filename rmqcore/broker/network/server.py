@@ -18,7 +18,7 @@ from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
-from rmqcore.broker.network.files_limit import allowed_connections
+from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
@@ -136,6 +136,7 @@ async def serve(
     allowed = allowed_connections(1 if ports.namesrv is None else 2, ports.max_connections)
     ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(LoopErrors())
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
@@ -226,7 +227,10 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
 async def _listen(
     bound: socket.socket, connections: Connections, broker: Broker, stack: AsyncExitStack
 ) -> None:
-    server = await asyncio.get_running_loop().create_server(connections, sock=bound)
+    # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
+    # all again. So one at a time; the queue of the port is another matter.
+    server = await asyncio.get_running_loop().create_server(connections, sock=bound, backlog=1)
+    bound.listen(COMING)
     broker.every(CHECK_IDLE_MS, connections.close_idle)
     stack.push_async_callback(_end, server, connections, broker)
 

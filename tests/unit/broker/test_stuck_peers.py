@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 from support.fake_peer import Peer
 
 from rmqcore.broker.channel import Channel
-from rmqcore.broker.network import connection as connections
 from rmqcore.broker.network.stuck_peers import LINES_S, MOST_LINES, STUCK_S, StuckPeers
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -110,7 +110,7 @@ def test_others_are_served_again_once_the_stuck_ones_are_gone(
 ) -> None:
     """Whoever asked got SYSTEM_BUSY until the peers that never read had been silent for two minutes."""
     now = 1000.0
-    monkeypatch.setattr(connections.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     stuck = Peer(answer)
     shared = stuck.connections
     shared.max_buffered, shared.max_connections = 1000, 3
