@@ -133,7 +133,7 @@ class ConfigFiles:
     def save(self, name: str, value: Value, then: Callable[[], object] | None = None) -> None:
         """Write a file, and call `then` when it is on disk, later, in the loop's thread.
 
-        A write that fails is tried again after some seconds, and logged once; `then` is called all the same, as a Java broker goes on.
+        A write that fails is logged once and tried again after some seconds; `then` is called all the same, as in Java.
 
         Raises
         ------
