@@ -34,7 +34,8 @@ class SteppedStore:
         Raises
         ------
         DiskFullError, TooManyFilesError
-            There is no room for entries, or no file descriptor; the next call tries again. Puts are answered SERVICE_NOT_AVAILABLE meanwhile.
+            There is no room for entries, or no file descriptor; the next call tries again. Meanwhile puts are answered
+            SERVICE_NOT_AVAILABLE.
         StoreFailedError
             A write failed, now or earlier.
         CorruptMessageError
