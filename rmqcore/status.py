@@ -43,7 +43,7 @@ class PutMessageStatus(Enum):
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     """Not stored: the store does not take writes: a slave, or one that was closed before a `put_many` came to this message."""
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
-    """Not stored: no room for it could be made, for instance on a full disk. The store is failed from now on."""
+    """Not stored: no room for it could be made, for instance on a full disk; `refusal` of the store says why."""
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
     """Not stored: a limit or a rule forbids the message."""
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
@@ -65,8 +65,8 @@ _MEANINGS = {
     "FLUSH_DISK_TIMEOUT": "stored, but not known to be on disk within syncFlushTimeout (sync_flush_timeout)",
     "FLUSH_SLAVE_TIMEOUT": "stored, but too few followers answered within slaveTimeout (slave_timeout)",
     "SLAVE_NOT_AVAILABLE": "stored, but there is no follower to copy it to",
-    "SERVICE_NOT_AVAILABLE": "the store takes no messages: it is a slave (broker_role), its disk is full, or it was closed",
-    "CREATE_MAPPED_FILE_FAILED": "no room for the message could be made on the disk; `failed` of the store's stats() says why",
+    "SERVICE_NOT_AVAILABLE": "the store takes no messages: it is a slave (broker_role), was closed, or its `refusal` says why",
+    "CREATE_MAPPED_FILE_FAILED": "no room for the message could be made: `refusal` of the store says why",
     "MESSAGE_ILLEGAL": "a limit or a rule forbids the message",
     "PROPERTIES_SIZE_EXCEEDED": "the properties have more than 32,767 bytes",
     "IN_SYNC_REPLICAS_NOT_ENOUGH": "fewer followers are there than minInSyncReplicas (min_in_sync_replicas) asks for",

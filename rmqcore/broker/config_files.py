@@ -133,7 +133,7 @@ class ConfigFiles:
     def save(self, name: str, value: Value, then: Callable[[], object] | None = None) -> None:
         """Write a file, and call `then` when it is on disk, later, in the loop's thread.
 
-        A write that fails is logged and tried again after some seconds; `then` is called all the same, as a Java broker goes on.
+        A write that fails is logged once and tried again after some seconds; `then` is called all the same, as in Java.
 
         Raises
         ------
@@ -195,8 +195,12 @@ class ConfigFiles:
     def _end(self, name: str, file: _File, writing: Future[None]) -> bool:
         """Tell all that waited for a write; the value of one that failed waits again, if there is no newer one."""
         error = writing.exception()
+        if error is None and file.wrong is not None:
+            _LOG.warning("%s is written again", self._path(name))
+        elif error is not None and str(error) != file.wrong:  # it is tried again each few seconds
+            _LOG.error("%s could not be written: %s; it is tried again", self._path(name), error)
+        file.wrong = None if error is None else str(error)
         if error is not None:
-            _LOG.error("%s could not be written: %s", self._path(name), error)
             file.waiting = file.waiting or file.value
         thens = file.told
         file.told = []
@@ -217,7 +221,7 @@ class ConfigFiles:
 class _File:
     """What waits for a file, what is written now, and who waits for either."""
 
-    __slots__ = ("thens", "told", "value", "waiting", "writing")
+    __slots__ = ("thens", "told", "value", "waiting", "writing", "wrong")
 
     def __init__(self) -> None:
         self.waiting: Value | None = None
@@ -225,6 +229,8 @@ class _File:
         self.writing: Future[None] | None = None
         self.value: Value | None = None
         self.told: list[Callable[[], object]] = []
+        self.wrong: str | None = None
+        """Why the last write failed."""
 
 
 def _encode(value: Value) -> bytes:

@@ -15,7 +15,7 @@ from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.replica_status import replica_status
-from rmqcore.errors import DiskFullError, StoreClosedError, StoreError, StoreFailedError
+from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.names import RETRY_PREFIX
 from rmqcore.rocketmq_versions import readable_records
@@ -35,7 +35,7 @@ _INT = re.compile(r"[+-]?[0-9]{1,40}")
 _INT_LIMIT = 1 << 31
 _LOG = logging.getLogger("rmqcore.broker")
 # Whatever the others are, the store has said why, and says it again to the next one.
-_NOT_SERVED = (StoreClosedError, StoreFailedError, DiskFullError)
+_NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
 
 
 def store_message(broker: BrokerParts, message: Message, then: Then) -> None:

@@ -41,5 +41,10 @@ def make_directory(directory: Path) -> None:
     if directory.is_dir():
         return
     make_directory(directory.parent)
-    make_folder(directory, exist_ok=True)
-    sync_directory(directory.parent)
+    # Opened first: without a descriptor for the sync nothing is made, and the next call finds nothing that looks synced.
+    parent = open_folder(directory.parent)
+    try:
+        make_folder(directory, exist_ok=True)
+        sync_open(parent, directory.parent)
+    finally:
+        parent.close()

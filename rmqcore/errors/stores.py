@@ -30,6 +30,11 @@ def is_no_room(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailedError)
 
 
+def is_no_descriptor(error: OSError) -> bool:
+    """Whether a process, or its system, had no file descriptor left: nothing was opened, made or written."""
+    return error.errno in (errno.EMFILE, errno.ENFILE) and not isinstance(error, SyncFailedError)
+
+
 # ---- opening ----------------------------------------------------------------------------------------
 
 
@@ -384,11 +389,25 @@ class StoreFailedError(StoreError):
     hint = "look at the disk, then open the store again: recovery decides what is on it"
 
 
-class DiskFullError(StoreError):
+class ShortageError(StoreError):
+    """A step of a store lacked room or descriptors: the base of the next two. Nothing is lost; the store repeats the step."""
+
+    code = "SHORTAGE"
+    hint = "the error names what was missing; puts go on by themselves once it is there"
+
+
+class DiskFullError(ShortageError):
     """A write found no room on its disk. Nothing is lost: the same step goes on where there is room again."""
 
     code = "DISK_FULL"
     hint = "free room on the disk that the error names; puts go on by themselves after the next round of cleaning"
+
+
+class TooManyFilesError(ShortageError):
+    """A step of a store got no file descriptor. Nothing is lost: the store repeats the step once descriptors are free."""
+
+    code = "TOO_MANY_FILES"
+    hint = "close files and connections, or allow more of them (ulimit -n); puts go on by themselves a second later"
 
 
 class SyncFailedError(StoreError, OSError):

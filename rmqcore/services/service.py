@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from rmqcore._native.threads.bell import Bell
-from rmqcore.errors import DiskFullError
+from rmqcore.errors import ShortageError
 from rmqcore.services.steps import StoreSteps
 
 _stepping: set[Service] = set()
-TRY_AGAIN = 1.0  # seconds after a step that found its disk full
+TRY_AGAIN = 1.0  # seconds after a step that lacked room or descriptors
 LOOK_AGAIN = 0.1  # seconds: a ring may go to another thread that waits for the same end
 
 
@@ -27,8 +27,8 @@ class Service(ABC):
 
     The thread waits at its bell between the steps, so an idle store costs a few wake-ups a second, and it holds the store only
     during a step: a store that is dropped without `close()` takes its threads with it. An exception of a step ends the thread and
-    fails the store, because none of the steps can be left out without breaking what the store promises. A step that finds its
-    disk full is made again, until there is room; `stats()` shows that as long as it lasts.
+    fails the store, because none of the steps can be left out without breaking what the store promises. A step that
+    lacks room or descriptors is repeated until there are some; `stats()` shows that as long as it lasts.
 
     Notes
     -----
@@ -134,7 +134,7 @@ class Service(ABC):
             self._pause = self.step(store)
             if told and not self._told:
                 store.note_error(self.name, None)
-        except DiskFullError as error:
+        except ShortageError as error:
             self.tell(store, error)
             self._pause = TRY_AGAIN
         except BaseException as error:  # noqa: BLE001 a thread that ends silently would break what the store promises
@@ -148,7 +148,7 @@ class Service(ABC):
             return
         try:
             self.finish(store)
-        except DiskFullError as error:
+        except ShortageError as error:
             self.tell(
                 store, error
             )  # whoever closes the store tries once more, and then it is a failure

@@ -124,6 +124,13 @@ def each_call(
         what = f"{how} {mode} {error}: {call} {number} ({name})"
         tell(f"{what}: fired {now}, acked {len(acked)}, {raised!r}")
         hold(raised is None or now, what, repr(raised), "although nothing was made to fail")
+        if error in ("EMFILE", "ENFILE") and name.startswith("open"):
+            hold(
+                not isinstance(raised, StoreFailedError),
+                what,
+                "a missing descriptor failed the store:",
+                repr(raised),
+            )
         check_directory(root, acked)
         shutil.rmtree(root)
         if not now:

@@ -79,6 +79,30 @@ def test_a_disk_that_is_full_for_a_while(folder: Path, call: str, how: str, mode
 
 
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("how", ["by_steps", "with_threads"])
+def test_descriptors_that_are_missing_for_a_while(folder: Path, how: str, mode: str) -> None:
+    """The first file that could not be opened ended all writing, until the store was opened again."""
+    for allowed in range(dose("RMQCORE_MISSING_DESCRIPTORS", test=6, verify=16, night=64)):
+        place = folder / str(allowed)
+        place.mkdir()
+        call = f"full_disk.{how}({str(place)!r}, 'open', {mode!r}, {allowed}, 'EMFILE')"
+        done = run_child(call)
+        assert done.returncode == 0, f"{allowed}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("error", ["EMFILE", "ENFILE"])
+@pytest.mark.parametrize("how", ["life", "threads"])
+def test_no_missing_descriptor_fails_a_store(folder: Path, how: str, error: str) -> None:
+    stride = dose("RMQCORE_DESCRIPTOR_STRIDE", test=9, verify=3, night=1)
+    assert (
+        child(
+            f"failing_calls.each_call({str(folder)!r}, 'open', {how!r}, 'SYNC_FLUSH', {error!r}, stride={stride})"
+        )
+        != "done: 0 failures"
+    )
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("call", ["msync", "fsync", "pwrite", "fallocate"])
 def test_one_call_of_a_thread_fails(folder: Path, call: str, mode: str) -> None:
     child(f"failing_calls.each_call({str(folder)!r}, {call!r}, 'threads', {mode!r}, stride=7)")

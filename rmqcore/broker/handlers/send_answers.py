@@ -91,6 +91,23 @@ def _unread(for_version: str | None) -> str:
     return unread and f" forVersion is {for_version}: this release cannot read {unread}."
 
 
+def _why_not_now(broker: Broker) -> str:
+    """Say why messages are not taken; a full disk is named only where the disk is full."""
+    if (why := broker.store_watch.why()) is not None:
+        return f"service not available now: {why}"
+    if broker.disk_guard.is_full():
+        return (
+            "service not available now. It may be caused by one of the following reasons: "
+            f"the broker's disk is full [{broker.disk_guard.describe()}], messages are put to the slave, "
+            "message store has been shut down, etc."
+        )
+    if broker.store.config.broker_role == "SLAVE":
+        return "service not available now: messages are put to the slave"
+    return (
+        "service not available now: the store could not take the message, and takes messages again"
+    )
+
+
 def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
     """Give code and words for a message that is not stored."""
     match status:
@@ -102,11 +119,8 @@ def why_refused(broker: Broker, status: Status) -> tuple[int, str]:
                 f"{_unread(broker.store.config.for_version)}"
             )
         case Status.SERVICE_NOT_AVAILABLE:
-            if (why := broker.store_watch.why()) is not None:
-                return ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {why}"
-            disks = broker.disk_guard.describe()
-            return ResponseCode.SERVICE_NOT_AVAILABLE, (
-                "service not available now. It may be caused by one of the following reasons: "
-                f"the broker's disk is full [{disks}], messages are put to the slave, message store has been shut down, etc."
-            )
+            return ResponseCode.SERVICE_NOT_AVAILABLE, _why_not_now(broker)
+        case Status.CREATE_MAPPED_FILE_FAILED if (why := broker.store_watch.why()) is not None:
+            code, words = _REFUSED[status]
+            return code, f"{words} {why}"
     return _REFUSED.get(status, (_ERROR, "UNKNOWN_ERROR DEFAULT"))

@@ -15,6 +15,7 @@ from functools import partial
 from typing import cast
 
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.network.stuck_peers import StuckPeers
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.errors import ProtocolError, StoreError
@@ -56,8 +57,9 @@ class Connections:
     quick_pulls : QuickPulls, optional
         The same for pulls that find something.
     max_buffered : int
-        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY. Above twice as
-        many a connection that brings more of a frame is closed: what has not come whole cannot be answered.
+        Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY, and peers that
+        do not move lose their connections (`StuckPeers`). Above twice as many a connection that brings more of a frame is closed:
+        what has not come whole cannot be answered.
     """
 
     answer: Answer
@@ -71,6 +73,7 @@ class Connections:
     # Filled and emptied within one step of the loop, so that all connections can share it.
     read_buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES))
     buffered: int = 0
+    stuck_peers: StuckPeers = field(default_factory=StuckPeers)
     _counted: float = 0.0
 
     def __call__(self) -> ClientConnection:
@@ -82,6 +85,7 @@ class Connections:
         now = time.monotonic()
         for connection in list(self.open):
             connection.close_if_idle(now)
+        self.stuck_peers.look(self.open, self.buffered - self.max_buffered, now)
 
     def are_full(self, now: float) -> bool:
         """Say whether too many bytes lie in buffers.
@@ -93,6 +97,7 @@ class Connections:
             self._counted = now
             for connection in self.open:
                 connection.note_buffered()
+            self.stuck_peers.look(self.open, self.buffered - self.max_buffered, now)
         return self.buffered > self.max_buffered
 
 
@@ -222,6 +227,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     def unanswered(self) -> int:
         """Requests that were taken and have no answer yet."""
         return self._unanswered
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Bytes of answers that the peer has not taken; bytes of a frame that it has begun, if it is the peer's turn."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return unsent, self._decoder.pending if self._reading else 0
 
     def end_reading(self) -> None:
         """Read nothing more, for good: the server ends."""

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
+from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
@@ -36,11 +35,8 @@ LAST_ANSWERS_S = 10.0
 LAST_BYTES_S = 5.0
 """Seconds that its peers have to take them."""
 END_STEP_S = 0.01
-FILES_OF_STORE = 1_024
-"""File descriptors that are kept free for the store, and for all else that is no connection."""
 VIP_BELOW = 2
 """The second port of Java's broker, fastRemotingServer, is listenPort minus 2."""
-_LOG = logging.getLogger("rmqcore.broker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +58,7 @@ class Ports:
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
-        Of the broker and the name server each.
+        Of the broker and the name server each; `serve` takes fewer where the process may not open that many files.
     """
 
     host: str = "127.0.0.1"
@@ -202,8 +198,10 @@ async def serve(
     OSError
         As for `bind`.
     """
-    _make_room_for_files(ports)
+    allowed = allowed_connections(1 if ports.namesrv is None else 2, ports.max_connections)
+    ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(LoopErrors())
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
@@ -241,24 +239,6 @@ async def serving(
             bound = bind(settings, ports)
         stack.callback(bound.close)
         yield await _start(store, settings, ports, bound, stack)
-
-
-def _make_room_for_files(ports: Ports) -> None:
-    """Ask the system for a file descriptor for each connection that may come: by default it gives fewer."""
-    servers = 1 if ports.namesrv is None else 2
-    wanted = servers * ports.max_connections + FILES_OF_STORE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    if most < wanted:
-        _LOG.warning(
-            "%d connections may need %d open files, and the system allows %d",
-            ports.max_connections,
-            wanted,
-            most,
-        )
 
 
 async def _start(
@@ -319,7 +299,10 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
 async def _listen(
     bound: socket.socket, connections: Connections, broker: Broker, stack: AsyncExitStack
 ) -> None:
-    server = await asyncio.get_running_loop().create_server(connections, sock=bound)
+    # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
+    # all again. So one at a time; the queue of the port is another matter.
+    server = await asyncio.get_running_loop().create_server(connections, sock=bound, backlog=1)
+    bound.listen(COMING)
     broker.every(CHECK_IDLE_MS, connections.close_idle)
     stack.push_async_callback(_end, server, connections, broker)
 

@@ -1,13 +1,16 @@
-"""Tells of a store that has failed, or takes no messages: a line in the log when it begins, and one when it is over."""
+"""Logs that a store has failed, refuses messages, or has a thread that cannot work; and that this is over."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 from rmqcore.engine.store.store import MessageStore
 
 LOOK_MS = 1_000
+SAY_AGAIN_S = 60.0
+"""Seconds in which a thread of the store that works and does not work in turn gets one line."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -26,7 +29,10 @@ class StoreWatch:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._failed = self._full = False
+        self._failed = self._refuses = False
+        self._refusal: str | None = None  # the last one
+        self._waiting: set[str] = set()  # threads of the store whose error was logged
+        self._said: dict[str, float] = {}  # when a thread's last line was logged, monotonic
         self.on_failed: Callable[[], object] | None = None
 
     def look(self) -> None:
@@ -43,15 +49,36 @@ class StoreWatch:
             )
             if self.on_failed is not None:
                 self.on_failed()
-        elif refusal is not None and not self._full:
-            _LOG.error("messages are refused until there is room: %s", refusal)
-        elif refusal is None and self._full:
-            _LOG.warning("there is room: messages are taken again")
-        self._full = refusal is not None
+            return
+        if refusal is not None and not self._refuses:
+            _LOG.error("messages are refused for now: %s", refusal)
+        elif refusal is None and self._refuses:
+            _LOG.warning("messages are taken again")
+        self._refuses = refusal is not None
+        self._refusal = refusal or self._refusal
+        self._look_at_threads(store.background_errors, time.monotonic())
+
+    def _look_at_threads(self, errors: dict[str, str], now: float) -> None:
+        """Log which threads cannot work, and which of them work again."""
+        for name in [name for name in self._waiting if name not in errors]:
+            self._waiting.discard(name)
+            _LOG.warning("%s of the store works again", name)
+        for name, what in errors.items():
+            if self._refusal is not None and self._refusal in what:
+                continue  # the log has it
+            if (
+                name not in self._waiting
+                and now - self._said.get(name, -SAY_AGAIN_S) >= SAY_AGAIN_S
+            ):
+                self._said[name] = now
+                self._waiting.add(name)
+                _LOG.warning(
+                    "%s of the store could not do its work and tries again: %s", name, what
+                )
 
     def why(self) -> str | None:
         """Why the store takes no messages now; None if it does."""
         refusal = self._store.refusal
-        if refusal is None:
-            return None
-        return f"{'the store has failed' if self._store.failed else 'there is no room'}: {refusal}"
+        if refusal is None or not self._store.failed:
+            return refusal
+        return f"the store has failed: {refusal}"

@@ -22,7 +22,7 @@ from rmqcore.disk.durable import delete_file
 from rmqcore.disk.paths import MAX_OFFSET, StorePaths
 from rmqcore.engine.index.index_file import IndexFile
 from rmqcore.engine.index.index_folder import Chosen, IndexFolder
-from rmqcore.errors import SyncFailedError, is_of_the_system
+from rmqcore.errors import SyncFailedError, is_no_descriptor, is_of_the_system
 
 COLUMNS = ("phy_offset", "store_timestamp_ms", "key_hashes")
 
@@ -403,8 +403,8 @@ class IndexService:
             file.flush()
             self._folder.sync_names()
         except OSError as error:
-            if not is_of_the_system(error):
-                raise
+            if not is_of_the_system(error) or is_no_descriptor(error):
+                raise  # nothing was synced yet
             self._sync_error = SyncFailedError(error.errno, error.strerror, error.filename)
             raise self._sync_error from error
 

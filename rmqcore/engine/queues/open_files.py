@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from rmqcore.disk.descriptors import most_descriptors
+
 MOST = 1024
 
 
 def most_open_files() -> int:
     """How many files may stay open: a quarter of the process's limit."""
-    try:
-        import resource
-    except ImportError:
-        return 64
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return MOST
-    return max(16, min(MOST, soft // 4))
+    most = most_descriptors()
+    return MOST if most is None else max(16, min(MOST, most // 4))

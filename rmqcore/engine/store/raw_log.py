@@ -16,7 +16,7 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
-from rmqcore.errors import CorruptMessageError, DiskFullError
+from rmqcore.errors import CorruptMessageError
 from rmqcore.errors.arguments import check_ints, named, wrong_type
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ class RawLog:
         if append_raw(self._log.appender, data, begin, end, at, time_ms):
             return
         self._state.raise_unless_writable()
-        why = self._state.no_puts or f"no room for {end - begin} bytes at phy_offset {at}"
-        raise DiskFullError(f"{self._state.root}: {why}")
+        raise self._state.refused_for_now(f"no room for {end - begin} bytes at phy_offset {at}")
 
 
 def _check_buffer(data: object) -> None:

@@ -279,8 +279,8 @@ class ServedStore:
             The bytes begin somewhere else, or the store is no SLAVE.
         CorruptMessageError
             There is no sound record where one must be, by the checks of a recovery. What lies before it is appended.
-        DiskFullError
-            There is no room for them; the same call may be made again later.
+        DiskFullError, TooManyFilesError
+            There is no room for them, or no file descriptor; the same call may be made again later.
         StoreFailedError, StoreClosedError
 
         Notes

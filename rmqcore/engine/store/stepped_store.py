@@ -33,8 +33,9 @@ class SteppedStore:
 
         Raises
         ------
-        DiskFullError
-            There is no room for entries; the next call tries again. Puts are answered SERVICE_NOT_AVAILABLE meanwhile.
+        DiskFullError, TooManyFilesError
+            There is no room for entries, or no file descriptor; the next call tries again. Meanwhile puts are answered
+            SERVICE_NOT_AVAILABLE.
         StoreFailedError
             A write failed, now or earlier.
         CorruptMessageError
@@ -56,7 +57,7 @@ class SteppedStore:
 
         Raises
         ------
-        DiskFullError, StoreFailedError, CorruptMessageError
+        DiskFullError, TooManyFilesError, StoreFailedError, CorruptMessageError
             As `dispatch_once`.
         """
         return self._dispatch.until(bell, follow)
@@ -94,8 +95,8 @@ class SteppedStore:
 
         Raises
         ------
-        DiskFullError
-            There is no room ahead; puts go on in what there is, and the next call tries again.
+        DiskFullError, TooManyFilesError
+            There is no room ahead, or no file descriptor; puts go on in what there is, and the next call tries again.
         StoreFailedError
             The disk refuses for another reason, now or earlier.
         """

@@ -434,8 +434,13 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         return self._state.failure is not None
 
     @property
+    def background_errors(self) -> dict[str, str]:
+        """What the threads of the store met that costs no data, by the thread's name, until they repeat the step with success."""
+        return dict(self._state.errors)
+
+    @property
     def refusal(self) -> str | None:
-        """Why messages are refused: the first failure, or what has no room. None while they are taken."""
+        """Why messages are refused: the first failure, or which room or descriptors are missing. None while they are taken."""
         failure = self._state.failure
         return self._state.no_puts if failure is None else str(failure)
 

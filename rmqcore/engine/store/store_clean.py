@@ -87,6 +87,7 @@ class StoreClean:
             # A queue whose next message is in the log, and not yet in the queue, is in use.
             unused = 0 <= queue.max_phy_offset < log.min_offset
             if unused and log.next_queue_offset(topic, queue_id) == end:
+                self._state.check_descriptors()  # a queue that is deleted in part fails the store
                 try:
                     queues.delete(queue)
                 except BaseException as error:
@@ -109,6 +110,7 @@ class StoreClean:
             self._state.pause_puts(trigger.full)
         elif trigger.roomy:
             self._state.resume_puts()
+        self._state.resume_with_descriptors()  # or nothing is deleted: that needs descriptors, too
         done_up_to = min(self._parts.log.flushed_offset, self._dispatch.reput_from_offset)
         return self._cleaner.round(now_ms, use, trigger, done_up_to, partial(self._pause, pause))
 

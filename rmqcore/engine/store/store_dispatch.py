@@ -55,7 +55,7 @@ class StoreDispatch:
             self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
             done = self._lock.run(self._once)
         except OSError as error:
-            self._state.full_or_fail_by(error, pause=True)
+            self._state.repeat_or_fail_by(error, pause=True)
         self._tell()
         return done
 
@@ -71,7 +71,7 @@ class StoreDispatch:
             self._state.raise_if_closed()
             return self._lock.run(self._until, bell, follow)
         except OSError as error:
-            self._state.full_or_fail_by(error, pause=True)
+            self._state.repeat_or_fail_by(error, pause=True)
         finally:
             if self._arrivals.wanted:
                 self._tell_all([])  # somebody began to listen while a session told nobody

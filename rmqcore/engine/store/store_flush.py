@@ -1,6 +1,7 @@
 """The way to disk: log, queues, index and checkpoint, in the order of docs/durability.md.
 
-Each function here goes down through the parts once. The first OSError comes back up and fails the store.
+Each function here goes down through the parts once. The first OSError comes back up and fails the store, unless the step
+lacked what comes back: room before a write, a descriptor before anything.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class StoreFlush:
             return self._parts.index.allocate_ahead() or more
         except OSError as error:
             # Puts go on in the room that is there, as long as there is any.
-            self._state.full_or_fail_by(error, pause=False)
+            self._state.repeat_or_fail_by(error, pause=False)
 
     def flush_log(self, least_pages: int = 0) -> int:
         """Sync the log; answer up to which CommitLog offset it is on disk. Without threads this serves who waits for that."""
@@ -121,8 +122,15 @@ class StoreFlush:
 
     def write_checkpoint(self) -> None:
         """Write the checkpoint, with the store timestamp up to which the log is on disk now, and sync it."""
-        self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
-        self._lock.run(self._write_checkpoint)
+        try:
+            self._state.raise_if_closed()  # a forked child must not wait for a lock of a thread that it does not have
+            self._lock.run(self._write_checkpoint)
+        except OSError as error:
+            # The next call writes the values anew, so it does not depend on a sync of this one.
+            shortage = self._state.shortage(error)
+            if shortage is None:
+                raise
+            raise shortage from error
 
     def _write_checkpoint(self) -> None:
         self._state.raise_if_closed()

@@ -13,6 +13,7 @@ from rmqcore.engine.recovery.scrub_round import scrub_round
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors import is_no_descriptor
 
 MOST_PROBLEMS = 100
 
@@ -99,6 +100,11 @@ class StoreScrub:
         try:
             step = next(self._round, None)
         except OSError as error:
+            if is_no_descriptor(
+                error
+            ):  # of the process, and no problem of the file: the round begins again
+                self._round = None
+                self._state.repeat_or_fail_by(error, pause=False)
             if not isinstance(error, FileNotFoundError) or parts.log.min_offset == self._min_offset:
                 self._problems.note(str(error.filename or parts.paths.root), None, str(error))
             step = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from collections.abc import Callable
@@ -12,13 +13,17 @@ from typing import NoReturn, Protocol
 
 from rmqcore._native.put.appender import Appender
 from rmqcore._native.threads.mutex import Calls, Mutex
+from rmqcore.disk.descriptors import descriptors_are_free, files_limit
 from rmqcore.disk.used_space import free_bytes
 from rmqcore.engine.store.flush_waiters import FlushWaiters
 from rmqcore.errors import (
     DiskFullError,
+    ShortageError,
     StoreClosedError,
     StoreError,
     StoreFailedError,
+    TooManyFilesError,
+    is_no_descriptor,
     is_no_room,
     is_of_the_system,
 )
@@ -79,8 +84,6 @@ class StoreState:
         Errors that cost no data, by the thread that met them.
     flush_waiters : FlushWaiters
         Who waits until the log is on disk up to some offset.
-    no_puts : str, optional
-        Why puts are refused for the time being.
     waiters : Waiters, optional
         The threads that do the steps; None while the caller does them.
 
@@ -96,7 +99,8 @@ class StoreState:
         self.errors: dict[str, str] = {}
         # It knows the errors alone, not this object: its threads must not keep a store that is dropped.
         self.flush_waiters = FlushWaiters(partial(_note, self.errors))
-        self.no_puts: str | None = None
+        self._no_room: str | None = None
+        self._no_descriptor: str | None = None
         self.waiters: Waiters | None = None
         self._failures: list[BaseException] = []
         self._close_lock = Mutex(self.calls)
@@ -115,33 +119,77 @@ class StoreState:
         if self._appender is not None:
             self._appender.stop(self.raise_refusal)
 
-    # ---- no room
+    # ---- what comes back: room on a disk, descriptors
+
+    @property
+    def no_puts(self) -> str | None:
+        """Why puts are refused for the time being; None while they are taken."""
+        return self._no_room or self._no_descriptor
 
     def pause_puts(self, why: str) -> None:
-        """Answer puts with SERVICE_NOT_AVAILABLE until `resume_puts`; nothing else changes."""
-        self.no_puts = why
-        if self._appender is not None:
-            self._appender.pause(True)
+        """Answer puts with SERVICE_NOT_AVAILABLE until `resume_puts`: a disk has no room. Nothing else changes."""
+        self._no_room = why
+        self._pause_appender()
 
     def resume_puts(self) -> None:
-        """Take puts again."""
+        """Take puts again: the disks have room."""
+        self._no_room = None
+        self._pause_appender()
+
+    def resume_with_descriptors(self) -> None:
+        """Take puts again that a lack of descriptors has paused.
+
+        Raises
+        ------
+        TooManyFilesError
+            Descriptors are still missing.
+        """
+        why = self._no_descriptor
+        if why is None:
+            return
+        if not descriptors_are_free():
+            raise TooManyFilesError(why)
+        self._no_descriptor = None
+        self._pause_appender()
+
+    def check_descriptors(self) -> None:
+        """Raise TooManyFilesError when the process gets no descriptors now."""
+        if not descriptors_are_free():
+            limit = files_limit(errno.EMFILE)
+            raise TooManyFilesError(f"{self.root}: {os.strerror(errno.EMFILE)}; {limit}")
+
+    def _pause_appender(self) -> None:
         if self._appender is not None:
-            self._appender.pause(False)
-        self.no_puts = None
+            self._appender.pause(self.no_puts is not None)
 
     def pause_or_fail(self, error: OSError) -> None:
-        """A write found no room: pause puts and ask for a round of cleaning, which takes them again. Else fail."""
-        if not is_no_room(error):
+        """Pause puts where a step lacked what comes back, and ask for a round of cleaning, which takes them again; else fail."""
+        shortage = self.shortage(error)
+        if shortage is None:
             self.fail(error)
             return
-        self.pause_puts(self.no_room(error))
+        if isinstance(shortage, TooManyFilesError):
+            self._no_descriptor = str(shortage)
+            self._pause_appender()
+        else:
+            self.pause_puts(str(shortage))
         if self.waiters is not None:
             self.waiters.clean()
 
-    def no_room(self, error: OSError) -> str:
-        """Say which path found no room for what, and what is free there."""
+    def shortage(self, error: OSError) -> ShortageError | None:
+        """Return the error of a step that may be repeated, because room or descriptors come back; None for all other errors."""
         path = error.filename or os.fspath(self.root)
-        return f"{path}: {error.strerror}; {free_bytes(path):,} bytes are free"
+        what = f"{path}: {error.strerror}"
+        if is_no_descriptor(error):
+            return TooManyFilesError(f"{what}; {files_limit(error.errno)}")
+        if is_no_room(error):
+            return DiskFullError(f"{what}; {free_bytes(path):,} bytes are free")
+        return None
+
+    def refused_for_now(self, what: str) -> ShortageError:
+        """Return the error of an append that found no room; `what` names it where nothing more is known."""
+        kind = TooManyFilesError if self._no_descriptor and not self._no_room else DiskFullError
+        return kind(f"{self.root}: {self.no_puts or what}")
 
     def note_error(self, service: str, error: BaseException | None) -> None:
         """Keep an error that costs no data, or forget it."""
@@ -162,23 +210,30 @@ class StoreState:
         self.stop_puts()
 
     def fail_by(self, error: OSError) -> NoReturn:
-        """Fail the store because of `error`, and raise StoreFailedError; an error of no system call is raised as it is."""
+        """Fail the store because of `error`, and raise StoreFailedError; an error of no system call is raised as it is.
+
+        Raise TooManyFilesError for a step that got no descriptor: it has opened nothing, so no sync failed; it may be repeated.
+        No room is a failure here: a sync that finds none has perhaps lost what it was to bring to disk.
+        """
         if not is_of_the_system(error):
             raise error
+        if is_no_descriptor(error):
+            self.repeat_or_fail_by(error, pause=False)
         self.fail(error)
         self.raise_if_failed()
         raise error
 
-    def full_or_fail_by(self, error: OSError, *, pause: bool) -> NoReturn:
-        """Raise DiskFullError where a step found no room, and may be made again; else fail the store, and raise StoreFailedError.
+    def repeat_or_fail_by(self, error: OSError, *, pause: bool) -> NoReturn:
+        """Raise a ShortageError where a step lacked what comes back, and may be repeated; else fail, and raise StoreFailedError.
 
-        With `pause` nothing more is put before the next round of cleaning has seen the disks.
+        With `pause` nothing more is put before the next round of cleaning has looked.
         """
-        if not is_no_room(error):
+        shortage = self.shortage(error)
+        if shortage is None:
             self.fail_by(error)
         if pause:
             self.pause_or_fail(error)
-        raise DiskFullError(self.no_room(error)) from error
+        raise shortage from error
 
     def raise_if_failed(self) -> None:
         """Raise StoreFailedError when the store has failed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import pytest
 from support.sends import Sender, send
 
 import rmqcore
+from rmqcore.broker.handlers.send_answers import why_refused
 from rmqcore.broker.network.server import Ports, Ready, serve
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.engine.store import store_state
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.errors import TooManyFilesError
 from rmqcore.remoting.codes import ResponseCode
+from rmqcore.status import PutMessageStatus
 
 GONE = OSError(errno.EIO, "Input/output error", "/data/store/commitlog/0")
 FREE = Ports(broker=0, namesrv=None)
@@ -50,13 +56,75 @@ def test_no_room_is_told_when_it_begins_and_when_it_is_over(
     state.pause_puts("/data: No space left on device; 0 bytes are free")
     sender.loop.advance(5_000)
     answer = sender.ask(send())
-    assert "there is no room: /data: No space left on device" in str(answer.remark)
+    assert "not available now: /data: No space left on device" in str(answer.remark)
     state.resume_puts()
     sender.loop.advance(5_000)
     assert sender.ask(send()).code == 0
     full, room = caplog.records
     assert (full.levelname, room.levelname) == ("ERROR", "WARNING")
-    assert "messages are refused until there is room: /data: No space left" in full.getMessage()
+    assert "messages are refused for now: /data: No space left" in full.getMessage()
+
+
+def lacks_descriptors(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/data/commitlog/0")
+    monkeypatch.setattr(store_state, "descriptors_are_free", lambda: False)
+    store._state.pause_or_fail(error)
+
+
+def test_missing_descriptors_are_told_and_no_disk_is_called_full(
+    sender: Sender, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients read "the broker's disk is full [CL: 0.21 ...]", and the log was silent."""
+    lacks_descriptors(sender.store, monkeypatch)
+    sender.loop.advance(5_000)
+    answer = sender.ask(send())
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "/data/commitlog/0: Too many open files; this process may have" in str(answer.remark)
+    assert "disk" not in str(answer.remark)
+    with pytest.raises(TooManyFilesError, match="Too many open files"):
+        sender.store.clean_once(disk_ratio=0.5)
+    monkeypatch.undo()
+    sender.store.clean_once(disk_ratio=0.5)
+    sender.loop.advance(5_000)
+    assert sender.ask(send()).code == 0
+    begun, over = caplog.records
+    assert "messages are refused for now: /data/commitlog/0: Too many open files" in begun.message
+    assert over.message == "messages are taken again"
+
+
+def test_a_disk_with_room_and_a_lack_of_descriptors_are_two_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its two levels a disk changes nothing: puts that descriptors paused are taken again all the same."""
+    with rmqcore.open(tmp_path / "store", services=False) as store:
+        store._state.pause_puts("the disk is full")
+        lacks_descriptors(store, monkeypatch)
+        assert store.refusal == "the disk is full"
+        store._state.resume_puts()
+        assert "Too many open files" in str(store.refusal)
+        monkeypatch.undo()
+        store.clean_once(disk_ratio=0.88)
+        assert store.refusal is None
+
+
+def test_a_put_between_two_pauses_is_not_told_of_a_full_disk(sender: Sender) -> None:
+    remark = why_refused(sender.broker, PutMessageStatus.SERVICE_NOT_AVAILABLE)[1]
+    assert "disk" not in remark
+
+
+def test_a_thread_that_waits_for_descriptors_is_one_line(
+    sender: Sender, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacking = TooManyFilesError("/data/checkpoint: Too many open files")
+    for _ in range(3):
+        sender.store.note_error("flush-consume-queue", lacking)
+        sender.loop.advance(2_000)
+        sender.store.note_error("flush-consume-queue", None)
+        sender.loop.advance(2_000)
+    lacks, works = caplog.messages
+    assert lacks.startswith("flush-consume-queue of the store could not do its work")
+    assert "/data/checkpoint: Too many open files" in lacks
+    assert works == "flush-consume-queue of the store works again"
 
 
 @pytest.mark.parametrize("stay", [False, True])

@@ -105,6 +105,7 @@ ANSWERED: dict[str, Callable[[MessageStore], object]] = {
     "on_low_space": lambda store: store.on_low_space(int),
     "note_error": lambda store: store.note_error("child", ValueError("its own")),
     "failed": lambda store: store.failed,
+    "background_errors": lambda store: store.background_errors,
     "refusal": lambda store: store.refusal,
     "raise_if_failed": lambda store: store.raise_if_failed(),
     "attach": lambda store: store.attach,

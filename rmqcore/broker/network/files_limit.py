@@ -1,0 +1,78 @@
+"""How many connections a server may take with the descriptors of its process, and what is logged where these do not suffice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from typing import Any
+
+from rmqcore.engine.queues.open_files import most_open_files
+from rmqcore.errors import is_no_descriptor
+
+OTHER_FILES = 128
+"""Descriptors beside connections and queue files: log, index, checkpoint, config, locks, ports, name servers, the loop."""
+COMING = 100
+"""Sockets that may wait at a port, which the loop accepts before it closes those that are too many."""
+LEAST_CONNECTIONS = 8
+SAY_AGAIN_S = 60.0
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+def allowed_connections(ports: int, wanted: int) -> int:
+    """Return how many connections each port may take, at most `wanted`; one warning names both numbers where it is fewer.
+
+    The process's soft limit of descriptors is raised as far as they need, at most up to its hard limit.
+
+    Parameters
+    ----------
+    ports : int
+        Ports of this process, which share its descriptors.
+    wanted : int
+        Connections of each port.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    # The store has asked for its queue files before, under the soft limit of that time: a raised limit gives it no more.
+    kept = most_open_files() + OTHER_FILES + ports * COMING
+    needed = ports * wanted + kept
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft >= needed:
+        return wanted
+    allowed = max(LEAST_CONNECTIONS, (soft - kept) // ports)
+    if allowed >= wanted:
+        return wanted
+    _LOG.warning(
+        "--max-connections is %d instead of %d: %d open files are allowed (ulimit -n), %d would be needed, of which the store "
+        "and all else keep %d",
+        allowed,
+        wanted,
+        soft,
+        needed,
+        kept,
+    )
+    return allowed
+
+
+class LoopErrors:
+    """The exception handler of a loop: connections that cannot be accepted for want of a descriptor get a line a minute.
+
+    asyncio tries again each second, and logs each try with its traceback; uvloop says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._said = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log one error of the loop."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and is_no_descriptor(error)):
+            loop.default_exception_handler(context)
+        elif loop.time() - self._said >= SAY_AGAIN_S:
+            self._said = loop.time()
+            _LOG.error(
+                "no new connection can be accepted: %s; they wait until descriptors are free", error
+            )

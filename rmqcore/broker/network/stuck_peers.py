@@ -1,0 +1,108 @@
+"""Peers that hold much of the memory for buffers and do not move: they go, before requests of the others are refused for long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+LOOK_S = 1.0
+"""Seconds from one look to the next."""
+STUCK_S = 5.0
+"""Seconds in which a peer has taken nothing of its answers, or brought nothing of a frame that it has begun."""
+MOST_LINES = 10
+"""Lines of the log in `LINES_S` seconds: one for each connection that is closed, as far as they go."""
+LINES_S = 60.0
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class Holder(Protocol):
+    """A connection, as far as its buffers go."""
+
+    peer: str
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Bytes of answers that the peer has not taken; bytes of a frame that it has begun, if it is the peer's turn."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    unsent: int
+    half: int
+    since: float
+    """When the peer last moved, as far as the looks tell."""
+
+    def moved_to(self, unsent: int, half: int) -> bool:
+        """Whether the peer took answers, or with no answers to take brought bytes. More answers are no move of the peer."""
+        return unsent < self.unsent or (not self.unsent and (unsent > 0 or half != self.half))
+
+
+class StuckPeers:
+    """Looks at the connections of a port, and closes those that hold most and do not move, while all hold too much.
+
+    Used by the loop's thread only.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Holder, _Seen] = {}
+        self._looked = self._lines_from = float("-inf")
+        self._lines = self._unsaid = 0
+
+    def look(self, connections: Collection[Holder], too_much: int, now: float) -> None:
+        """Look at all connections, at most once in `LOOK_S`; close stuck ones, the largest first, until `too_much` bytes go.
+
+        Parameters
+        ----------
+        connections : collection of Holder
+            The open ones.
+        too_much : int
+            Bytes in buffers above the bound; 0 or less closes nothing.
+        now : float
+            Seconds, monotonic.
+        """
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        before, self._seen = self._seen, {}
+        stuck: list[tuple[int, Holder]] = []
+        for one in connections:
+            unsent, half = one.held
+            if not unsent + half:
+                continue
+            known = before.get(one)
+            since = now if known is None or known.moved_to(unsent, half) else known.since
+            self._seen[one] = _Seen(unsent, half, since)
+            if now - since >= STUCK_S:
+                stuck.append((unsent + half, one))
+        self._close_largest(stuck, too_much, now)
+
+    def _close_largest(self, stuck: list[tuple[int, Holder]], too_much: int, now: float) -> None:
+        for size, one in sorted(stuck, key=lambda pair: pair[0], reverse=True):
+            if too_much <= 0:
+                return
+            too_much -= size
+            self._tell(one, size, now)
+            self._seen.pop(one, None)
+            one.abort()
+
+    def _tell(self, one: Holder, size: int, now: float) -> None:
+        if now - self._lines_from >= LINES_S:
+            if self._unsaid:
+                _LOG.warning("%d more connections were closed that did not move", self._unsaid)
+            self._lines_from, self._lines, self._unsaid = now, 0, 0
+        if self._lines >= MOST_LINES:
+            self._unsaid += 1
+            return
+        self._lines += 1
+        _LOG.warning(
+            "%s: %d bytes in its buffers, and the peer has not moved for %d s; there is no room for more, "
+            "the connection is closed",
+            one.peer,
+            size,
+            STUCK_S,
+        )

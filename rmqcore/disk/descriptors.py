@@ -1,0 +1,45 @@
+"""File descriptors: how many a process may have, and whether some are free."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from rmqcore.errors import is_no_descriptor
+
+TO_GO_ON = 8
+"""Descriptors that a store needs at once at most: two for the next file of the log, others for queues, index and checkpoint."""
+
+
+def most_descriptors() -> int | None:
+    """Return how many descriptors this process may have; None where there is no limit, or the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def files_limit(number: int | None) -> str:
+    """Return the limit that an error of this number (EMFILE, ENFILE) met, in words."""
+    most = most_descriptors()
+    if number == errno.ENFILE or most is None:
+        return "the system has no descriptors left"
+    return f"this process may have {most:,} open files and connections (ulimit -n)"
+
+
+def descriptors_are_free(count: int = TO_GO_ON) -> bool:
+    """Whether this process gets `count` descriptors now; it lets go of them again."""
+    held: list[int] = []
+    try:
+        while len(held) < count:
+            held += os.pipe()
+    except OSError as error:
+        if not is_no_descriptor(error):
+            raise
+        return False
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return True
