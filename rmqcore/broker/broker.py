@@ -58,6 +58,8 @@ class Broker:
     config_files : ConfigFiles
     worker : Worker
         For what an administrator asks of the disk.
+    parser : Worker
+        For long bodies of requests.
     readers : Worker
         For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs
@@ -98,6 +100,7 @@ class Broker:
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
         self.worker = Worker(loop)
+        self.parser = Worker(loop, "rmqcore-parse")
         self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
@@ -161,6 +164,7 @@ class Broker:
     def stop(self) -> None:
         """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
         self.worker.close()
+        self.parser.close()
         self.readers.close()
         self.transactions.stop()
         self.schedule.stop()
