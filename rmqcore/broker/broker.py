@@ -5,9 +5,11 @@ Source: RocketMQ 5.5.0 BrokerController.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
+from rmqcore.broker import log_limit
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
@@ -89,6 +91,7 @@ class Broker:
         store_host: str | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
+        logging.getLogger("rmqcore.broker").addFilter(log_limit.LIMIT)
         self.store = store
         self.settings = settings
         self.loop = loop
