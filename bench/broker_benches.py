@@ -33,6 +33,7 @@ from bench.broker_loads import (
     wakes,
 )
 from bench.broker_servers import Server, java, ours, quiet_logs
+from bench.fairness import beside_floods
 from bench.java_steps import JavaSteps
 from bench.report import Row
 
@@ -47,6 +48,7 @@ CLIENT_REQUIRED = 2.0
 START_S = 0.5
 FIRST_SEND_S = 0.5
 WAKE_MS = 1.0
+FAIR_P99_MS = 50.0
 ANONYMOUS_MIB = 100.0
 IDLE_PERCENT = 1.0
 BEHIND_S = 1.0
@@ -84,6 +86,7 @@ def asynchronous(folder: pathlib.Path) -> tuple[list[Row], dict[str, Taken]]:
         rows.append(limit("idle", "no client", idle, IDLE_PERCENT, "% CPU"))
         rows.append(limit(waiting, "nothing comes", held, IDLE_PERCENT, "% CPU"))
         rows.append(woken(servers))
+        rows += while_others_rest(servers, server, lambda: fairness(server))
         results = measured(servers, LOADS)
         for load in LOADS:
             rows += compared(load, results[load.name])
@@ -109,6 +112,21 @@ def woken(servers: list[Server]) -> Row:
     )
     median_ms = statistics.median(took["rmqcore"]) * 1e3
     return limit("send to the answer of a held pull", text, median_ms, WAKE_MS, "ms")
+
+
+def fairness(server: Server) -> list[Row]:
+    """What a send waits beside neighbours that send without a pause."""
+    return [
+        limit(
+            f"fairness: a send beside floods, {name}",
+            f"p50 {statistics.median(found) * 1e3:.2f} ms, p99 {found[-len(found) // 100 - 1] * 1e3:.2f}, "
+            f"worst {found[-1] * 1e3:.1f}",
+            found[-len(found) // 100 - 1] * 1e3,
+            FAIR_P99_MS,
+            "ms",
+        )
+        for name, found in beside_floods(server).items()
+    ]
 
 
 def synchronous(folder: pathlib.Path) -> list[Row]:

@@ -13,6 +13,7 @@ from rmqcore import MessageStore
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import Connections
+from rmqcore.broker.network.turns import Turns
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.broker.settings import BrokerSettings
@@ -54,6 +55,7 @@ class Connection:
             1,
             QuickSends(self._broker),
             QuickPulls(self._broker),
+            turns=Turns(clock=lambda: 0.0),
         )
         self._transport = CountingTransport()
         self._protocol = connections()

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from rmqcore.broker import log_limit
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
@@ -64,6 +65,8 @@ class Broker:
     config_files : ConfigFiles
     worker : Worker
         For what an administrator asks of the disk.
+    parser : Worker
+        For long bodies of requests.
     readers : Worker
         For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs
@@ -97,6 +100,7 @@ class Broker:
         store_host: str | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
+        logging.getLogger("rmqcore.broker").addFilter(log_limit.LIMIT)
         self.store = store
         self.settings = settings
         self.loop = loop
@@ -110,6 +114,7 @@ class Broker:
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
         self.worker = Worker(loop)
+        self.parser = Worker(loop, "rmqcore-parse")
         self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
@@ -186,6 +191,7 @@ class Broker:
     def stop(self) -> None:
         """End what `start` and `every` have begun, drop held pulls, and write all files; it waits for the disk."""
         self.worker.close()
+        self.parser.close()
         self.readers.close()
         self.transactions.stop()
         self.schedule.stop()

@@ -45,6 +45,11 @@ class Worker:
         self._waiting = 0
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """How much work waits or is being done."""
+        return self._waiting
+
     def run(self, work: Callable[[], _T], then: Callable[[Future[_T]], object]) -> None:
         """Do `work`, and call `then` with what became of it, later, in the loop's thread.
 

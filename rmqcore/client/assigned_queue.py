@@ -10,9 +10,10 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
+from rmqcore.client.away_brokers import AwayBrokers
 from rmqcore.client.handover import Progress
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.message_cache import MessageCache, Pulled
@@ -60,6 +61,7 @@ class Reading:
     consume_from: ConsumeFrom
     max_messages: int
     wanted: Callable[[str], SubscriptionData]
+    away: AwayBrokers = field(default_factory=AwayBrokers)
 
 
 class PulledQueue(ABC):
@@ -155,6 +157,7 @@ class PulledQueue(ABC):
                 await self._after_error(error)
                 continue
             self.refused = None
+            self._reading.away.back(self.queue.broker_name)
             queue_offset = result.next_begin_offset
             self._broker_id = result.suggested_broker_id
             if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -162,9 +165,13 @@ class PulledQueue(ABC):
             self.pulled(result.messages, queue_offset)
 
     async def _after_error(self, error: ClientError) -> None:
-        _LOG.warning("%s: %s", self.queue, error)
-        self.placed.set()
+        before = self.refused
         self.refused = error if isinstance(error, RefusedError) else None
+        if self.refused is None:
+            self._reading.away.gone(self.queue.broker_name, error)
+        elif before is None or before.response_code != self.refused.response_code:
+            _LOG.warning("%s: %s", self.queue, error)
+        self.placed.set()
         if self.refused and self.refused.response_code == ResponseCode.FLOW_CONTROL:
             await asyncio.sleep(AFTER_FLOW_CONTROL_SECONDS)
             return

@@ -9,15 +9,41 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the texts that say which queues of ordered topics are where."""
 
 
+MOST_BYTES = 4 << 20
+"""UTF-8 bytes of all namespaces, keys and texts. Java has no bound."""
+_ENTRY_BYTES = 100
+"""Counted for each text and each namespace besides: empty ones take memory too."""
+
+
+class KvConfigFullError(ValueError):
+    """The texts have no room for another one."""
+
+
 class KvConfig:
     """The texts. Not thread-safe."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str, dict[str, str]] = {}
+        self._size = 0
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Put a text; one that is there already is replaced."""
-        self._namespaces.setdefault(namespace, {})[key] = value
+        """Put a text; one that is there already is replaced.
+
+        Raises
+        ------
+        KvConfigFullError
+            All texts together would have more than `MOST_BYTES`. Nothing is changed.
+        """
+        texts = self._namespaces.get(namespace, {})
+        more = _size(key, value) - (_size(key, texts[key]) if key in texts else 0)
+        if namespace not in self._namespaces:
+            more += _size(namespace)
+        if more > 0 and self._size + more > MOST_BYTES:
+            raise KvConfigFullError(
+                f"the KV config has no room: at most {MOST_BYTES:,} bytes are taken"
+            )
+        self._size += more
+        self._namespaces.setdefault(namespace, texts)[key] = value
 
     def get(self, namespace: str, key: str) -> str | None:
         """Give a text; None where there is none."""
@@ -25,9 +51,15 @@ class KvConfig:
 
     def delete(self, namespace: str, key: str) -> None:
         """Delete a text, if it is there; its namespace stays, if an empty one."""
-        self._namespaces.get(namespace, {}).pop(key, None)
+        value = self._namespaces.get(namespace, {}).pop(key, None)
+        if value is not None:
+            self._size -= _size(key, value)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
         """Give all texts of a namespace; None where nothing was ever put there."""
         found = self._namespaces.get(namespace)
         return None if found is None else dict(found)
+
+
+def _size(*texts: str) -> int:
+    return _ENTRY_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Protocol
 
 from rmqcore.errors import RequestError
 from rmqcore.java_json import shown_value
-from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from rmqcore.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigFullError
 from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
@@ -22,15 +25,47 @@ from rmqcore.namesrv.route_table import (
 from rmqcore.namesrv.settings import NameServerSettings
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.routes import encode_cluster_info, encode_route
-from rmqcore.remoting.bodies.topic_configs import parse_data_version, parse_registration
+from rmqcore.remoting.bodies.topic_configs import TopicTable, parse_data_version, parse_registration
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
 from rmqcore.remoting.said_once import SaidOnce, warn_unserved
 
+MOST_BODY_BYTES = 4 << 20
+"""Of a registration, plain; and of any other request `MOST_OTHER_BODY_BYTES`."""
+MOST_PLAIN_BYTES = 8 << 20
+"""Bytes that the compressed topics of one registration may become."""
+MOST_OTHER_BODY_BYTES = 64 << 10
+LONG_BODY_BYTES = 64 << 10
+"""Longer registrations are parsed in another thread."""
+MOST_LONG_WAITING = 4
+"""Long registrations that may wait for that thread."""
+MOST_TOPICS = 50_000
+"""Of one registration."""
+MOST_ROUTES = 500_000
+"""Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice."""
+MOST_BROKERS = 1_000
 _CRC_MASK = 0x7FFFFFFF
 _LOG = logging.getLogger("rmqcore.namesrv")
 _SEE = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+
+class Asking(Protocol):
+    """A connection of a client or a broker."""
+
+    @property
+    def closed(self) -> bool:
+        """Nothing that is sent arrives any more."""
+        ...
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a command."""
+        ...
+
+
+Parsed = TopicTable | None
+Later = Callable[[Callable[[], Parsed], Callable[[Future[Parsed]], object]], object]
+"""Does a piece of work in another thread, one after the other, then calls back in this one; ValueError: too much work waits."""
 
 
 class NameServer:
@@ -50,9 +85,73 @@ class NameServer:
         self.kv_config = KvConfig()
         self.settings = settings or NameServerSettings()
         self.said_once = SaidOnce(_LOG)
+        self._long: dict[object, int] = {}
+
+    def answer_peer(
+        self, request: RemotingCommand, peer: Asking, *, now_ms: int, later: Later
+    ) -> RemotingCommand | None:
+        """Answer a request of another process, which has bounds; None also where the response is sent later.
+
+        Topics of a long registration are parsed by `later`. Registrations that follow over the same connection wait for it: the
+        last one counts.
+        """
+        if request.is_response:
+            return None
+        refused = self._refusal(request)
+        if refused is not None:
+            return None if request.is_oneway else refused
+        is_registration = request.code == RequestCode.REGISTER_BROKER
+        if not is_registration or (len(request.body) <= LONG_BODY_BYTES and peer not in self._long):
+            return self.answer(request, connection=peer, now_ms=now_ms, is_bounded=True)
+        try:
+            self._parse_later(request, peer, now_ms, later)
+        except RequestError as error:
+            response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
+        except ValueError as error:
+            response = request.response(ResponseCode.SYSTEM_BUSY, str(error))
+        else:
+            return None
+        return None if request.is_oneway else response
+
+    def _refusal(self, request: RemotingCommand) -> RemotingCommand | None:
+        """Return the response to a request that is too long."""
+        is_registration = request.code == RequestCode.REGISTER_BROKER
+        most = MOST_BODY_BYTES if is_registration else MOST_OTHER_BODY_BYTES
+        if len(request.body) <= most:
+            return None
+        remark = f"{len(request.body)} bytes in the body, at most {most} are taken"
+        return request.response(ResponseCode.INVALID_PARAMETER, remark)
+
+    def _parse_later(
+        self, request: RemotingCommand, peer: Asking, now_ms: int, later: Later
+    ) -> None:
+        if sum(self._long.values()) >= MOST_LONG_WAITING:
+            raise ValueError(f"{MOST_LONG_WAITING} long registrations wait already, try again")
+        call = _Call(self, request, peer, now_ms, is_bounded=True)
+
+        def parsed(done: Future[Parsed]) -> None:
+            self._long[peer] -= 1
+            if not self._long[peer]:
+                del self._long[peer]
+            if peer.closed:
+                return  # `connection_closed` came first: the registration would stay
+            try:
+                response = _register_table(call, done.result())
+            except RequestError as error:
+                response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
+            if not request.is_oneway:
+                peer.send(response)
+
+        later(partial(_registered_topics, call), parsed)
+        self._long[peer] = self._long.get(peer, 0) + 1
 
     def answer(
-        self, request: RemotingCommand, *, connection: object, now_ms: int
+        self,
+        request: RemotingCommand,
+        *,
+        connection: object,
+        now_ms: int,
+        is_bounded: bool = False,
     ) -> RemotingCommand | None:
         """Answer a request; None where there is nothing to answer: a one-way request, or a response.
 
@@ -62,6 +161,8 @@ class NameServer:
         connection : object
             That it came over: a broker that registers over it is gone when it is closed.
         now_ms : int
+        is_bounded : bool
+            The bounds for requests of other processes hold.
         """
         if request.is_response:
             return None
@@ -71,7 +172,7 @@ class NameServer:
             response = request.not_supported()
         else:
             try:
-                response = handler(_Call(self, request, connection, now_ms))
+                response = handler(_Call(self, request, connection, now_ms, is_bounded=is_bounded))
             except RequestError as error:
                 response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
         return None if request.is_oneway else response
@@ -86,12 +187,19 @@ class _Call:
     """One request with all that its handler needs."""
 
     def __init__(
-        self, server: NameServer, request: RemotingCommand, connection: object, now_ms: int
+        self,
+        server: NameServer,
+        request: RemotingCommand,
+        connection: object,
+        now_ms: int,
+        *,
+        is_bounded: bool,
     ) -> None:
         self.server = server
         self.request = request
         self.connection = connection
         self.now_ms = now_ms
+        self.is_bounded = is_bounded
         self.code = RequestCode(request.code)
         self.fields: RequestFields = parse_fields(self.code, request.ext_fields)
         self.respond = request.response
@@ -101,17 +209,40 @@ class _Call:
         return BrokerAddress(self.fields.text("clusterName"), self.fields.text("brokerAddr"))
 
 
-def _register_broker(call: _Call) -> RemotingCommand:
-    fields, body = call.fields, call.request.body
+def _registered_topics(call: _Call) -> TopicTable | None:
+    """Parse the topics of a registration; None where the body's CRC is another one. Any thread may call it.
+
+    Raises
+    ------
+    RequestError
+        The body is not a registration, or has too many topics.
+    """
+    fields, body, name = call.fields, call.request.body, call.code.name
     crc = fields.number("bodyCrc32")
     if crc and crc != zlib.crc32(body) & _CRC_MASK:
-        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        return None
+    compressed = fields.flag("compressed")
+    version = call.request.version
+    if not call.is_bounded:
+        return parse_registration(name, body, version=version, compressed=compressed)
     table = parse_registration(
-        call.code.name,
-        body,
-        version=call.request.version,
-        compressed=fields.flag("compressed"),
+        name, body, version=version, compressed=compressed, most_plain_bytes=MOST_PLAIN_BYTES
     )
+    if len(table.topics) > MOST_TOPICS:
+        raise RequestError(name, "topics", f"at most {MOST_TOPICS:,}", f"{len(table.topics):,}")
+    return table
+
+
+def _register_broker(call: _Call) -> RemotingCommand:
+    return _register_table(call, _registered_topics(call))
+
+
+def _register_table(call: _Call, table: TopicTable | None) -> RemotingCommand:
+    if table is None:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    fields = call.fields
+    if call.is_bounded:
+        _check_room(call, len(table.topics))
     who = Registration(
         cluster=fields.text("clusterName"),
         broker_name=fields.text("brokerName"),
@@ -148,6 +279,22 @@ def _register_broker(call: _Call) -> RemotingCommand:
     if not settings.return_order_topic_config_to_broker or ordered is None:
         return call.respond(ext_fields=ext_fields)
     return call.respond(ext_fields=ext_fields, body=encode_json({"table": ordered}))
+
+
+def _check_room(call: _Call, topics: int) -> None:
+    """Refuse topics that no room is left for, and brokers one too many.
+
+    Raises
+    ------
+    RequestError
+        The table is full.
+    """
+    routes, name = call.server.routes, call.code.name
+    broker_name = call.fields.text("brokerName")
+    if routes.broker(broker_name) is None and len(routes.brokers()) >= MOST_BROKERS:
+        raise RequestError(name, "brokerName", f"one of {MOST_BROKERS:,} brokers", "another one")
+    if routes.most_size() + topics > MOST_ROUTES and routes.size() + topics > MOST_ROUTES:
+        raise RequestError(name, "topics", f"at most {MOST_ROUTES:,} of all brokers", "more")
 
 
 def _unregister_broker(call: _Call) -> RemotingCommand:
@@ -241,7 +388,10 @@ def _add_write_perm(call: _Call) -> RemotingCommand:
 
 def _put_kv(call: _Call) -> RemotingCommand:
     namespace, key = call.fields.text("namespace"), call.fields.text("key")
-    call.server.kv_config.put(namespace, key, call.fields.text("value"))
+    try:
+        call.server.kv_config.put(namespace, key, call.fields.text("value"))
+    except KvConfigFullError as error:
+        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
     return call.respond()
 
 

@@ -223,6 +223,14 @@ class RouteTable:
             brokers = [_with_acting_master(one, queues[one.broker_name]) for one in brokers]
         return TopicRoute(tuple(brokers), tuple(queues.values()))
 
+    def size(self) -> int:
+        """Count the topics of all brokers."""
+        return sum(map(len, self._topics.values()))
+
+    def most_size(self) -> int:
+        """Return a number that `size` does not exceed, without a look at each topic."""
+        return len(self._topics) * len(self._brokers)
+
     def brokers(self) -> tuple[BrokerData, ...]:
         """All brokers."""
         return tuple(self._brokers.values())

@@ -8,6 +8,7 @@ from typing import Any
 
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
+from rmqcore.broker.network.turns import Turns
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command
@@ -55,27 +56,68 @@ class FakeTransport(asyncio.Transport):
         self.ended = "aborted"
 
 
+class Steps:
+    """The part of a loop that `Turns` uses: calls are made when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], object]] = []
+
+    def __call__(self, call: Callable[[], object]) -> None:
+        self.calls.append(call)
+
+    def step(self) -> bool:
+        """Make the calls that wait now, not those that they add; return whether there was one."""
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+        return bool(calls)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Peer:
-    """A client that connected."""
+    """A client that connected; its clock stands still unless its connections have their own."""
 
     def __init__(
         self, answer: Answer, *, host: str = "127.0.0.1", connections: Connections | None = None
     ) -> None:
         self.closed: list[Channel] = []
         self.connections = connections or Connections(
-            answer, self.closed.append, lambda host: host == "127.0.0.1", 2
+            answer,
+            self.closed.append,
+            lambda host: host == "127.0.0.1",
+            2,
+            turns=Turns(Steps(), Clock()),
         )
+        turns = self.connections.turns
+        if turns._call_soon is None:
+            turns._call_soon = Steps()
         self.transport = FakeTransport(host)
         self.connection: ClientConnection = self.connections()
         self.connection.connection_made(self.transport)
 
     def comes(self, data: bytes) -> None:
-        """Bring bytes as asyncio does: into the buffer that the connection gives."""
+        """Bring bytes as asyncio does, into the buffer that the connection gives, and let all turns pass."""
         while data and self.transport.ended is None:
             room = self.connection.get_buffer(-1)
             piece, data = data[: len(room)], data[len(room) :]
             room[: len(piece)] = piece
             self.connection.buffer_updated(len(piece))
+            self.turns_pass()
+
+    def turns_pass(self) -> None:
+        """Let the loop turn until no connection waits for its turn."""
+        steps = self.connections.turns._call_soon
+        while isinstance(steps, Steps) and steps.step():
+            pass
 
     def answers(self) -> list[RemotingCommand]:
         decoder = FrameDecoder()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import with_parsed_body
 from rmqcore.broker.sql92.sql_filter import SqlFilter
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.state.consumer_filters import is_tag_type
@@ -15,6 +16,7 @@ from rmqcore.errors import FilterExpressionError
 from rmqcore.remoting.bodies.heartbeat import (
     SQL92,
     ConsumerData,
+    Heartbeat,
     parse_heartbeat,
     parse_subscription,
 )
@@ -64,7 +66,10 @@ class _RetryTopics:
 
 def _heartbeat(call: Call) -> RemotingCommand | None:
     """Note all groups at once: pulls that come behind find them."""
-    beat = parse_heartbeat(call.code.name, call.request.body)
+    return with_parsed_body(call, parse_heartbeat, _note_heartbeat)
+
+
+def _note_heartbeat(call: Call, beat: Heartbeat) -> RemotingCommand | None:
     broker = call.broker
     topics = _RetryTopics(call)
     now_ms = call.broker.now_ms()

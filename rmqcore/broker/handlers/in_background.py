@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from typing import TypeVar
 
 from rmqcore.broker.call import Call, answer_later, error_response
 from rmqcore.broker.worker import Worker, WorkerBusyError
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
+LONG_BODY_BYTES = 64 << 10
+"""A longer JSON body takes more than some milliseconds: 1 MiB half a second."""
+MOST_ONEWAY_WAITING = 10_000
+"""Work of readers that waits; above it one-way requests are dropped. The broker asks again for the end of a transaction."""
+_T = TypeVar("_T")
 Work = Callable[[], RemotingCommand]
 """Makes a response in another thread; it uses the store alone of all that the broker has."""
 
@@ -24,8 +30,31 @@ def answer_in_background(call: Call, work: Work) -> RemotingCommand | None:
     return None
 
 
+def with_parsed_body(
+    call: Call,
+    parse: Callable[[str, bytes], _T],
+    go_on: Callable[[Call, _T], RemotingCommand | None],
+) -> RemotingCommand | None:
+    """Continue with the parsed body of a request; a long body is parsed in another thread."""
+    name, body = call.code.name, call.request.body
+    if len(body) <= LONG_BODY_BYTES:
+        return go_on(call, parse(name, body))
+
+    def then(done: Future[_T]) -> None:
+        if not call.channel.closed:
+            answer_later(call, lambda: go_on(call, done.result()))
+
+    try:
+        call.broker.parser.run(partial(parse, name, body), then)
+    except WorkerBusyError as error:
+        return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
+    return None
+
+
 def answer_by_reader(call: Call, work: Work) -> None:
-    """Let another thread make the response to a client."""
+    """Let another thread make the response to a client; a one-way request gets none, so there is nothing to do."""
+    if call.request.is_oneway:
+        return
     _run(call.broker.readers, call, work)
 
 
@@ -48,6 +77,8 @@ def when_warm(
     store = call.broker.store
     if store.is_warm_at(phy_offset):
         return go_on()
+    if call.request.is_oneway and call.broker.readers.waiting >= MOST_ONEWAY_WAITING:
+        return None  # no limit of unanswered requests counts it
     # What went wrong there is met again by who reads the record.
     call.broker.readers.run(
         partial(store.read_in_at, phy_offset), lambda _: answer_later(call, go_on)

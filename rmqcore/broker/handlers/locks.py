@@ -8,20 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
-from rmqcore.remoting.bodies.queue_locks import encode_locked, parse_lock_batch
+from rmqcore.broker.handlers.in_background import with_parsed_body
+from rmqcore.remoting.bodies.queue_locks import LockBatch, encode_locked, parse_lock_batch
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import RemotingCommand
 
 
-def _lock(call: Call) -> RemotingCommand:
-    wanted = parse_lock_batch(call.code.name, call.request.body)
+def _lock(call: Call) -> RemotingCommand | None:
+    return with_parsed_body(call, parse_lock_batch, _lock_batch)
+
+
+def _lock_batch(call: Call, wanted: LockBatch) -> RemotingCommand:
     locks = call.broker.queue_locks
     locked = locks.try_lock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
     return call.respond(body=encode_locked(locked))
 
 
-def _unlock(call: Call) -> RemotingCommand:
-    wanted = parse_lock_batch(call.code.name, call.request.body)
+def _unlock(call: Call) -> RemotingCommand | None:
+    return with_parsed_body(call, parse_lock_batch, _unlock_batch)
+
+
+def _unlock_batch(call: Call, wanted: LockBatch) -> RemotingCommand:
     call.broker.queue_locks.unlock_batch(wanted.consumer_group, wanted.queues, wanted.client_id)
     return call.respond()
 

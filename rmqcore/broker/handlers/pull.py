@@ -61,12 +61,19 @@ def _answer(call: Call, *, is_first: bool, is_read_in: bool = False) -> Remoting
     ):  # before the disk is waited for: a later commit may come meanwhile
         commit_offset(broker, pull, order, peer)
     found = look_up(broker, pull, order, is_read_in=is_read_in)
+    if found is None and call.request.is_oneway:
+        return None  # no client gets what would be read in
     if found is None:
         _read_in(call, pull, order, is_first=is_first)
         return None
     note_pull(broker, pull, order, found)
     code = _code(found, pull.queue_offset)
-    if code == ResponseCode.PULL_NOT_FOUND and is_first and pull.sys_flag & SUSPEND:
+    if (
+        code == ResponseCode.PULL_NOT_FOUND
+        and is_first
+        and pull.sys_flag & SUSPEND
+        and not call.request.is_oneway
+    ):
         _hold(call, pull, order, found)
         return None
     return _response(call, pull, order, found, code)

@@ -28,6 +28,8 @@ BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN = 1, 
 SUBSCRIPTION_FORBIDDEN = 5
 """What a response says as ``forbiddenType``."""
 SEE = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+MOST_FILTERS, MOST_CACHED = 1024, 1024
+"""Filters of tags that are kept, and letters of the longest expression whose filter is."""
 _NO_EXPRESSION = "parse the consumer's subscription failed"
 
 
@@ -193,11 +195,17 @@ def _known_filter(broker: Broker, pull: Pull, wanted: SubscriptionData) -> PullF
 
 def _tag_filter(wanted: SubscriptionData) -> TagPullFilter | None:
     all_pass = wanted.class_filter_mode or wanted.sub_string == SUBSCRIBE_ALL
-    return _filter_of(None if all_pass else wanted.sub_string)
+    tags = None if all_pass else wanted.sub_string
+    # The cache keeps 1 MiB of expressions at most: long ones are rare, and would fill the memory.
+    return _filter_of(tags) if tags is None or len(tags) <= MOST_CACHED else _new_filter(tags)
 
 
-@lru_cache(maxsize=1024)  # pulls of a group bring the same expression again and again
+@lru_cache(maxsize=MOST_FILTERS)  # pulls of a group bring the same expression again and again
 def _filter_of(tags: str | None) -> TagPullFilter | None:
+    return _new_filter(tags)
+
+
+def _new_filter(tags: str | None) -> TagPullFilter | None:
     try:
         return TagPullFilter(tags)
     except ValueError:

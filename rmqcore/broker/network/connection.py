@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from typing import cast
 
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.stuck_peers import StuckPeers
+from rmqcore.broker.network.turns import NOT_CHARGED_S, SLICE_S, Turns
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.errors import ProtocolError, StoreError
@@ -28,6 +28,8 @@ from rmqcore.remoting.header import decode_command, encode_command
 Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 _READ_BYTES = 256 << 10
+_READ_BEHIND_BYTES = 32 << 10
+"""Bytes that one read takes of a connection whose requests waited for their turn: they lie in memory until the next one."""
 MOST_UNSENT = 1 << 20
 """Bytes of answers that a peer has not taken, above which nothing more is read of it."""
 MOST_UNANSWERED = 10_000
@@ -60,6 +62,8 @@ class Connections:
         Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY, and peers that
         do not move lose their connections (`StuckPeers`). Above twice as many a connection that brings more of a frame is closed:
         what has not come whole cannot be answered.
+    turns : Turns
+        Whose requests are answered next.
     """
 
     answer: Answer
@@ -69,6 +73,7 @@ class Connections:
     quick_sends: QuickSends | None = None
     quick_pulls: QuickPulls | None = None
     max_buffered: int = 256 << 20
+    turns: Turns = field(default_factory=Turns)
     open: set[ClientConnection] = field(default_factory=set)
     # Filled and emptied within one step of the loop, so that all connections can share it.
     read_buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES))
@@ -82,7 +87,7 @@ class Connections:
 
     def close_idle(self) -> None:
         """Close the connections whose time is over."""
-        now = time.monotonic()
+        now = self.turns.clock()
         for connection in list(self.open):
             connection.close_if_idle(now)
         self.stuck_peers.look(self.open, self.buffered - self.max_buffered, now)
@@ -112,9 +117,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unanswered = 0
         self._unsent_full = self._ended = False
         self._reading = True
+        self._waits_turn = self._is_behind = False
+        self._turns = connections.turns
+        self._clock = connections.turns.clock
+        self.used_s = 0.0
         self._batch: list[bytes] | None = None
         self._batch_bytes = 0
-        self._last_bytes = self._frame_began = time.monotonic()
+        self._last_bytes = self._frame_began = connections.turns.clock()
         self._unsent = 0
         self.peer = "?"
         self._born_host = b""
@@ -166,24 +175,57 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._connections.open.discard(self)
         self._connections.on_closed(self)
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002
         """Give the room that the next bytes are read into."""
+        if self._is_behind:
+            return memoryview(self._connections.read_buffer)[:_READ_BEHIND_BYTES]
         return self._connections.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes, and answer the requests that are whole with them."""
         if self._transport is None:
             return  # it was refused, and is about to be closed
-        now = time.monotonic()
+        now = self._clock()
         self._last_bytes = now
         if not self._decoder.pending:
             self._frame_began = now
-        self._answer_what_came(nbytes)
+        is_full_read = nbytes >= (_READ_BEHIND_BYTES if self._is_behind else _READ_BYTES)
+        self._is_behind = False
+        if self._turns.are_over:
+            with memoryview(self._connections.read_buffer) as came:
+                self._decoder.feed(came[:nbytes])
+            self._wait_turn()
+        else:
+            self._answer_what_came(nbytes, now)
+        if is_full_read and not self._waits_turn:
+            # The kernel may have more, and uvloop would read on, 32 times in a row.
+            self._waits_turn = True
+            self._turns.wait(self)
+            self._read_or_wait()
         if (
             self._decoder.pending
             and self._connections.buffered > 2 * self._connections.max_buffered
         ):
             self._close_if_full(now)
+
+    def take_turn(self) -> None:
+        """Answer what came earlier, and read on when nothing is left; see `Turns.wait`."""
+        self._waits_turn = False
+        if self.closed or self._ended:
+            return
+        if self._decoder.pending and not self._unsent_full:
+            self._answer_what_came(0, self._clock())
+        else:
+            self._read_or_wait()
+
+    def _wait_turn(self) -> None:
+        """Let the requests that are left wait for the next turn of this connection, and read nothing more until then."""
+        self._is_behind = True
+        if not self._waits_turn:
+            self._waits_turn = True
+            self._turns.wait(self)
+        self.note_buffered()
+        self._read_or_wait()
 
     def pause_writing(self) -> None:
         """Read nothing more of a peer that does not take its answers."""
@@ -193,8 +235,13 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Go on, with the requests that have come already."""
         self._unsent_full = False
+        if self._waits_turn:
+            return
         if self._decoder.pending and not (self.closed or self._ended):
-            self._answer_what_came(0)
+            if self._turns.are_over:
+                self._wait_turn()
+            else:
+                self._answer_what_came(0, self._clock())
         else:
             self._read_or_wait()
 
@@ -268,18 +315,27 @@ class ClientConnection(asyncio.BufferedProtocol):
             _LOG.info("%s: silent for %d s; the connection is closed", self.peer, IDLE_S)
             self.close()
 
-    def _answer_what_came(self, nbytes: int) -> None:
-        """Answer the requests that are whole with so many bytes of the read buffer, as long as the peer takes the answers."""
+    def _answer_what_came(self, nbytes: int, now: float) -> None:
+        """Answer the requests that are whole with `nbytes` of the read buffer: for one slice, while the peer takes answers."""
         self._batch = []
+        requests_left = False
         try:
             if not self._all_quick(nbytes):
-                self._answer_all()
+                requests_left = self._answer_all(now + SLICE_S)
         except ProtocolError as error:
             _LOG.warning("%s: %s; the connection is closed", self.peer, error)
             self._flush()
             self.close()
         finally:
             self._flush()
+        took = (
+            self._last_bytes - now
+        )  # quick answers set it; all others end with a look at the clock
+        if took > NOT_CHARGED_S:
+            self._turns.charge(self, took)
+        if requests_left:
+            self._wait_turn()
+            return
         self.note_buffered()
         self._read_or_wait()
 
@@ -297,8 +353,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._decoder.feed(came[taken:nbytes])
         return False
 
-    def _answer_all(self) -> None:
-        connections = self._connections
+    def _answer_all(self, until: float) -> bool:
+        """Answer the requests that are whole, and return whether some may be left when the time `until` is over."""
+        connections, clock = self._connections, self._clock
         while not self._is_full() and (frame := self._next_frame()) is not None:
             command = decode_command(frame)
             self._frame_began = self._last_bytes
@@ -310,6 +367,10 @@ class ClientConnection(asyncio.BufferedProtocol):
                 response = connections.answer(command, self)
             if response is not None:
                 self.send(response)
+            self._last_bytes = now = clock()
+            if now >= until:
+                return self._decoder.pending > 0 and not self._unsent_full
+        return False
 
     def _is_full(self) -> bool:
         """Whether the peer is to take answers first: a single read may ask for far more than is kept for it."""
@@ -392,7 +453,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
     def _write(self, data: bytes) -> None:
-        self._last_bytes = time.monotonic()
+        self._last_bytes = self._clock()
         if self._batch is not None:
             self._batch.append(data)
             self._batch_bytes += len(data)
@@ -407,7 +468,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
     def _read_or_wait(self) -> None:
-        full = self._unsent_full or self._unanswered >= MOST_UNANSWERED
+        full = self._unsent_full or self._waits_turn or self._unanswered >= MOST_UNANSWERED
         wanted = not (full or self._ended)
         if wanted == self._reading or self.closed:
             return

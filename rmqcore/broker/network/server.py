@@ -284,7 +284,9 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
     """Give the connections of a name server, which looks once in a while which brokers are silent."""
 
     def answer(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        return name_server.answer(request, connection=channel, now_ms=broker.now_ms())
+        return name_server.answer_peer(
+            request, channel, now_ms=broker.now_ms(), later=broker.parser.run
+        )
 
     def expire() -> None:
         for silent in name_server.routes.expire(broker.now_ms()):

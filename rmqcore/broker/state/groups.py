@@ -26,6 +26,8 @@ from rmqcore.remoting.bodies.topic_configs import READ
 from rmqcore.remoting.names import SYSTEM_GROUP_PREFIX, wrong_group
 
 FILE = "subscriptionGroup.json"
+MOST_GROUPS = 20_000
+"""Groups that requests make; those of a file may be more."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -88,7 +90,7 @@ class SubscriptionGroups:
             self.settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         ):
             return None
-        if wrong_group(group) is not None:
+        if wrong_group(group) is not None or len(self._groups) >= MOST_GROUPS:
             return None
         made = self._groups[group] = SubscriptionGroupConfig(group)
         _LOG.info("new group %s", group)
@@ -135,7 +137,7 @@ class SubscriptionGroups:
         Raises
         ------
         ValueError
-            The name, or an attribute, is none.
+            The name or an attribute is invalid, or there are `MOST_GROUPS`.
         """
         self.update_all([group], then)
 
@@ -143,7 +145,13 @@ class SubscriptionGroups:
         self, groups: list[SubscriptionGroupConfig], then: Callable[[], object] | None = None
     ) -> None:
         """Make or change several groups, all or none, as `update` does one."""
-        for group in [self._with_attributes(group) for group in groups]:
+        changed = [self._with_attributes(group) for group in groups]
+        new = {group.group_name for group in changed} - self._groups.keys()
+        if new and len(self._groups) + len(new) > MOST_GROUPS:
+            raise ValueError(
+                f"there are {len(self._groups):,} groups, at most {MOST_GROUPS:,} are kept"
+            )
+        for group in changed:
             _LOG.info("group %s was %s", group, self._groups.get(group.group_name))
             self._groups[group.group_name] = group
         self._save(then)

@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.state.clients import ClientChannelInfo, silent_clients
 
+MOST_GROUPS = 1_000
+"""Groups of one connection."""
+MOST_LETTERS = 1_024
+"""Of the name of a group or client that is kept."""
+
 
 class Producers:
     """The producer groups that have members. Its methods are called by the loop's thread only.
@@ -23,6 +28,7 @@ class Producers:
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
+        self._of_channel: dict[Channel, set[str]] = {}
         self._by_client_id: dict[str, Channel] = {}
         self._asked = 0
 
@@ -51,22 +57,41 @@ class Producers:
         return self._by_client_id.get(client_id)
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
-        """Note a heartbeat of a member."""
-        self._groups.setdefault(group, {})[client.channel] = client
+        """Note a heartbeat of a member; what exceeds the bounds of its connection is not kept."""
+        channel = client.channel
+        names = self._of_channel.get(channel, set())
+        if group not in names and len(names) >= MOST_GROUPS:
+            return
+        if len(group) > MOST_LETTERS or len(client.client_id) > MOST_LETTERS:
+            return
+        self._of_channel.setdefault(channel, names).add(group)
+        members = self._groups.setdefault(group, {})
+        before = members.get(channel)
+        if before is not None and before.client_id != client.client_id:
+            self._forget_id(before)
+        members[channel] = client
         self._by_client_id[client.client_id] = client.channel
 
     def unregister(self, group: str, channel: Channel) -> None:
         """Drop a member that says good-bye."""
         clients = self._groups.get(group, {})
         client = clients.pop(channel, None)
-        if client is not None and self._by_client_id.get(client.client_id) is channel:
-            del self._by_client_id[client.client_id]
+        if client is not None:
+            self._forget_id(client)
+            names = self._of_channel[channel]
+            names.discard(group)
+            if not names:
+                del self._of_channel[channel]
         if not clients:
             self._groups.pop(group, None)
 
+    def _forget_id(self, client: ClientChannelInfo) -> None:
+        if self._by_client_id.get(client.client_id) is client.channel:
+            del self._by_client_id[client.client_id]
+
     def channel_closed(self, channel: Channel) -> None:
         """Drop a connection from all groups."""
-        for group in [name for name, clients in self._groups.items() if channel in clients]:
+        for group in list(self._of_channel.get(channel, ())):
             self.unregister(group, channel)
 
     def drop_silent(self, now_ms: int) -> None:

@@ -14,6 +14,10 @@ LOCK_MAX_LIVE_TIME_MS = 60_000
 """A lock that was not renewed for longer is nobody's."""
 
 
+MOST_LOCKS = 100_000
+"""Of all groups: a lock more is refused, as if another member had it."""
+
+
 @dataclass(slots=True)
 class _Lock:
     client_id: str
@@ -32,6 +36,7 @@ class QueueLocks:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
 
     def try_lock_batch(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
@@ -42,7 +47,10 @@ class QueueLocks:
         locked = []
         for queue in queues:
             lock = locks.get(queue)
+            if lock is None and self._count >= MOST_LOCKS:
+                continue
             if lock is None or lock.client_id == client_id or _is_expired(lock, now_ms):
+                self._count += lock is None
                 locks[queue] = _Lock(client_id, now_ms)
                 locked.append(queue)
         if not locks:
@@ -56,6 +64,7 @@ class QueueLocks:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del locks[queue]
+                self._count -= 1
         if not locks:
             self._groups.pop(group, None)
 
@@ -70,6 +79,7 @@ class QueueLocks:
         for group, locks in list(self._groups.items()):
             for queue in [queue for queue, lock in locks.items() if _is_expired(lock, now_ms)]:
                 del locks[queue]
+                self._count -= 1
             if not locks:
                 del self._groups[group]
 

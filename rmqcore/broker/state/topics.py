@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +34,8 @@ from rmqcore.system_topics import DEFAULT_TOPIC, SYSTEM_TOPICS, is_system_topic
 
 FILE = "topics.json"
 MOST_LISTED = 5
+MOST_TOPICS = 50_000
+"""Topics that requests make; those of a file may be more. A name server takes as many of one broker."""
 MOST_QUEUES = 1024
 """Of a topic that a request makes; those of a file may have more."""
 OnChange = Callable[[tuple[TopicConfig, ...], Callable[[], object]], object]
@@ -180,9 +183,18 @@ class TopicConfigs:
         return wrong is not None
 
     def _make(self, topic: TopicConfig, then: Then) -> None:
+        if self._are_too_many({topic.name}):
+            _LOG.warning("topic %s is not made: there are %d already", topic.name, MOST_TOPICS)
+            then(None)
+            return
         _LOG.info("new topic %s", topic)
         made = self._made[topic.name] = NewTopic(topic, then)
         self._save(partial(self._tell, (topic,), partial(self._is_made, made)))
+
+    def _are_too_many(self, names: AbstractSet[str]) -> bool:
+        """Whether topics of these names have no room."""
+        new = names - self._topics.keys() - self._made.keys()
+        return bool(new) and len(self._topics) + len(self._made) + len(new) > MOST_TOPICS
 
     def _is_made(self, made: NewTopic) -> None:
         name = made.topic.name
@@ -208,13 +220,17 @@ class TopicConfigs:
         Raises
         ------
         ValueError
-            A name, or an attribute, is none.
+            A name or an attribute is invalid, or there are `MOST_TOPICS`.
 
         Notes
         -----
         Source: RocketMQ 5.5.0 TopicConfigManager#updateTopicConfigList.
         """
         changed = tuple(self._with_attributes(topic) for topic in topics)
+        if self._are_too_many({topic.name for topic in changed}):
+            raise ValueError(
+                f"there are {len(self._topics):,} topics, at most {MOST_TOPICS:,} are kept"
+            )
         for topic in changed:
             _LOG.info("topic %s was %s", topic, self._topics.get(topic.name))
             self._topics[topic.name] = topic

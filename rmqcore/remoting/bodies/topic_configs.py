@@ -79,7 +79,14 @@ def parse_data_version(request: str, body: bytes) -> DataVersion:
     return data_version(parse_body(request, body))
 
 
-def parse_registration(request: str, body: bytes, *, version: int, compressed: bool) -> TopicTable:
+def parse_registration(
+    request: str,
+    body: bytes,
+    *,
+    version: int,
+    compressed: bool,
+    most_plain_bytes: int = MAX_PLAIN_SIZE,
+) -> TopicTable:
     """Read the topics of REGISTER_BROKER; what it says of filter servers and static topics is left out.
 
     Parameters
@@ -92,6 +99,8 @@ def parse_registration(request: str, body: bytes, *, version: int, compressed: b
         Of the request.
     compressed : bool
         What its field of that name says.
+    most_plain_bytes : int
+        Bytes that a compressed body may become.
 
     Raises
     ------
@@ -103,7 +112,7 @@ def parse_registration(request: str, body: bytes, *, version: int, compressed: b
     if version < FIRST_VERSION_WITH_LIST:
         return topic_table(parse_body(request, body))
     if compressed:
-        return _CompressedReader(request, body).topic_table()
+        return _CompressedReader(request, body, most_plain_bytes).topic_table()
     return topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
 
 
@@ -151,15 +160,15 @@ def _int(found: JsonObject, name: str, default: int) -> int:
 class _CompressedReader:
     """A zlib stream of lengths and texts, of which none is believed."""
 
-    def __init__(self, request: str, body: bytes) -> None:
+    def __init__(self, request: str, body: bytes, most_plain_bytes: int) -> None:
         self._request = request
         stream = zlib.decompressobj()
         try:
-            self._data = stream.decompress(body, MAX_PLAIN_SIZE)
+            self._data = stream.decompress(body, most_plain_bytes)
         except zlib.error as error:
             raise self._wrong("body", "a zlib stream", error) from None
         if not stream.eof:
-            expected = f"a zlib stream of at most {MAX_PLAIN_SIZE} bytes"
+            expected = f"a zlib stream of at most {most_plain_bytes} bytes"
             raise self._wrong("body", expected, "one that goes on or is cut")
         self._pos = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -427,6 +428,35 @@ def test_a_pull_that_fails_is_made_again_a_second_later(
 
     run(work())
     assert "14 SERVICE_NOT_AVAILABLE: closing" in caplog.text
+
+
+def test_a_broker_that_is_away_is_two_lines(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A consumer of 16 queues logged 304 warnings in 10 s, all for one reason."""
+    broker = cluster.broker("b-a", ADDRESS, T=16)
+    for queue_id in range(16):
+        broker.put("T", queue_id, b"x")
+
+    async def work() -> None:
+        async with consumer(consume_from=FIRST) as member:
+            await member.subscribe("T")
+            assert len(await poll_all(member, 16)) == 16
+            caplog.clear()
+            caplog.set_level(logging.WARNING, "rmqcore.client")
+            del cluster.peers[ADDRESS]
+            broker.close_all()
+            assert await member.poll(10) == []
+            assert caplog.text.count("does not answer, pulls are tried again") == 1
+            cluster.peers[ADDRESS] = broker
+            broker.put("T", 0, b"y")
+            assert len(await poll_all(member, 1)) == 1
+            await asyncio.sleep(5)
+
+    run(work())
+    lines = [one for one in caplog.records if "broker b-a" in one.getMessage()]
+    assert [one.getMessage() for one in lines][1:] == ["broker b-a answers again"]
+    assert len(caplog.records) < 10
 
 
 def test_flow_control_is_asked_again_soon(cluster: FakeCluster) -> None:

@@ -1,0 +1,86 @@
+"""What a peer can make the broker log: lines of bounded length, without control characters, and few of one kind per second."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+
+MOST_LETTERS = 500
+"""Of one line, a stack trace not counted."""
+MOST_NAME = 200
+"""Letters of one name or other text in a line."""
+MOST_LINES = 10
+"""That one place in the code logs per second; the next line says how many were left out."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class LogLimit(logging.Filter):
+    """Shortens the lines of a logger, and leaves out lines beyond `MOST_LINES` per second. Thread-safe.
+
+    The limit counts places in the code and not peers: a thousand peers that each cause a line are a flood too.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._places: dict[tuple[str, int], _Place] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten a record, and return whether it is logged."""
+        with self._lock:
+            place = self._places.setdefault((record.pathname, record.lineno), _Place())
+            left_out = place.next_line(self._clock())
+        if left_out is None:
+            return False
+        if isinstance(record.args, tuple):  # what stands behind a long name is not cut off
+            record.args = tuple(
+                cut(value, MOST_NAME) if isinstance(value, str) else value for value in record.args
+            )
+        text = shortened(record.getMessage())
+        if left_out:
+            text += f" ({left_out} more lines like this were left out)"
+        record.msg, record.args = text, None
+        return True
+
+
+class _Place:
+    """The lines of one place in the code in the last second."""
+
+    __slots__ = ("began", "left_out", "lines")
+
+    def __init__(self) -> None:
+        self.began = float("-inf")
+        self.lines = self.left_out = 0
+
+    def next_line(self, now: float) -> int | None:
+        """Return how many lines were left out before this one; None where this one is left out too."""
+        if now - self.began >= 1:
+            self.began, self.lines = now, 0
+        if self.lines >= MOST_LINES:
+            self.left_out += 1
+            return None
+        self.lines += 1
+        left_out, self.left_out = self.left_out, 0
+        return left_out
+
+
+def shortened(text: str) -> str:
+    """Return a line of at most about `MOST_LETTERS`; control characters, which could look like another line, are escaped."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], cut(text, MOST_LETTERS))
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most `most` letters, and behind it how many there were."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
+
+
+LIMIT = LogLimit()

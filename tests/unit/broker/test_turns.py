@@ -1,0 +1,170 @@
+"""Each connection has its turn: however much one sends, the others are answered between its requests.
+
+With uvloop one connection that sent without a pause was read 32 times in a row: 40,000 of its requests were answered before one
+of another connection, whose sends took 15 seconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.fake_peer import Clock, Peer, Steps
+
+from rmqcore.broker.channel import Channel
+from rmqcore.broker.network import connection as connection_module
+from rmqcore.broker.network.connection import Connections
+from rmqcore.broker.network.turns import SLICE_S, TURN_S, Turns
+from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
+from rmqcore.remoting.header import encode_command
+
+COST_S = SLICE_S / 10
+FLOOD = 500
+
+
+class Crowd:
+    """Connections of one port whose requests cost time by a clock of the test."""
+
+    def __init__(self, peers: int) -> None:
+        self.clock, self.steps = Clock(), Steps()
+        self.order: list[Channel] = []
+        self.connections = Connections(
+            self._answer,
+            lambda channel: None,
+            lambda host: True,
+            peers,
+            turns=Turns(self.steps, self.clock),
+        )
+        self.peers = [Peer(self._answer, connections=self.connections) for _ in range(peers)]
+
+    def _answer(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        self.clock.now += COST_S
+        self.order.append(channel)
+        return None if request.is_oneway else request.response()
+
+    def reads(self, peer: Peer, data: bytes) -> None:
+        """Bring one read, and let no turn pass."""
+        room = peer.connection.get_buffer(-1)
+        assert len(data) <= len(room)
+        room[: len(data)] = data
+        peer.connection.buffer_updated(len(data))
+
+    def passes_turns(self) -> None:
+        for _ in range(100_000):
+            if not self.steps.step():
+                return
+        raise AssertionError("turns without end")
+
+
+def requests(count: int, flag: int = 0) -> bytes:
+    return b"".join(
+        encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=number, flag=flag))
+        for number in range(count)
+    )
+
+
+@pytest.mark.parametrize("flag", [0, ONEWAY_FLAG])
+@pytest.mark.parametrize("neighbours", [1, 10, 100])
+def test_a_request_waits_for_two_turns_at_most(neighbours: int, flag: int) -> None:
+    crowd = Crowd(neighbours + 1)
+    *flooding, victim = crowd.peers
+    for peer in flooding:
+        crowd.reads(peer, requests(FLOOD, flag))
+        assert not peer.transport.is_read, "nothing more is read of it before its turn"
+    before, began = len(crowd.order), crowd.clock.now
+    crowd.steps.step()  # requests of the victim lie in the kernel during this turn
+    crowd.reads(victim, requests(1))
+    crowd.steps.step()
+    assert victim.connection in crowd.order[before:]
+    behind = crowd.order.index(victim.connection) - before
+    assert behind * COST_S <= 2 * (TURN_S + SLICE_S)
+    assert crowd.clock.now - began <= 3 * (TURN_S + SLICE_S)
+    crowd.passes_turns()
+    assert len(crowd.order) == neighbours * FLOOD + 1
+    assert all(peer.transport.is_read for peer in crowd.peers)
+    assert [answer.opaque for answer in flooding[0].answers()] == (
+        [] if flag else list(range(FLOOD))
+    )
+
+
+def test_neighbours_share_the_time_evenly() -> None:
+    """A connection with ten requests has its answers long before those with hundreds are done."""
+    crowd = Crowd(3)
+    first, second, small = crowd.peers
+    crowd.reads(first, requests(FLOOD))
+    crowd.reads(second, requests(FLOOD))
+    crowd.reads(small, requests(10))
+    crowd.passes_turns()
+    done = max(at for at, channel in enumerate(crowd.order) if channel is small.connection)
+    assert done < 200
+    runs = [
+        (channel, len(list(group)))
+        for channel, group in itertools.groupby(crowd.order)
+        if channel is not small.connection
+    ]
+    assert max(count for _, count in runs[:-50]) <= 2 * TURN_S / COST_S
+
+
+def test_reads_of_many_turns_do_not_add_up() -> None:
+    """Quick requests ask for no turn; without a new start each 5 ms of them would let one wait that comes alone."""
+    crowd = Crowd(1)
+    (peer,) = crowd.peers
+    for _ in range(round(3 * TURN_S / COST_S)):
+        crowd.reads(peer, requests(1))
+        assert peer.transport.is_read
+        crowd.steps.step()
+    assert len(peer.answers()) == round(3 * TURN_S / COST_S)
+
+
+def test_a_read_that_fills_the_buffer_is_the_last_of_its_turn() -> None:
+    """With libuv a socket is read on 32 times while the buffer comes full, before any other socket is looked at."""
+    crowd = Crowd(1)
+    (peer,) = crowd.peers
+    big = encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=1, body=bytes(1 << 20)))
+    room = len(peer.connection.get_buffer(-1))
+    crowd.reads(peer, big[:room])
+    assert not peer.transport.is_read
+    crowd.passes_turns()
+    assert peer.transport.is_read
+    crowd.reads(peer, big[room : 2 * room - 1])
+    assert peer.transport.is_read
+
+
+def test_little_is_read_of_a_connection_that_is_behind() -> None:
+    """A thousand connections, each with a read of 256 KiB that waits, would fill what all together may keep."""
+    crowd = Crowd(1)
+    (peer,) = crowd.peers
+    crowd.reads(peer, requests(FLOOD))
+    assert len(peer.connection.get_buffer(-1)) == connection_module._READ_BEHIND_BYTES
+    crowd.passes_turns()
+    crowd.reads(peer, requests(1))
+    assert len(peer.connection.get_buffer(-1)) == connection_module._READ_BYTES
+
+
+def test_a_connection_that_ends_while_it_waits_is_answered_no_more() -> None:
+    crowd = Crowd(2)
+    gone, ending = crowd.peers
+    crowd.reads(gone, requests(FLOOD))
+    crowd.reads(ending, requests(FLOOD))
+    gone.connection.connection_lost(None)
+    ending.connection.end_reading()
+    before = len(crowd.order)
+    crowd.passes_turns()
+    assert len(crowd.order) == before
+    assert crowd.connections.buffered == ending.connection._buffered
+
+
+def test_a_peer_that_takes_its_answers_late_waits_for_its_turn() -> None:
+    crowd = Crowd(2)
+    late, flooding = crowd.peers
+    crowd.reads(late, requests(FLOOD))
+    late.connection.pause_writing()
+    crowd.passes_turns()
+    answered = len(crowd.order)
+    assert answered < FLOOD
+    crowd.reads(flooding, requests(FLOOD))
+    late.connection.resume_writing()
+    crowd.passes_turns()
+    assert [answer.opaque for answer in late.answers()] == list(range(FLOOD))
+    assert late.transport.is_read
