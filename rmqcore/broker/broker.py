@@ -9,10 +9,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from rmqcore.broker import log_limit
 from rmqcore.broker.channel import Channel, Loop, Timer
 from rmqcore.broker.client_requests import ClientRequests
 from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.log_limit import LogLimit
 from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.consumer_filters import SAVE_PERIOD_MS, ConsumerFilters
@@ -100,7 +100,8 @@ class Broker:
         store_host: str | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        logging.getLogger("rmqcore.broker").addFilter(log_limit.LIMIT)
+        self._log_limit = LogLimit()
+        _LOG.addFilter(self._log_limit)
         self.store = store
         self.settings = settings
         self.loop = loop
@@ -202,6 +203,7 @@ class Broker:
             repeated.stop()
         self._repeated.clear()
         self.config_files.close()
+        _LOG.removeFilter(self._log_limit)
 
 
 class _Repeated:

@@ -150,7 +150,7 @@ def test_how_far_each_member_is(client: Sender, caplog: pytest.LogCaptureFixture
     answer = client.channel.sent[before]
     wanted = b'{"consumerTable":{"c0":%s,"c1":{}},"messageQueueTable":{}}'
     assert (answer.opaque, answer.body) == (9, wanted % table)
-    assert "expected a queue and a number" in caplog.text
+    assert "expected a JSON object" in caplog.text
 
 
 def test_only_the_member_that_is_named_is_asked(client: Sender) -> None:

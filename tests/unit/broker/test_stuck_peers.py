@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
-from support.fake_peer import Peer
+from support.fake_peer import Clock, Peer
 
 from rmqcore.broker.channel import Channel
 from rmqcore.broker.network.stuck_peers import LINES_S, MOST_LINES, STUCK_S, StuckPeers
@@ -105,20 +104,18 @@ def request(opaque: int, body: bytes = b"") -> bytes:
     return encode_command(RemotingCommand(RequestCode.HEART_BEAT, opaque=opaque, body=body))
 
 
-def test_others_are_served_again_once_the_stuck_ones_are_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_others_are_served_again_once_the_stuck_ones_are_gone() -> None:
     """Whoever asked got SYSTEM_BUSY until the peers that never read had been silent for two minutes."""
-    now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
     stuck = Peer(answer)
     shared = stuck.connections
+    clock = shared.turns.clock
+    assert isinstance(clock, Clock)
     shared.max_buffered, shared.max_connections = 1000, 3
     stuck.comes(request(1, b"x" * 2000))
     other = Peer(answer, connections=shared)
     codes = []
     for _ in range(STEPS + 1):
-        now += 1
+        clock.now += 1
         other.comes(request(2))
         other.transport.unsent = 0
         codes.append(other.answers()[-1].code)

@@ -71,7 +71,7 @@ class Asker:
 
 
 def registration(topics: int, fill: str = "") -> bytes:
-    table = {f"r{number}{fill}": {} for number in range(topics)}
+    table: dict[str, object] = {f"r{number}{fill}": {} for number in range(topics)}
     version = {"stateVersion": 0, "timestamp": 1, "counter": 1}
     wrapper = {"topicConfigTable": table, "dataVersion": version}
     return json.dumps({"topicConfigSerializeWrapper": wrapper}).encode()

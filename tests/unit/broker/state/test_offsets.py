@@ -60,7 +60,9 @@ def test_an_offset_may_go_back(home: Home, caplog: pytest.LogCaptureFixture) -> 
     home.offsets.commit("g", "t", 0, 5, "1.2.3.4:5")
     home.offsets.commit("g", "t", 0, 4, "1.2.3.4:5")
     assert home.offsets.query("g", "t", 0) == 4
-    assert "1.2.3.4:5 sets the offset of group 'g', topic 't', queue 0 back from 5 to 4" in caplog.text
+    assert (
+        "1.2.3.4:5 sets the offset of group 'g', topic 't', queue 0 back from 5 to 4" in caplog.text
+    )
 
 
 def test_the_file_is_written_only_where_an_offset_is_another_one(home: Home) -> None:
