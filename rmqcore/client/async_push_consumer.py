@@ -414,6 +414,8 @@ class AsyncPushConsumer:
             return True
         self._start()
         await self._release([one for one in self._of_topic(topic) if one.queue not in queues])
+        if self._closing or topic not in self._member.subscriptions:
+            queues = []  # the topic was unsubscribed while offsets were committed: nothing would pull these
         new = {one: 0.0 for one in queues if one not in self._assigned | self._releasing}
         if self._held.orderly and new:
             new = await self._lock(topic, new)

@@ -93,6 +93,8 @@ class PushConsumer:
             self._handlers.add(me)
             try:
                 return handler(message)
+            except StopIteration as error:  # a future does not take it, and would never be done
+                raise RuntimeError(f"the handler raised {error!r}") from error
             except Exception:
                 raise
             except BaseException as error:  # noqa: BLE001 raised in the loop's thread it would end that thread

@@ -203,6 +203,23 @@ def test_a_handler_ends_the_program(broker: FakeBroker, error: BaseException) ->
     assert offsets(broker) == [0, 1]
 
 
+def test_a_handler_that_raises_stop_iteration_has_failed(broker: FakeBroker) -> None:
+    """A future of asyncio does not take a StopIteration: its worker waited for ever, and so did `run` and the end of `close`."""
+    put(broker, 2)
+    with consumer(max_reconsume_times=0) as member:
+        member.subscribe("T")
+
+        def handler(message: ReceivedMessage) -> None:
+            if message.body == b"0":
+                next(iter(()))
+
+        run = InThread(member, handler, concurrency=1)
+        eventually(lambda: bodies(broker, "%DLQ%g") == [b"0"])
+        member.stop()
+        run.join()
+        assert run.error is None
+
+
 def test_close_in_another_thread_ends_a_run(broker: FakeBroker) -> None:
     put(broker, 2)
     seen = threading.Semaphore(0)

@@ -156,6 +156,37 @@ def test_a_failure_of_a_message_whose_queue_has_gone_is_left_to_the_next_member(
     run(go())
 
 
+def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_no_queue_behind(
+    broker: FakeBroker,
+) -> None:
+    """The rebalance waited for a commit, and then took queues of the topic anew: no pull was possible, or followed later."""
+
+    async def go() -> None:
+        work = Work(0)
+        first, first_run = await member_of(work)
+        put(broker, 1)
+        await asyncio.sleep(1)
+        broker.silent.add(COMMIT)
+        second = consumer()
+        await second.subscribe("T")
+        await asyncio.sleep(1)  # the first member waits for the commit of the queue that it leaves
+        broker.silent.discard(COMMIT)
+        await first.unsubscribe("T")
+        await second.close()
+        await asyncio.sleep(30)
+        assert first.assignment() == []
+        await first.subscribe("T")
+        await asyncio.sleep(30)
+        for queue_id in range(2):
+            broker.put("T", queue_id, b"new")
+        await asyncio.sleep(30)
+        assert sorted(one for one in work.ended if one[1] == b"new") == [(0, b"new"), (1, b"new")]
+        await first.close()
+        await first_run
+
+    run(go())
+
+
 def test_unsubscribe_lets_work_end_and_leaves_the_group(broker: FakeBroker) -> None:
     put(broker, 2)
 
