@@ -326,6 +326,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             _LOG.warning("%s: %s; the connection is closed", self.peer, error)
             self._flush()
             self.close()
+        except BaseException:
+            # The loop closes a connection for what a read raises; a turn is not one, and nothing would be read any more.
+            self.abort()
+            raise
         finally:
             self._flush()
         took = (

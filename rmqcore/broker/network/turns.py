@@ -93,10 +93,12 @@ class Turns:
         self._asked = False
         self._begin()
         most = len(self._waiting)  # one that costs no time must not come twice in a turn
-        while self._waiting and most and not self.are_over:
-            most -= 1
-            self._virtual_s, _, connection = heapq.heappop(self._waiting)
-            connection.take_turn()
-        self._begin()
-        if self._waiting:
-            self._ask()
+        try:
+            while self._waiting and most and not self.are_over:
+                most -= 1
+                self._virtual_s, _, connection = heapq.heappop(self._waiting)
+                connection.take_turn()
+        finally:  # the loop logs what one of them raises; the others wait still
+            self._begin()
+            if self._waiting:
+                self._ask()

@@ -168,3 +168,25 @@ def test_a_peer_that_takes_its_answers_late_waits_for_its_turn() -> None:
     crowd.passes_turns()
     assert [answer.opaque for answer in late.answers()] == list(range(FLOOD))
     assert late.transport.is_read
+
+
+def test_a_turn_that_raises_ends_its_connection_and_the_others_have_theirs() -> None:
+    """Of a read asyncio closes the connection. After such a turn it stayed open, was never read again, and all others waited."""
+    crowd = Crowd(2)
+    broken, other = crowd.peers
+    answer = crowd.connections.answer
+
+    def answer_one(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        if channel is broken.connection:
+            raise MemoryError("no room for the answer")
+        return answer(request, channel)
+
+    for peer in crowd.peers:
+        crowd.reads(peer, requests(FLOOD))
+    crowd.connections.answer = answer_one
+    with pytest.raises(MemoryError):
+        crowd.passes_turns()
+    crowd.passes_turns()
+    assert broken.transport.ended == "aborted"
+    assert [one.opaque for one in other.answers()] == list(range(FLOOD))
+    assert other.transport.is_read
