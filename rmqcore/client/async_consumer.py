@@ -136,6 +136,9 @@ class AsyncPullConsumer:
     async def unsubscribe(self, topic: str) -> None:
         """Read a topic no more.
 
+        As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
+        other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
+
         Raises
         ------
         ClientClosedError

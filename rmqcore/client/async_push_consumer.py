@@ -168,6 +168,9 @@ class AsyncPushConsumer:
     async def unsubscribe(self, topic: str) -> None:
         """Read a topic no more. Messages of it that are in work are finished.
 
+        As in RocketMQ all members share the queues of each topic, those that do not read it too: while this consumer reads
+        other topics, its part of the queues is read by no member. Let all members unsubscribe, or close this one.
+
         Raises
         ------
         ClientClosedError

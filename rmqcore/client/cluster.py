@@ -90,8 +90,11 @@ class Cluster:
         brokers = await self.cluster()
         found = with_master(one for one in brokers if cluster in (None, one.cluster))
         if not found:
-            where = "is registered at the name server" if cluster is None else f"of {cluster}"
-            raise ClientError(f"no broker with a master {where}")
+            known = ", ".join(sorted({one.cluster for one in brokers})) or "none"
+            what = "master" if cluster is None else f"master of cluster {cluster}"
+            raise ClientError(
+                f"no {what} is registered at the name server; clusters there: {known}"
+            )
         return found
 
     async def route(self, topic: str) -> TopicRoute:

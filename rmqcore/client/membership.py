@@ -123,7 +123,7 @@ class Membership:
             raise
 
     async def unsubscribe(self, topic: str) -> None:
-        """Read a topic no more, and let the other members have its queues.
+        """Read a topic no more; after the last topic the other members have its queues.
 
         Raises
         ------

@@ -108,8 +108,12 @@ class ServedBroker:
         Raises
         ------
         RuntimeError
-            It has not started; the message has the end of its log.
+            It has not started, and the message has the end of its log; or it runs already.
         """
+        if self._process is not None:
+            if self._process.poll() is None:
+                raise RuntimeError("the broker runs already: restart() stops it first")
+            self._ended(self._process)
         command = [*self._python(), "serve", str(self.store), "--json"]
         command += ["--config", str(self._config), "--port", self.address.rpartition(":")[2] or "0"]
         if self.namesrv:

@@ -16,6 +16,7 @@ from rmqcore.client import Admin, AsyncAdmin, MessageQueue, Producer, PullConsum
 from rmqcore.errors import (
     AnswerTimeoutError,
     ClientClosedError,
+    ClientError,
     GroupNotFoundError,
     NoRouteError,
     RefusedError,
@@ -66,6 +67,12 @@ def consume(namesrv: str, group: str, topic: str, number: int) -> None:
         while found < number:
             found += len(consumer.poll(POLL_SECONDS))
         consumer.commit()
+
+
+def test_a_cluster_that_is_unknown(admin: Admin) -> None:
+    expected = "no master of cluster Other is registered at the name server; clusters there: DefaultCluster"
+    with pytest.raises(ClientError, match=f"^{expected}$"):
+        admin.create_topic("New", cluster="Other")
 
 
 # ---- topics -----------------------------------------------------------------------------------------

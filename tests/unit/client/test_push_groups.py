@@ -187,6 +187,30 @@ def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_no_queue_behind(
     run(go())
 
 
+def test_a_member_that_reads_another_topic_keeps_its_part_of_the_queues(
+    cluster: FakeCluster,
+) -> None:
+    """As in RocketMQ, whose members are those of a group and not of a topic."""
+    push_broker(cluster, T=2, U=2)
+
+    async def go() -> None:
+        first, second = consumer(), consumer()
+        for member in (first, second):
+            await member.subscribe("T")
+            await member.subscribe("U")
+        await asyncio.sleep(30)
+        await first.unsubscribe("T")
+        await asyncio.sleep(60)
+        assert len(queues(second)) == 1
+        await first.unsubscribe("U")
+        await asyncio.sleep(30)
+        assert len(queues(second)) == 2
+        await first.close()
+        await second.close()
+
+    run(go())
+
+
 def test_unsubscribe_lets_work_end_and_leaves_the_group(broker: FakeBroker) -> None:
     put(broker, 2)
 

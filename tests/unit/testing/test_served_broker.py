@@ -120,6 +120,23 @@ def test_a_test_may_run_on_a_rather_full_disk(tmp_path: Path) -> None:
     assert "cleanFileForciblyEnable=false" in lines
 
 
+def test_a_broker_that_runs_is_not_started_again(broker: ServedBroker) -> None:
+    """The second process got no port, and the first one, which served on, was forgotten: `close` did not stop it."""
+    with pytest.raises(RuntimeError, match="runs already: restart"):
+        broker.start()
+    broker.create_topic("StillServed")
+    assert broker.messages("StillServed") == []
+
+
+def test_a_broker_that_has_ended_by_itself_is_started_again(tmp_path: Path) -> None:
+    with ServedBroker(tmp_path) as served:
+        assert served._process is not None
+        os.kill(served._process.pid, signal.SIGKILL)
+        served._process.wait()
+        served.start()
+        served.create_topic("Again")
+
+
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     broker = ServedBroker(tmp_path, {"flushDiskType": "WRONG"})
     with pytest.raises(
