@@ -55,8 +55,8 @@ class ConsumerGroupInfo:
         return list(self.clients)
 
     def client_ids(self) -> list[str]:
-        """Give what the members call themselves."""
-        return [client.client_id for client in self.clients.values()]
+        """Give what the members call themselves, each once: one that connected anew has a second connection for a while."""
+        return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
     def find_client(self, client_id: str) -> ClientChannelInfo | None:
         """Give the member that calls itself so."""

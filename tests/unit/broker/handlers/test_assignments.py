@@ -84,6 +84,17 @@ def test_two_members_share_the_queues(
         assert queue_ids(query(client, clientId=name, strategyName=strategy)) == part
 
 
+def test_a_member_with_two_connections_is_one_member(client: Sender) -> None:
+    """One that connects anew while the broker still has its old connection; no member read the part of the second one."""
+    join(client, "c1", "c2", "c1")
+    parts = [queue_ids(query(client, clientId=name)) for name in ("c1", "c2")]
+    assert parts == [[0, 1, 2], [3, 4]]
+    request = RemotingCommand(
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext_fields={"consumerGroup": "g"}
+    )
+    assert json.loads(client.ask(request).body) == {"consumerIdList": ["c1", "c2"]}
+
+
 def test_each_member_that_broadcasts_reads_all_queues(client: Sender) -> None:
     assert queue_ids(query(client, messageModel="BROADCASTING")) == [0, 1, 2, 3, 4]
 
