@@ -417,7 +417,7 @@ class AsyncPushConsumer:
             return True
         self._start()
         await self._release([one for one in self._of_topic(topic) if one.queue not in queues])
-        if self._closing or topic not in self._member.subscriptions:
+        if self._has_left(topic):
             queues = []  # the topic was unsubscribed while offsets were committed: nothing would pull these
         new = {one: 0.0 for one in queues if one not in self._assigned | self._releasing}
         if self._held.orderly and new:
@@ -465,6 +465,10 @@ class AsyncPushConsumer:
                 self._member.left(one.queue.topic)
             self._member.wake()
 
+    def _has_left(self, topic: str) -> bool:
+        """Whether queues of a topic are not wanted any more; asked again after each wait."""
+        return self._closing or topic not in self._member.subscriptions
+
     def _of_topic(self, topic: str) -> list[ProcessQueue]:
         return [one for one in self._assigned.values() if one.queue.topic == topic]
 
@@ -487,7 +491,7 @@ class AsyncPushConsumer:
         """Lock queues; return those that are locked, each with the time up to which it is consumed."""
         until = asyncio.get_running_loop().time() + LOCK_SECONDS
         locked = [one for one, ours in (await self._locks.lock(queues)).items() if ours]
-        if self._closing or topic not in self._member.subscriptions:
+        if self._has_left(topic):
             await self._locks.unlock(locked)
             return {}
         return dict.fromkeys(locked, until)
