@@ -43,7 +43,7 @@ import rmqcore
 from rmqcore.client import Admin
 from rmqcore.errors import ClientError
 
-SECONDS = dose("RMQCORE_ROUND_SECONDS", test=4, verify=4, night=1800)
+SECONDS = dose("RMQCORE_ROUND_SECONDS", test=2, verify=2, night=1800)
 CALM_S = 3.0
 DRAIN_S = 120.0
 OTHERS = dose("RMQCORE_ROUND_OTHERS", test=0, verify=0, night=1)
@@ -237,8 +237,11 @@ def run_round(
         except (AssertionError, ClientError) as error:
             findings.append(Finding("server", repr(error)))
         faults.end()
+        LOG.info("the faults are over")
         findings += running.end_senders()
+        LOG.info("all is sent")
         running.drain()
+        LOG.info("all is received, or time is up")
         findings += running.end_readers()
     if (code := server.stop()) != 0:
         findings.append(Finding("server", f"SIGTERM: exit code {code}"))

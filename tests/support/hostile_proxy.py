@@ -92,8 +92,7 @@ class HostileProxy:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
+        self.refuse()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def change(self, harm: Harm) -> None:
