@@ -95,7 +95,7 @@ class Round:
         ]
         self._senders.append(Dealer("dealer", history, seed(), lambda: address))
         self._readers = [
-            Puller("manual", history, seed(), namesrv, "manual", commits=True),
+            Puller("manual", history, seed(), namesrv, "manual", commits=True, leaves=True),
             Puller("auto1", history, seed(), namesrv, "auto", commits=False),
             Puller("auto2", history, seed(), namesrv, "auto", commits=False, leaves=True),
             Pushed("pushed", history, seed(), namesrv, "pushed", orderly=False),

@@ -22,7 +22,7 @@ class Story:
         self._op = 0
 
     def add(self, what: str, **more: Any) -> None:
-        self.events.append({"at": float(len(self.events)), "who": "w", "what": what, **more})
+        self.events.append({"at": float(len(self.events)), "who": "w", "what": what} | more)
 
     def send(
         self,
@@ -215,7 +215,7 @@ def test_a_message_that_comes_again_after_its_commit() -> None:
 
 def test_what_explains_that_a_message_comes_again() -> None:
     for event in (
-        {"what": "member", "group": "readers", "queues": []},
+        {"what": "member", "who": "another", "group": "readers", "queues": []},
         {"what": "fault", "name": "kill"},
     ):
         story = sound()
@@ -227,6 +227,8 @@ def test_what_explains_that_a_message_comes_again() -> None:
 def test_what_does_not_explain_it() -> None:
     for event in (
         {"what": "member", "group": "others", "queues": []},
+        {"what": "member", "group": "readers", "queues": []},
+        {"what": "fault", "name": "kill", "at": 100.0},
         {"what": "fault", "name": "delay"},
     ):
         story = sound()
@@ -242,6 +244,15 @@ def test_a_commit_that_failed_covers_nothing() -> None:
     story.commit(1, ok=False)
     story.got("m0", 0)
     assert story.findings() == []
+
+
+def test_a_commit_of_a_queue_that_the_member_has_no_more_covers_nothing() -> None:
+    story = sound()
+    story.events[-1]["held"] = [f"{TOPIC}/1"]
+    story.got("m1", 1)
+    assert story.findings() == []
+    story.events[-2]["held"] = [f"{TOPIC}/0"]
+    assert story.kinds() == {"again"}
 
 
 def test_a_commit_that_goes_back_takes_the_later_ones_away() -> None:

@@ -14,8 +14,8 @@ from support.history.record import Event
 
 SLACK_S = 0.02
 """The broker's clock has milliseconds, and is not the one of the history."""
-UNSAVED_S = 7.0
-"""A kill takes commits away that were younger than this: `flushConsumerOffsetInterval`, and a busy machine."""
+UNSAVED_S = 15.0
+"""A kill takes away commits that are younger than this: `flushConsumerOffsetInterval` is 5 s, and a machine may be busy."""
 
 
 class Stored(NamedTuple):
@@ -234,8 +234,16 @@ def queue_order(events: Iterable[Event], ordered: set[str]) -> Iterator[Finding]
         highest[queue] = max(before, here)
 
 
-def after_commit(events: Iterable[Event]) -> Iterator[Finding]:
-    """Look for messages that came again to a group although a commit covers them: queues stayed where they were, no kill."""
+def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
+    """Look for messages that came again to a group although a commit covers them.
+
+    A kill may take a young commit away. Where a group has several members, one of them may still hold what the other has
+    committed when a queue goes from one to the other; a group of one has no such excuse, also when its member comes anew.
+    """
+    members: dict[str, set[str]] = defaultdict(set)
+    for event in events:
+        if event["what"] in ("got", "member"):
+            members[event["group"]].add(event["who"])
     moved: dict[str, list[float]] = defaultdict(list)
     kills: list[float] = []
     pending: dict[str, Event] = {}
@@ -243,20 +251,22 @@ def after_commit(events: Iterable[Event]) -> Iterator[Finding]:
     for event in events:
         what = event["what"]
         if what == "member":
-            moved[event["group"]].append(event["at"])
+            if len(members[event["group"]]) > 1:
+                moved[event["group"]].append(event["at"])
         elif is_kill(event):
             kills.append(event["at"])
         elif what == "commit":
             pending[event["who"]] = event
         elif what == "committed" and (asked := pending.pop(event["who"], None)) and event["ok"]:
-            for queue, bound in asked["next"].items():
+            for queue in asked["next"].keys() & set(event.get("held", asked["next"])):
+                bound = asked["next"][queue]
                 cover(covered[event["group"], queue], bound, event["at"])
         elif what == "got" and not event.get("tries", 0):
             queue = f"{event['topic']}/{event['queue_id']}"
             at = first_cover(covered[event["group"], queue], event["queue_offset"])
             if at is None or is_between(moved[event["group"]], at, event["at"]):
                 continue
-            if not is_between(kills, at - UNSAVED_S, event["at"]):
+            if not is_between(kills, at, at + UNSAVED_S):
                 yield Finding("again", f"{event} came again, a commit at {at:.3f} covers it")
 
 

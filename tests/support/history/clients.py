@@ -251,14 +251,14 @@ class Puller(Reader):
                 return
             following: dict[str, int] = {}
             while not self.stopped.is_set():
-                self.note_queues([f"{q.topic}/{q.queue_id}" for q in consumer.assignment()])
+                self.note_queues(queues_of(consumer))
                 for message in consumer.poll(timeout=0.5):
                     self.note(message)
                     following[f"{message.topic}/{message.queue_id}"] = message.queue_offset + 1
                 if self._commits and following and self.rng.random() < 0.2:
                     self._commit(consumer, following)
                     following = {}
-                if self._leaves and self.rng.random() < 0.01:
+                if self._leaves and self.rng.random() < 0.02:
                     return
 
     def _commit(self, consumer: PullConsumer, following: dict[str, int]) -> None:
@@ -268,7 +268,13 @@ class Puller(Reader):
         except ClientError as error:
             self.history.add(self.name, "committed", group=self.group, ok=False, error=str(error))
         else:
-            self.history.add(self.name, "committed", group=self.group, ok=True)
+            held = queues_of(consumer)
+            self.history.add(self.name, "committed", group=self.group, ok=True, held=held)
+
+
+def queues_of(consumer: PullConsumer) -> list[str]:
+    """Return the queues of a member, as the history names them."""
+    return [f"{queue.topic}/{queue.queue_id}" for queue in consumer.assignment()]
 
 
 class Pushed(Reader):

@@ -13,7 +13,8 @@ got
     A message was received: ``group``, ``topic``, ``queue_id``, ``queue_offset``, ``uid``, ``named`` (the topic that its body
     names; empty if it names none), ``tries`` (how often the broker had it back).
 commit, committed
-    A group's offsets: ``group``, ``next`` (the first uncommitted queue offset by "topic/queue"); then ``ok``.
+    A group's offsets: ``group``, ``next`` (the first uncommitted queue offset by "topic/queue"); then ``ok``, and perhaps
+    ``held`` (the member's queues after it: the offset of another queue is not committed).
 member
     The queues of a member of a group changed, or it came or went: ``group``.
 note
