@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -159,6 +160,7 @@ class Dealer(Client):
         half = send_request(DEALS, body_of(uid, DEALS), 0, uid)
         half.ext_fields["i"] += "TRAN_MSG\x01true\x02PGROUP\x01pg\x02"
         half.ext_fields["f"] = "4"  # the sysFlag of a prepared transaction
+        half.ext_fields["g"] = str(time.time_ns() // 1_000_000)  # the broker gives up an old half
         op = self.history.next_op()
         self.history.add(self.name, "send", op=op, topic=DEALS, uids=[uid], half=True)
         answer = client.ask(half)
