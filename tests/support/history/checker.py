@@ -258,7 +258,8 @@ def after_commit(events: Sequence[Event]) -> Iterator[Finding]:
         elif what == "commit":
             pending[event["who"]] = event
         elif what == "committed" and (asked := pending.pop(event["who"], None)) and event["ok"]:
-            for queue in asked["next"].keys() & set(event.get("held", asked["next"])):
+            held = event["held"] if "held" in event else asked["next"]
+            for queue in asked["next"].keys() & set(held):
                 bound = asked["next"][queue]
                 cover(covered[event["group"], queue], bound, event["at"])
         elif what == "got" and not event.get("tries", 0):
