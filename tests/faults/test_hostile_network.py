@@ -17,7 +17,7 @@ import pytest
 import uvloop
 from support.doses import dose
 from support.eventually import eventually_async
-from support.hostile_proxy import Harm, HostileProxy
+from support.hostile_proxy import PARTITIONS, Harm, HostileProxy
 from support.raw_client import AsyncRawClient, pull_request, send_request
 from support.server_process import fsck
 
@@ -41,7 +41,7 @@ from rmqcore.remoting.command import RemotingCommand
 
 SECONDS = dose("RMQCORE_HOSTILE_SECONDS", test=2, verify=6, night=1200)
 QUIET_SECONDS = 120.0
-KIND = tuple(harm for harm in Harm if harm is not Harm.FUZZ)
+KIND = tuple(harm for harm in Harm if harm not in (Harm.FUZZ, *PARTITIONS))
 TOPIC = "orders"
 
 

@@ -1,6 +1,6 @@
 // Command interop is a producer and a consumer of the Go client. It prints one JSON object for each message that it sent or got.
 //
-//	interop send NAMESRV TOPIC NUMBER
+//	interop send NAMESRV TOPIC NUMBER [PREFIX]
 //	interop consume NAMESRV TOPIC GROUP TAGS
 package main
 
@@ -30,16 +30,20 @@ func main() {
 
 func run(words []string) error {
 	switch {
-	case len(words) == 4 && words[0] == "send":
+	case len(words) >= 4 && len(words) <= 5 && words[0] == "send":
 		number, err := strconv.Atoi(words[3])
 		if err != nil {
 			return err
 		}
-		return send(words[1], words[2], number)
+		prefix := ""
+		if len(words) == 5 {
+			prefix = words[4]
+		}
+		return send(words[1], words[2], prefix, number)
 	case len(words) == 5 && words[0] == "consume":
 		return consume(words[1], words[2], words[3], words[4])
 	}
-	return fmt.Errorf("send NAMESRV TOPIC NUMBER, or consume NAMESRV TOPIC GROUP TAGS, not %q", words)
+	return fmt.Errorf("send NAMESRV TOPIC NUMBER [PREFIX], or consume NAMESRV TOPIC GROUP TAGS, not %q", words)
 }
 
 func message(topic, kind string, number int) *primitive.Message {
@@ -47,8 +51,8 @@ func message(topic, kind string, number int) *primitive.Message {
 	return made.WithTag(tags[number%len(tags)]).WithKeys([]string{fmt.Sprintf("%s-%d", kind, number)})
 }
 
-// send sends `number` messages one by one, as many one-way and as many in one batch.
-func send(namesrv, topic string, number int) error {
+// send sends `number` messages one by one, as many one-way and as many in one batch; bodies and keys begin with `prefix`.
+func send(namesrv, topic, prefix string, number int) error {
 	sender, err := rocketmq.NewProducer(
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
 		producer.WithGroupName("go-producers"),
@@ -60,7 +64,7 @@ func send(namesrv, topic string, number int) error {
 		return err
 	}
 	for i := 0; i < number; i++ {
-		result, err := sender.SendSync(context.Background(), message(topic, "sync", i))
+		result, err := sender.SendSync(context.Background(), message(topic, prefix+"sync", i))
 		if err != nil {
 			return err
 		}
@@ -70,7 +74,7 @@ func send(namesrv, topic string, number int) error {
 	}
 	var batch []*primitive.Message
 	for i := 0; i < number; i++ {
-		batch = append(batch, message(topic, "batch", i))
+		batch = append(batch, message(topic, prefix+"batch", i))
 	}
 	result, err := sender.SendSync(context.Background(), batch...)
 	if err != nil {
@@ -80,12 +84,12 @@ func send(namesrv, topic string, number int) error {
 		return err
 	}
 	for i := 0; i < number; i++ {
-		if err := sender.SendOneWay(context.Background(), message(topic, "oneway", i)); err != nil {
+		if err := sender.SendOneWay(context.Background(), message(topic, prefix+"oneway", i)); err != nil {
 			return err
 		}
 	}
 	// One connection, one order: what comes behind the one-way messages is answered, so those are on their way.
-	result, err = sender.SendSync(context.Background(), message(topic, "last", 0))
+	result, err = sender.SendSync(context.Background(), message(topic, prefix+"last", 0))
 	if err != nil {
 		return err
 	}
