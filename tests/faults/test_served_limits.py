@@ -457,10 +457,10 @@ def test_who_takes_no_answers_stops_only_itself(
     run: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(connection, "time", clock)
     monkeypatch.setattr(server, "CHECK_IDLE_MS", 20)
 
     async def scenario(served: Beside) -> None:
+        served.connections.turns.clock = clock.monotonic
         other = await served.open()
         for queue_offset in range(4):
             sent = await other.ask(send_request("t", bytes(100_000), 0))

@@ -24,7 +24,8 @@ def test_keys_that_are_not_true_are_named_at_the_start(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, settings=settings) as server:
         assert server.stop() == 0
     found = re.findall(r"^Warning: \S+serve\.conf:\d+: (\w+)", server.log, re.MULTILINE)
-    assert sorted(found) == sorted([*UNTRUE, "storePathRootDir"])
+    assert sorted(found) == sorted([*UNTRUE, "store_path_root_dir"])
+    assert "(storePathRootDir) is /elsewhere" in server.log
     assert "UnusedSettingWarning" not in server.log
 
 
