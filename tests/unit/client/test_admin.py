@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.eventually import eventually
-from support.fake_cluster import NAMESRV, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, FakeCluster, run
 
 from rmqcore.client import Admin, AsyncAdmin, MessageQueue, Producer, PullConsumer
 from rmqcore.errors import (
@@ -256,12 +256,6 @@ def test_a_message_of_another_topic_is_not_found(
 
 
 # ---- over a cluster without sockets -----------------------------------------------------------------
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 GROUPS = encode_json({"subscriptionGroupTable": {"g": {"groupName": "g"}}})

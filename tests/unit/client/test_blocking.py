@@ -5,24 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support.eventually import eventually
-from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
+from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster
 
 from rmqcore.client import Producer, PullConsumer, ReceivedMessage
 from rmqcore.errors import ClientClosedError, NoRouteError
 
 MOST_SECONDS = 60.0
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 @pytest.fixture

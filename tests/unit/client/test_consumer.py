@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
 
 from rmqcore.client import AsyncPullConsumer, MessageQueue, ReceivedMessage
 from rmqcore.client.message_cache import MOST_MESSAGES_OF_QUEUE
@@ -25,12 +24,6 @@ from rmqcore.remoting.command import RemotingCommand
 ADDRESS = "192.0.2.1:10911"
 PULL, BEAT, MEMBERS, COMMIT = 361, 34, 38, 15
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 def consumer(group: str = "g", **settings: Any) -> AsyncPullConsumer:

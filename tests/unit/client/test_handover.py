@@ -7,14 +7,14 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 from support.doses import dose
-from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
 
 from rmqcore.client import (
     Admin,
@@ -57,12 +57,6 @@ never_awaited = pytest.mark.filterwarnings("ignore:coroutine .* was never awaite
 
 class Injected(Exception):
     """What a signal handler of the program raises."""
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 @pytest.fixture

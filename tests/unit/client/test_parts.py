@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
-from support.fake_cluster import NOW_MS, FakeCluster, fake_cluster, run
+from support.fake_cluster import NOW_MS, FakeCluster, run
 
 from rmqcore.client import ReceivedMessage
 from rmqcore.client.connection import Connection
@@ -21,12 +20,6 @@ from rmqcore.remoting.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqcore.remoting.command import RemotingCommand
 
 QUEUE = MessageQueue("T", "b-a", 0)
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 # ---- routes -----------------------------------------------------------------------------------------

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
-from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
 
 from rmqcore.client import AsyncProducer, SendStatus
 from rmqcore.errors import (
@@ -23,12 +22,6 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 SEND, ROUTE, BEAT = 310, 105, 34
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 def producer(namesrv: str = NAMESRV, **settings: float) -> AsyncProducer:

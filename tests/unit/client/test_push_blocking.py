@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.eventually import eventually
-from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster
+from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster
 from support.push_broker import SEND_BACK, bodies, push_broker
 
 from rmqcore.client import ConsumeStatus, PushConsumer, ReceivedMessage
 from rmqcore.errors import ClientClosedError, ClientError
 
 MOST_SECONDS = 60.0
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, NOW_MS, FakeBroker, FakeCluster, run
 from support.push_broker import SEND_BACK, bodies, push_broker, refuse
 
 from rmqcore.client import AsyncPushConsumer, ConsumeStatus, HeldLimits, ReceivedMessage
@@ -16,12 +15,6 @@ from rmqcore.errors import ClientClosedError, ClientError
 PULL, COMMIT = 361, 15
 DLQ = "%DLQ%g"
 RETRY = "%RETRY%g"
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, fake_cluster, run
+from support.fake_cluster import NAMESRV, FakeBroker, FakeCluster, run
 from support.push_broker import LOCK, UNLOCK, bodies, push_broker, refuse
 
 from rmqcore.client import AsyncPushConsumer, ReceivedMessage
 
 COMMIT = 15
 DLQ = "%DLQ%g"
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster() as made:
-        yield made
 
 
 @pytest.fixture
