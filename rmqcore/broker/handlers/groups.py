@@ -31,15 +31,7 @@ def _update_and_create_group(call: Call) -> RemotingCommand | None:
     if len(call.request.body) > MOST_BYTES:
         remark = f"{len(call.request.body)} bytes of a group, at most {MOST_BYTES} are taken"
         return call.respond(ResponseCode.INVALID_PARAMETER, remark)
-    group = subscription_group(parse_body(call.code.name, call.request.body), "")
-    wrong = _wrong(group)
-    if wrong is not None:
-        return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
-    try:
-        call.broker.groups.update(group, answer_when_done(call))
-    except ValueError as error:
-        return call.respond(ResponseCode.SYSTEM_ERROR, str(error))
-    return None
+    return _make(call, [subscription_group(parse_body(call.code.name, call.request.body), "")])
 
 
 def _update_and_create_groups(call: Call) -> RemotingCommand | None:
@@ -48,7 +40,11 @@ def _update_and_create_groups(call: Call) -> RemotingCommand | None:
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#updateAndCreateSubscriptionGroupList.
     """
     found = parse_body(call.code.name, call.request.body).objects("groupConfigList")
-    groups = [subscription_group(one, "") for one in found]
+    return _make(call, [subscription_group(one, "") for one in found])
+
+
+def _make(call: Call, groups: list[SubscriptionGroupConfig]) -> RemotingCommand | None:
+    """Make or change groups, all or none."""
     for group in groups:
         wrong = _wrong(group)
         if wrong is not None:

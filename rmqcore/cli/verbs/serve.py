@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcore.broker.network.server import MOST_CONNECTIONS, Ports, Ready, bind
+from rmqcore.broker.network.server import MOST_CONNECTIONS, VIP_BELOW, Ports, Ready, bind
 from rmqcore.broker.network.server import serve as serve_store
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker_conf import read_properties, wrong_in_file
@@ -248,6 +248,10 @@ def _ports(
     """Put together where to listen and register, out of the options and the configuration."""
     if port is None:
         port = _port(given.get("listenPort", str(BROKER_PORT)), "listenPort")
+    if vip and 0 < port <= VIP_BELOW:
+        raise wrong_value(
+            str(port), f"a port above {VIP_BELOW}, for --vip listens {VIP_BELOW} below", "--port"
+        )
     elsewhere = namesrv or [one for one in given.get("namesrvAddr", "").split(";") if one.strip()]
     if namesrv_port is None:
         namesrv_port = OFF if elsewhere else FREE if port == 0 else str(NAMESRV_PORT)

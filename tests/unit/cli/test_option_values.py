@@ -165,3 +165,13 @@ def test_every_option_that_takes_no_text_has_a_parser_of_ours(name: str) -> None
         if not takes_text(kind) and not any(getattr(one, "parser", None) for one in told):
             without.append(parameter.name)
     assert without == []
+
+
+def test_no_port_lies_two_below_the_first_ones(rmqcore: Run, tmp_path: Path) -> None:
+    """It said that it cannot listen on port -1."""
+    done = rmqcore("serve", tmp_path / "store", "--vip", "--port", "2")
+    assert (done.code, done.out) == (64, b"")
+    assert "'2' was given, expected a port above 2, for --vip listens 2 below" in " ".join(
+        done.err.split()
+    )
+    assert not (tmp_path / "store").exists()
