@@ -237,14 +237,18 @@ class LogAudit:
             return None  # the walk has noted the file
 
     def record_of_any_place(self, phy_offset: int, end_phy_offset: int) -> MessageView | None:
-        """The well-formed record that starts at an offset and ends before another, whatever its PHYSICALOFFSET says, or None."""
+        """The well-formed record that starts at an offset and ends before another, whatever its PHYSICALOFFSET says, or None.
+
+        A record above `MOST_WHOLE` bytes is not read: a damaged length may span a whole file.
+        """
         file = self.file_of(phy_offset)
         if file is None:
             return None
         pos = phy_offset - file.file_from_offset
         try:
             size = int.from_bytes(file.read_range(pos, 4), "big")
-            if not 0 < size <= min(end_phy_offset, file.end_offset) - phy_offset:
+            room = min(end_phy_offset, file.end_offset) - phy_offset
+            if not 0 < size <= min(room, MOST_WHOLE):
                 return None
             view: MessageView = codec.decode_with_levels(
                 file.read_range(pos, size), 0, self._levels

@@ -12,7 +12,7 @@ import rmqcore
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.maintenance.doctor.doctor import doctor
-from rmqcore.offline.fsck import FsckReport, fsck
+from rmqcore.offline.fsck import FsckReport, fsck, log_pass
 from rmqcore.offline.fsck.findings import Finding
 
 
@@ -121,6 +121,19 @@ def test_a_broker_start_asks_for_no_physicaloffset(built: BuiltStore, behind: st
     assert start["cut_records"] == (len(built.records) - 42 if behind else 0)
     plan, _ = preview_recovery(StorePaths(root), rmqcore.find_config(root))
     assert plan.end_phy_offset == (cut or len(built.log))
+
+
+def test_a_long_record_of_another_place_is_not_read(
+    built: BuiltStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged length may span a file of 1 GiB."""
+    wrong = built.fill().records[40]
+    root = built.write()
+    built.change_log(wrong.phy_offset + 28, b"\1")
+    assert fsck(root).would_be_lost["broker_start"]["cut_phy_offset"] is None
+    monkeypatch.setattr(log_pass, "MOST_WHOLE", (wrong.msg_size or 0) - 1)
+    start = fsck(root).would_be_lost["broker_start"]
+    assert start["cut_phy_offset"] == wrong.phy_offset
 
 
 @pytest.mark.parametrize(("at", "field"), [(0, "TOTALSIZE"), (4, "MAGIC"), (84, "BODYLENGTH")])
