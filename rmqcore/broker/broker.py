@@ -38,7 +38,7 @@ READERS = 4
 SCAN_PERIOD_MS = 10_000
 """So often is looked for clients that are silent."""
 FindRoute = Callable[[str, Callable[[TopicRoute | None], object]], object]
-"""Gets a topic, and what is to be called with its route, at once or later; with None where no broker has the topic."""
+"""Called with a topic, and the function to call with its route, at once or later; None if no broker has the topic."""
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -83,7 +83,7 @@ class Broker:
     schedule : ScheduleMessages
     transactions : Transactions
     find_route : FindRoute
-        Asks a name server; where there is none, the broker's own queues are the route.
+        Asks a name server; without one, the broker's own queues are the route.
     said_once : SaidOnce
         Warnings that clients cause by requests that are not served.
     puts_in_flight : int

@@ -262,9 +262,9 @@ class AsyncAdmin:
         Raises
         ------
         ValueError
-            `to` is none of these.
+            `to` is something else.
         NoRouteError, GroupNotFoundError
-            No broker has the topic, or none that has it has the group.
+            No broker has the topic, or no broker of the topic has the group.
         ClientError
             A broker does not do it; others may have done it.
         """

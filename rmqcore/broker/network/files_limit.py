@@ -46,8 +46,8 @@ def allowed_connections(ports: int, wanted: int) -> int:
     if allowed >= wanted:
         return wanted
     _LOG.warning(
-        "--max-connections is %d instead of %d: %d open files are allowed (ulimit -n), %d would be needed, of which the store "
-        "and all else keep %d",
+        "--max-connections is %d instead of %d: %d open files are allowed (ulimit -n), %d would be needed; the store "
+        "and everything else need %d of them",
         allowed,
         wanted,
         soft,

@@ -98,7 +98,7 @@ class Bound:
     ----------
     broker : socket
     namesrv, vip : socket or None
-        None where there is no name server, and no second port of the broker.
+        None without a name server, and without a second port of the broker.
     host : str
         The host that clients are told.
     store_host : str

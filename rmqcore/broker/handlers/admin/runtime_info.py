@@ -53,8 +53,8 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    There are no pools of threads, so their queues are empty and have room for nothing. ``brokerVersion`` and ``getTransferedTps``
-    are names of brokers before 5.0, which the released rocketmq-exporter needs.
+    The broker has no pools of threads: their queues are shown empty, with a capacity of 0. ``brokerVersion`` and
+    ``getTransferedTps`` are names of brokers before 5.0, which the released rocketmq-exporter needs.
     """
     broker = call.broker
     known = {**_NOT_MEASURED, **_counted(broker.stats, broker.now_ms()), **_pools()}

@@ -39,7 +39,7 @@ def _query_topic_consume_by_who(call: Call) -> RemotingCommand:
 
 
 def _query_topics_by_consumer(call: Call) -> RemotingCommand:
-    """Tell of which topics a group has read.
+    """Return the topics of which a group has committed offsets.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#queryTopicsByConsumer.
     """
@@ -49,7 +49,7 @@ def _query_topics_by_consumer(call: Call) -> RemotingCommand:
 
 
 def _query_subscription_by_consumer(call: Call) -> RemotingCommand:
-    """Tell what a group with members wants of a topic.
+    """Return the subscription of a group with members to a topic.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#querySubscriptionByConsumer.
     """
@@ -62,7 +62,7 @@ def _query_subscription_by_consumer(call: Call) -> RemotingCommand:
 
 
 def _get_cold_data_flow_ctr_info(call: Call) -> RemotingCommand:
-    """Tell which groups read messages that memory does not hold: nothing is counted, and no group is held back.
+    """Return which groups read messages from disk: none is counted, and no group is held back.
 
     Source: RocketMQ 5.5.0 ColdDataCgCtrService#getColdDataFlowCtrInfo; the thresholds are Java's defaults.
     """
