@@ -40,9 +40,14 @@ def serving(kind: str, folder: Path) -> Iterator[Served]:
             yield Served("rmqcore", ours.namesrv, ours.address)
 
 
+def fresh(prefix: str) -> str:
+    """Give a name that no other test of this process has: tests share their brokers."""
+    return f"{prefix}{next(_NUMBERS)}"
+
+
 def create_topic(broker: Served, **more: Value) -> str:
     """Make a topic of a test's own, with four queues."""
-    name = f"Topic{next(_NUMBERS)}"
+    name = fresh("Topic")
     code = RequestCode.UPDATE_AND_CREATE_TOPIC
     fields: dict[str, Value] = {
         "topic": name,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Iterator
-from itertools import count
 
 import pytest
 from interop.client_manners import consume, once_each
 from interop.java_process import JavaProcess
-from interop.served import KINDS, Served, create_topic, serving
+from interop.served import KINDS, Served, create_topic, fresh, serving
 from support.eventually import eventually
 
 from rmqcore.client import (
@@ -32,7 +31,6 @@ from rmqcore.errors import (
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 POLL_SECONDS = 120.0
-NUMBERS = count(1)
 # Of what Java's driver sends these reach a consumer: tests/interop/test_broker.py.
 JAVA_SENDS, VISIBLE = 30, 30 + 20 + 1 + 3 + 1
 
@@ -57,7 +55,7 @@ def topic(broker: Served) -> str:
 
 
 def group() -> str:
-    return f"group{next(NUMBERS)}"
+    return fresh("group")
 
 
 def poll_all(consumer: PullConsumer, wanted: int) -> list[ReceivedMessage]:
@@ -111,7 +109,7 @@ def test_what_is_sent_comes_back_as_it_was(broker: Served, topic: str) -> None:
 
 
 def test_a_topic_is_created_by_the_first_send(broker: Served) -> None:
-    topic = f"Auto{next(NUMBERS)}"
+    topic = fresh("Auto")
     with PullConsumer(broker.namesrv, group(), consume_from=FIRST) as consumer:
         consumer.subscribe(topic)
         assert consumer.assignment() == []
@@ -317,7 +315,7 @@ def test_a_batch_that_the_real_broker_stores_as_one_record(broker: Served) -> No
 
 
 def test_what_an_administrator_asks(broker: Served) -> None:
-    name, members = f"Topic{next(NUMBERS)}", group()
+    name, members = fresh("Topic"), group()
     with Admin(broker.namesrv, timeout=60) as admin, Producer(broker.namesrv) as producer:
         admin.create_topic(name, 2)
         assert name in admin.list_topics()
