@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pytest
@@ -15,7 +16,12 @@ class OpenJava(Protocol):
     """Opens a directory with RocketMQ; closed after the test at the latest."""
 
     def __call__(
-        self, path: Path, config: Mapping[str, Any], *, load_only: bool = False
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        *,
+        load_only: bool = False,
+        attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> JavaStore: ...
 
 
@@ -31,8 +37,8 @@ def java_open(java: JavaProcess) -> Iterator[OpenJava]:
     """Opens stores in the shared JVM."""
     opened: list[JavaStore] = []
 
-    def open_store(path: Path, config: Mapping[str, Any], *, load_only: bool = False) -> JavaStore:
-        opened.append(JavaStore(java, path, config, load_only=load_only))
+    def open_store(path: Path, config: Mapping[str, Any], **how: Any) -> JavaStore:
+        opened.append(JavaStore(java, path, config, **how))
         return opened[-1]
 
     yield open_store

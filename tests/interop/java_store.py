@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from interop.java_process import JavaProcess
@@ -57,6 +58,8 @@ class JavaStore:
         Fields of MessageStoreConfig by their Java names.
     load_only : bool
         Only load and recover: nothing is dispatched and no service runs.
+    attributes : mapping
+        Attributes of topics that have any, such as ``{"T": {"queue.type": "BatchCQ"}}``.
     """
 
     def __init__(
@@ -66,11 +69,16 @@ class JavaStore:
         config: Mapping[str, Any],
         *,
         load_only: bool = False,
+        attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         self._process = process
         self.path = path
         self._store: int | None = process.call(
-            "open", dir=str(path), config={**FIXED, **config}, loadOnly=load_only
+            "open",
+            dir=str(path),
+            config={**FIXED, **config},
+            loadOnly=load_only,
+            attributes={topic: dict(given) for topic, given in attributes.items()},
         )
 
     def __enter__(self) -> Self:

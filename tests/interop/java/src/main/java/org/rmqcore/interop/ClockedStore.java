@@ -7,10 +7,12 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.ServiceThread;
 import org.apache.rocketmq.common.SystemClock;
+import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.queue.ConsumeQueueStoreInterface;
@@ -27,15 +29,19 @@ final class ClockedStore extends DefaultMessageStore {
     private final Field thread = accessible(ServiceThread.class, "thread");
     private boolean started;
 
-    private ClockedStore(MessageStoreConfig config, BrokerConfig broker)
+    private ClockedStore(MessageStoreConfig config, BrokerConfig broker, ConcurrentMap<String, TopicConfig> topics)
         throws IOException, ReflectiveOperationException {
         super(config, new BrokerStatsManager(NAME, true),
             (topic, queueId, queueOffset, tagsCode, storeTime, bitMap, properties) -> { },
-            broker, new ConcurrentHashMap<>());
+            broker, topics);
     }
 
-    /** Opens a directory: load and recovery, and unless {@code loadOnly} the services, until dispatch has caught up. */
-    static ClockedStore open(String dir, JSONObject settings, boolean loadOnly) throws Exception {
+    /**
+     * Opens a directory: load and recovery, and unless {@code loadOnly} the services, until dispatch has caught up.
+     * {@code attributes} has those of the topics that have any, such as queue.type.
+     */
+    static ClockedStore open(String dir, JSONObject settings, JSONObject attributes, boolean loadOnly)
+        throws Exception {
         MessageStoreConfig config = new MessageStoreConfig();
         config.setStorePathRootDir(dir);
         config.setStorePathCommitLog(dir + "/commitlog");
@@ -48,7 +54,7 @@ final class ClockedStore extends DefaultMessageStore {
         BrokerConfig broker = new BrokerConfig();
         MixAll.properties2Object(properties, broker);
         broker.setBrokerName(NAME);
-        ClockedStore store = new ClockedStore(config, broker);
+        ClockedStore store = new ClockedStore(config, broker, topics(attributes));
         if (!store.load()) {
             throw new IllegalStateException("load() of " + dir + " answered false");
         }
@@ -57,6 +63,16 @@ final class ClockedStore extends DefaultMessageStore {
             store.awaitDispatch();
         }
         return store;
+    }
+
+    private static ConcurrentMap<String, TopicConfig> topics(JSONObject attributes) {
+        ConcurrentMap<String, TopicConfig> topics = new ConcurrentHashMap<>();
+        for (String topic : attributes.keySet()) {
+            TopicConfig config = new TopicConfig(topic);
+            attributes.getJSONObject(topic).forEach((name, value) -> config.getAttributes().put(name, value.toString()));
+            topics.put(topic, config);
+        }
+        return topics;
     }
 
     /** Queues in RocksDB where the settings say so, as RocksDBMessageStore has them. */

@@ -72,7 +72,7 @@ public final class Driver {
         switch (request.getString("call")) {
             case "open":
                 ClockedStore store = ClockedStore.open(request.getString("dir"), request.getJSONObject("config"),
-                    request.getBooleanValue("loadOnly"));
+                    request.getJSONObject("attributes"), request.getBooleanValue("loadOnly"));
                 stores.put(++opened, store);
                 return opened;
             case "defaults":
