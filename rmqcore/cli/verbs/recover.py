@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ from rmqcore.disk.locks.lock import lock_holder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.engine.recovery.aside import InNoQueue
 from rmqcore.engine.recovery.index.heal import IndexReport
+from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.preview import preview_recovery
 from rmqcore.engine.recovery.recovery import RecoveryPlan, RecoveryReport
 from rmqcore.engine.recovery.thoroughness import RecoverMode
@@ -69,8 +70,8 @@ def recover(
     clean or not, does not tell of, and takes about as long as building them.
 
     Exit code 0: nothing is lost. 1: the answer was no. 2: bytes of the log or entries of queues will be
-    cut, messages are missing or will be in no queue; with --apply: entries were cut, or messages are still
-    missing or in no queue.
+    cut, messages are missing or will be in no queue, or records name another queue than the entry that leads
+    to them; with --apply: entries were cut, or the same of messages that are there still.
 
     Example:
       rmqcore recover /data/store
@@ -226,11 +227,18 @@ def _plan_rows(
         rows["deletes"] = "all consume queues"
     if plan.aside.count:
         rows["in no queue"] = _aside_row(plan.aside)
+    if plan.comparison.misnamed:
+        rows["misnamed"] = _misnamed_row(plan.comparison.misnamed)
+        rows["misnamed"] += (
+            "\nthese entries stay" if plan.comparison.keeps_misnamed else "\nthese entries go"
+        )
     if plan.warnings:
         rows["warning"] = "\n".join(plan.warnings)
     rows["index"] = _index_row(index)
     rows["verdict"] = "nothing is lost"
-    if plan.loses_something:
+    if plan.comparison.keeps_misnamed:
+        rows["verdict"] = "nothing is lost; records are damaged"
+    if plan.loses_something and not plan.comparison.keeps_misnamed:
         rows["verdict"] = "something is lost"
         if dropped.messages:
             rows["verdict"] += f": {dropped.summary()}; their bytes go to cut/"
@@ -248,6 +256,12 @@ def _aside_row(found: InNoQueue) -> str:
     if len(found.records) > len(lines) - 1:
         lines.append(f"and {len(found.records) - 10:,} more ranges")
     return "\n".join(lines)
+
+
+def _misnamed_row(found: Sequence[Misnamed]) -> str:
+    """Entries whose records name another queue."""
+    lines = [printable(str(one)) for one in found[:10]]
+    return "\n".join([*lines, f"and {len(found) - 10:,} more"] if len(found) > 10 else lines)
 
 
 def _index_row(index: IndexReport) -> str:
@@ -276,6 +290,8 @@ def _report_rows(report: RecoveryReport) -> dict[str, str]:
     }
     if report.aside.count:
         rows["in no queue"] = _aside_row(report.aside)
+    if report.misnamed:
+        rows["misnamed"] = _misnamed_row(report.misnamed)
     if report.warnings:
         rows["warning"] = "\n".join(report.warnings)
     return rows

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from rmqcore._native.format.layout import CQ_FILLER_SIZE, CQ_STORE_UNIT_SIZE
@@ -25,6 +25,7 @@ from rmqcore.disk.queue_shape import Suspect
 from rmqcore.engine.recovery import heal
 from rmqcore.engine.recovery.compare import LogCompare, Place
 from rmqcore.engine.recovery.file_scan import LostBytes, PassedOver
+from rmqcore.engine.recovery.misnamed import Misnamed, misnamed_at_the_end
 from rmqcore.engine.recovery.queue_end import QueueEnds
 from rmqcore.engine.recovery.queue_maker import QueueMaker
 
@@ -78,6 +79,11 @@ class Comparison:
         Bytes without sound records: in files before the recovery's scan, and what that passed over.
     distrust : str
         Why a store without an abort file was compared as after a crash; empty when it was not.
+    misnamed : list of Misnamed
+        The last entries of queues whose records name another queue.
+    keeps_misnamed : bool
+        They stay, and their records get no entry in the queues that they name: the exit was clean, so that every record had its
+        entry. After a crash the log is right.
     """
 
     compared_records: int = 0
@@ -92,6 +98,8 @@ class Comparison:
     reasons: list[str] = field(default_factory=list)
     damage: list[PassedOver] = field(default_factory=list)
     distrust: str = ""
+    misnamed: list[Misnamed] = field(default_factory=list)
+    keeps_misnamed: bool = False
 
     def end_of(self, place: Place) -> int | None:
         """The queue offset before which a queue's entries are made right; None when nothing limits it."""
@@ -108,6 +116,8 @@ class Comparison:
             "refused_records": self.refused_records,
             "heal_files": [[start, self.differing[start]] for start in sorted(self.differing)],
             "heal_reasons": list(self.reasons),
+            "misnamed": [asdict(one) for one in self.misnamed],
+            "keeps_misnamed": self.keeps_misnamed,
             "passed_over": [[one.start_phy_offset, one.end_phy_offset] for one in self.damage],
         }
 
@@ -231,6 +241,8 @@ class Comparer:
             self.found.reasons.clear()
             self.found.file_ends.clear()
             self._compare_older(begin, thorough=True)
+        elif clean_exit:
+            self._keep_misnamed()
         self.found.files = len(self._compared)
         return self.found
 
@@ -238,8 +250,9 @@ class Comparer:
     def is_half(self) -> bool:
         """Whether batches were left out, and what was found asks for them: all has to be compared, by another Comparer."""
         found = self.found
-        odd = found.differing_entries or found.refused_records or found.reasons or found.distrust
-        return bool(self._left_out) and (self._wanted_more or bool(odd))
+        odd = bool(found.reasons or found.distrust or found.misnamed)
+        odd = odd or found.differing_entries + found.refused_records > 0
+        return bool(self._left_out) and (self._wanted_more or odd)
 
     @property
     def is_in_order(self) -> bool:
@@ -273,13 +286,33 @@ class Comparer:
             end = self._ends.end(place) if start >= self.found.compared_from else None
             if end is not None:
                 self.found.ends[place] = end
+        self._find_misnamed()
+
+    def _find_misnamed(self) -> None:
+        self.found.misnamed.clear()
+        for place in (*self.found.ends, *self._unseen):
+            queue, end = self._queues.find(*place), self.found.ends.get(place, 0)
+            if queue is not None and queue.last_file >= 0 and queue.max_offset > end:
+                self.found.misnamed += misnamed_at_the_end(
+                    self._log, self._end, self._queues, queue, end
+                )
+
+    def _keep_misnamed(self) -> None:
+        """Let each queue with such entries end behind them."""
+        self.found.keeps_misnamed = bool(self.found.misnamed)
+        for one in self.found.misnamed:
+            place = one.topic, one.queue_id
+            self.found.ends[place] = max(self.found.ends.get(place, 0), one.queue_offset + 1)
 
     def _queue_behind_its_records(self) -> str:
         """Name a queue that ends behind its last record with an entry that is none of its own, if there is one."""
         lost = LostBytes(self._starts, self._log.file_size, self.found.damage)
+        misnamed = {(one.topic, one.queue_id) for one in self.found.misnamed}
         for place in (*self.found.ends, *self._unseen):
             queue = self._queues.find(*place)
             if queue is None or queue.max_offset <= self.found.ends.get(place, 0):
+                continue
+            if place in misnamed:
                 continue
             if place in self.found.ends or queue.max_phy_offset > self.found.compared_from:
                 last = queue.max_offset - 1

@@ -7,7 +7,7 @@ simply repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -165,6 +165,7 @@ class Healer:
     """One healing; the arguments are those of `heal_queues`. Files come newest first.
 
     `aside` receives the records that do not get their places; with `plans` also those that do, and nothing is written.
+    `passed` are the CommitLog offsets of records that keep the entry that they have in another queue.
     """
 
     def __init__(
@@ -178,8 +179,10 @@ class Healer:
         place: bool = True,
         aside: Aside | None = None,
         plans: bool = False,
+        passed: Collection[int] = (),
     ) -> None:
         self._aside = aside
+        self._passed = np.fromiter(passed, np.int64)
         self._plans = plans
         self.result = HealResult()
         self.compare = LogCompare(queues, config, commitlog.delay_levels)
@@ -281,6 +284,8 @@ class Healer:
         limit = self._limit(place, number)
         offsets = rows.queue_offset
         differs = (rows.flags & queue_compare.DIFFERS) != 0
+        if len(self._passed):
+            differs &= ~np.isin(rows.phy_offset, self._passed)
         wanted = differs & (offsets < limit)
         back = (rows.flags & queue_compare.BACK) != 0
         if back.any():

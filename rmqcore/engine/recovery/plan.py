@@ -117,13 +117,14 @@ class RecoveryPlan:
 
     @property
     def loses_something(self) -> bool:
-        """Whether anything that somebody wrote is cut or missing."""
+        """Whether anything that somebody wrote is cut, missing or damaged."""
         return bool(
             self.cut_bytes
             or self.truncated_queues
             or self.destroys_queues
             or self.warnings
             or self.aside.count
+            or self.comparison.misnamed
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -276,8 +277,16 @@ def heal_by_plan(
             end = queue.max_offset if queue is not None and queue.last_file >= 0 else None
         return end
 
+    kept = comparison.misnamed if comparison.keeps_misnamed else []
     healer = heal.Healer(
-        commitlog, queues, config, end_phy_offset, ends=end_of, aside=aside, plans=plans
+        commitlog,
+        queues,
+        config,
+        end_phy_offset,
+        ends=end_of,
+        aside=aside,
+        plans=plans,
+        passed=[one.phy_offset for one in kept],
     )
     for file in reversed(commitlog.files.files):
         if file.file_from_offset in comparison.differing:

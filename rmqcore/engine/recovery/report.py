@@ -8,6 +8,7 @@ from typing import Any
 from rmqcore.engine.recovery.aside import InNoQueue, in_no_queue_fields
 from rmqcore.engine.recovery.heal import HealResult
 from rmqcore.engine.recovery.index.heal import IndexReport
+from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.plan import RecoveryPlan
 from rmqcore.errors.exit_codes import DAMAGED, OK
 from rmqcore.report import Report
@@ -63,6 +64,10 @@ class RecoveryReport(Report):
     plan_seconds, apply_seconds : float
     aside : InNoQueue
         Messages that are in no queue, because another record has the place that they name (``set_aside`` in JSON).
+    misnamed : tuple of Misnamed
+        The last entries of queues whose records name another queue, because their topic or queue id is damaged.
+    keeps_misnamed : bool
+        These entries stay; else, after a crash, they were taken away, and the records have entries in the queues that they name.
     index : IndexReport
         What was found in ``index/``, and what is indexed again.
     """
@@ -98,12 +103,15 @@ class RecoveryReport(Report):
     plan_seconds: float
     apply_seconds: float
     aside: InNoQueue = field(default_factory=InNoQueue)
+    misnamed: tuple[Misnamed, ...] = ()
+    keeps_misnamed: bool = False
     index: IndexReport = field(default_factory=IndexReport)
 
     @property
     def exit_code(self) -> int:
-        """2 if messages are missing or in no queue, or queue entries were taken away, else 0."""
-        return DAMAGED if self.warnings or self.aside.count or self.truncated_entries else OK
+        """2 if messages are missing, in no queue or name another one, or queue entries were taken away, else 0."""
+        lost = self.warnings or self.aside.count or self.truncated_entries or self.misnamed
+        return DAMAGED if lost else OK
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes as plain JSON values."""
@@ -135,7 +143,7 @@ class RecoveryReport(Report):
             lines.append(
                 f"{self.aside.count} messages are in no queue: another record has their place"
             )
-        return "\n".join([*lines, *self.heal_reasons, *self.warnings])
+        return "\n".join([*lines, *self.heal_reasons, *self.warnings, *map(str, self.misnamed)])
 
 
 def report_of(
@@ -181,6 +189,8 @@ def report_of(
         truncated_entries=truncated_entries,
         queues=queues,
         warnings=plan.warnings,
+        misnamed=tuple(found.misnamed),
+        keeps_misnamed=found.keeps_misnamed,
         aside=aside,
         plan_seconds=plan.seconds,
         apply_seconds=apply_seconds,

@@ -177,6 +177,15 @@ KINDS = {
         " cuts in cut/.",
         RECOVER,
     ),
+    "misnamed_records": Kind(
+        ERROR,
+        (1, 5),
+        "The newest entry of a queue leads to a record with the same queue offset that names another topic or queue: a bit of "
+        "its TOPIC or QUEUEID changed, which no checksum covers. Consumers still get the message by the entry.",
+        "Copy the store away, and look at the whole extent with fsck, which names every such entry. An open after a clean exit "
+        "leaves the entry where it is.",
+        FSCK,
+    ),
     "queue_min_below_log": Kind(
         WARNING,
         (8,),

@@ -11,6 +11,7 @@ from rmqcore.engine.recovery.comparison import CLEAN_BYTES
 from rmqcore.maintenance.doctor.patient import Patient
 from rmqcore.maintenance.doctor.report import Diagnosis, Evidence
 from rmqcore.maintenance.retention.unread import Position, positions
+from rmqcore.offline.log.window import record_at
 from rmqcore.offline.queues.queue_reader import QueueFiles
 from rmqcore.offline.queues.queues import max_offset, min_offset
 
@@ -46,6 +47,9 @@ def check_queue_ends(patient: Patient) -> Iterator[Diagnosis]:
             for one in beyond
         ]
         yield patient.diagnosis("queue_beyond_log", evidence)
+    misnamed = [bad for one in found if (bad := _misnamed(patient, one)) is not None]
+    if misnamed:
+        yield patient.diagnosis("misnamed_records", misnamed)
     if below:
         yield _min_below(patient, below)
     if 0 <= reached < end - CLEAN_BYTES:
@@ -79,6 +83,24 @@ def _end_of(queue: QueueFiles) -> _QueueEnd | None:
     if not len(newest):
         return None
     return _QueueEnd(queue, last, int(newest["phy_offset"][0]), end_of_message(newest[0]))
+
+
+def _misnamed(patient: Patient, one: _QueueEnd) -> Evidence | None:
+    """What the record of a queue's newest entry says, if it names another queue; only in the part of the log that is read."""
+    if one.message_end < 0 or one.phy_offset < patient.read_from:
+        return None
+    view = record_at(patient.files, one.phy_offset)
+    place = one.queue.topic, one.queue.queue_id
+    if view is None or view.queue_offset != one.max_offset - 1:
+        return None
+    if (view.topic, view.queue_id) == place or "INNER_MULTI_DISPATCH" in view.properties:
+        return None
+    return Evidence(
+        patient.shown(one.queue.directory),
+        f"the record of its newest entry names {view.topic} {view.queue_id}",
+        f"{place[0]} {place[1]}",
+        one.phy_offset,
+    )
 
 
 def _starts_below(one: _QueueEnd, log_min: int, log_end: int) -> tuple[int, int] | None:

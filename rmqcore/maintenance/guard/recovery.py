@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import groupby
 
 import numpy as np
 
 from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.recovery.misnamed import Misnamed
 from rmqcore.engine.recovery.plan import RecoveryPlan
 from rmqcore.maintenance.guard.knowledge import (
     Losses,
@@ -38,6 +40,10 @@ def recovery_losses(paths: StorePaths, plan: RecoveryPlan) -> Losses:
     for topic, queue_id in plan.truncated_queues:
         queue = QueueFiles(topic, queue_id, paths.queue(topic, queue_id))
         losses.add(_beyond(queue, plan.end_phy_offset, size))
+    if not plan.comparison.keeps_misnamed:
+        for (topic, queue_id), found in groupby(plan.comparison.misnamed, key=_queue_of):
+            offsets = [one.queue_offset for one in found]
+            losses.add(QueueLoss(topic, queue_id, len(offsets), offsets[-1] + 1, offsets[0], 0))
     return losses
 
 
@@ -60,6 +66,10 @@ def approved(
             check_drop(recovery_losses(paths, plan), os.fspath(paths.root), drop)
 
     return check
+
+
+def _queue_of(entry: Misnamed) -> tuple[str, int]:
+    return entry.topic, entry.queue_id
 
 
 def _beyond(queue: QueueFiles, log_end: int, log_file_size: int) -> QueueLoss:

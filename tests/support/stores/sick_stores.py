@@ -182,6 +182,12 @@ def queue_beyond_log(sick: Sick) -> None:
     sick.write(sick.log(FILES - 1), newest.phy_offset % FILE_SIZE, bytes(newest.msg_size))
 
 
+def misnamed_records(sick: Sick) -> None:
+    newest = sick.newest()
+    at = newest.phy_offset % FILE_SIZE + bytes(newest.raw).rindex(newest.topic.encode())
+    sick.write(sick.log(FILES - 1), at, b"U")
+
+
 def queue_min_below_log(sick: Sick) -> None:
     """Somebody deleted old files by hand: the first files of the queues speak of nothing that is there."""
     for number in range(2):
@@ -416,6 +422,7 @@ HARMS: dict[str, tuple[Callable[[Sick], None], ...]] = {
         queues_missing,
         queues_behind,
         queue_beyond_log,
+        misnamed_records,
         queue_min_below_log,
         queue_files,
         group_beyond_queue,
