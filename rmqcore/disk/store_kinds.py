@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,8 @@ ASKED_FILES = 4
 """Files of a log whose first bytes are read, so that one damaged file does not hide a DLedger log."""
 ROCKSDB_FOLDER = "consumequeue_rocksdb"
 """Where useSeparateStorePathForRocksdbCQ puts the queues. Source: RocketMQ 5.5.0 StorePathConfigHelper."""
+TIERED = ("tiered_index_file", "config/tieredStoreMetadata.json")
+"""What the plugin of a tiered store leaves in the root."""
 _DATABASE = re.compile(r"CURRENT|MANIFEST-\d+|OPTIONS-\d+|\d{6,}\.(sst|log)")
 _DLEDGER = re.compile(r"dledger-.+")
 _MOST_NAMES = 100_000
@@ -95,7 +97,8 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
             hint="give all directories of the log: --commitlog DIR,DIR (store_path_commit_log)",
         ),
         "compaction": _Rule(
-            "topics are compacted (cleanup.policy=COMPACTION): the newest message of each key is kept in compaction/",
+            "topics are compacted (cleanup.policy=COMPACTION): the newest message of each key is kept "
+            "in compaction/, which rmqcore does not read",
         ),
         "timer": _Rule("messages are timed (timerwheel, timerlog): rmqcore does not deliver them"),
         "pop": _Rule("consumers use POP (rmq_sys_REVIVE_LOG_*): rmqcore revives no message"),
@@ -160,6 +163,32 @@ def unwritten_topics(paths: StorePaths) -> frozenset[str]:
         ``batchconsumequeue`` or a directory in it is a link.
     """
     return batch_topics(paths) | _batch_topics_of_config(paths)
+
+
+def kept_elsewhere(paths: StorePaths, topics: Iterable[str]) -> dict[str, str]:
+    """Name the topics that may have messages outside of the log, and say where; rmqcore reads none of them.
+
+    Parameters
+    ----------
+    paths : StorePaths
+    topics : iterable of str
+
+    Returns
+    -------
+    dict
+        By topic. A compacted one has a directory in ``compaction/compactionLog``; a tiered store may hold any.
+    """
+    asked = list(topics)
+    compacted = paths.root / "compaction" / "compactionLog"
+    found = {}
+    if any(os.path.lexists(paths.root / place) for place in TIERED):
+        found = dict.fromkeys(asked, "older messages may be in the tiered store")
+    for topic in _names(compacted):
+        if topic in asked and any(
+            parse_queue_id(one) is not None for one in _names(compacted / topic)
+        ):
+            found[topic] = f"compaction/compactionLog/{topic} has the newest message of each key"
+    return found
 
 
 def in_rocksdb(paths: StorePaths) -> Path | None:
@@ -245,7 +274,7 @@ def _found(paths: StorePaths) -> Iterator[tuple[str, str]]:
         yield "pop", f"consumequeue/{REVIVE_TOPIC_PREFIX}*"
     if os.path.lexists(paths.config / "lmqConsumerOffset.json"):
         yield "lmq", "config/lmqConsumerOffset.json"
-    for place in ("tiered_index_file", "config/tieredStoreMetadata.json"):
+    for place in TIERED:
         if os.path.lexists(paths.root / place):
             yield "tiered", place
             break

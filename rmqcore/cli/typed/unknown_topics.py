@@ -1,4 +1,7 @@
-"""Topics that were asked for and that the store does not have: said, instead of an answer without messages."""
+"""Topics that were asked for and that the store does not have, or has where rmqcore does not read.
+
+They are named, instead of an answer without messages.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from rmqcore.cli.common.errors import note, say
 from rmqcore.cli.names import configured_topics, topics_with_queues
+from rmqcore.disk.store_kinds import kept_elsewhere
 from rmqcore.errors.exit_codes import FAILED, OK
 from rmqcore.errors.near_names import did_you_mean
 from rmqcore.message import MessageView
@@ -37,12 +41,13 @@ class UnknownTopics:
         self._listed_by = "info" if queued else "stats"
         for topic in self._known:
             self._missing.pop(topic, None)
+        self._elsewhere = kept_elsewhere(reader.paths, topics or ())
 
     def watch(self, views: Iterable[MessageView | Blank]) -> Iterator[MessageView | Blank]:
         """Give the messages, and strike out the topics that they have."""
         for view in views:
-            if self._missing and isinstance(view, MessageView):
-                self._missing.pop(view.topic, None)
+            if (self._missing or self._elsewhere) and isinstance(view, MessageView):
+                self.met([view.topic])
             yield view
 
     def met(self, topics: Iterable[str | None]) -> None:
@@ -50,21 +55,36 @@ class UnknownTopics:
         for topic in topics:
             if topic is not None:
                 self._missing.pop(topic, None)
+                self._elsewhere.pop(topic, None)
 
     def refuse(self) -> bool:
-        """Print the topics that are not there as errors; answer whether there are any."""
+        """Print the topics that are not there, or not in the log, as errors; return whether there are any."""
         for topic in self._missing:
             say(f"{self._store} has {self._text(topic)}", self._hint())
-        return bool(self._missing)
+        for topic, where in self._elsewhere.items():
+            say(
+                f"{self._store}: the log has no such message of topic {topic!r}",
+                self._not_read(where),
+            )
+        return bool(self._missing or self._elsewhere)
 
     def exit_code(self, code: int) -> int:
         """Give the exit code of a verb that would answer `code` if all topics were there."""
-        return FAILED if self._missing and code == OK else code
+        return FAILED if (self._missing or self._elsewhere) and code == OK else code
 
     def tell(self) -> None:
         """Print the topics that are not there: who follows the log waits for them."""
         for topic in self._missing:
             note(f"{self._store} has {self._text(topic)}")
+        self.tell_elsewhere()
+
+    def tell_elsewhere(self) -> None:
+        """Print the topics of which no message was met, and which may have some where rmqcore does not read."""
+        for topic, where in self._elsewhere.items():
+            note(f"topic {topic!r}: {self._not_read(where)}")
+
+    def _not_read(self, where: str) -> str:
+        return f"{where}, which rmqcore does not read; ask a RocketMQ broker for it"
 
     def _text(self, topic: str) -> str:
         return f"no topic {topic!r}{did_you_mean(topic, self._known, shown=repr)}"

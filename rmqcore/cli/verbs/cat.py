@@ -160,6 +160,8 @@ def cat(
                     reader, writer, progress, limit, {**wanted.keywords(), **more}, pattern, unknown
                 )
         report_damage(reader.damage)
+        if kind in BINARY:
+            unknown.tell_elsewhere()
         missing = kind not in BINARY and limit != 0 and unknown.refuse()
         if reader.damage or bodies.failures or (pattern is not None and pattern.failures):
             return DAMAGED

@@ -16,6 +16,14 @@ from rmqcore.cli.typed.missing_parts import has_no_queues
 from rmqcore.cli.typed.unknown_topics import UnknownTopics
 from rmqcore.errors.exit_codes import DAMAGED, FAILED
 from rmqcore.offline.export.message_rows import MAX_BODY
+from rmqcore.status import GetMessageStatus
+
+LOOKED_AT = (
+    GetMessageStatus.FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY,
+)
+"""Answers that the log alone gives: a message, or that there is none yet."""
 
 
 def get(
@@ -92,6 +100,8 @@ def get(
             "min_offset": found.min_offset,
             "max_offset": found.max_offset,
         }
+        if found.status in LOOKED_AT:
+            unknown.met([topic])
         damage = [one.as_dict() for one in reader.damage]
         code = answer.show(found.messages, **status, damage=damage)
         report_damage(reader.damage)
