@@ -58,6 +58,13 @@ class StoreCheckpoint(Report):
         """A byte that the log had: all that was known to be on disk lies before it, or begins there."""
         return max(self.logics_physical_offset, self.confirm_phy_offset - 1)
 
+    def closed_with(self, phy_offset: int, store_timestamp_ms: int) -> bool:
+        """Whether the message that starts here and was stored then was the log's last one when the store was cleanly closed."""
+        return (
+            self.logics_physical_offset == phy_offset
+            and self.physic_msg_timestamp_ms == store_timestamp_ms
+        )
+
     @classmethod
     def decode(cls, buf: Buffer) -> StoreCheckpoint:
         """Decode the file's bytes; bytes behind the six longs are not looked at.

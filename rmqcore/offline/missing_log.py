@@ -144,7 +144,12 @@ class StoreEnd:
         return closed_at(self._paths, phy_offset)
 
 
-def closed_at(paths: StorePaths, phy_offset: int) -> bool:
+def closed_at(
+    paths: StorePaths,
+    phy_offset: int,
+    *,
+    list_files: Callable[[], list[LogFile]] | None = None,
+) -> bool:
     """Whether a store was cleanly closed with the end of its log at this offset, by its checkpoint and the record that it names.
 
     Bytes from there on that begin no record are then what a writer left that does not map its files (writeWithoutMmap).
@@ -155,7 +160,8 @@ def closed_at(paths: StorePaths, phy_offset: int) -> bool:
     if checkpoint is None:
         return False
     try:
-        newest = record_at(list_log_files(paths), checkpoint.logics_physical_offset, most_whole=0)
+        files = list_log_files(paths) if list_files is None else list_files()
+        newest = record_at(files, checkpoint.logics_physical_offset, most_whole=0)
     except OSError as error:
         if not is_unreadable(error):
             raise
@@ -163,7 +169,7 @@ def closed_at(paths: StorePaths, phy_offset: int) -> bool:
     return (
         newest is not None
         and newest.phy_offset + newest.msg_size == phy_offset
-        and newest.store_timestamp_ms == checkpoint.physic_msg_timestamp_ms
+        and checkpoint.closed_with(newest.phy_offset, newest.store_timestamp_ms)
     )
 
 

@@ -204,7 +204,10 @@ def _plan_rows(
             f"\nand {len(plan.comparison.damage) - 10:,} more" * (len(plan.comparison.damage) > 10)
         )
     if plan.cut.tail is not None:
-        rows["will cut"] = f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}"
+        stale = ", stale bytes" if plan.cuts_stale_bytes else ""
+        rows["will cut"] = (
+            f"{human_bytes(plan.cut.tail.size)} behind it in {plan.cut.tail.path}{stale}"
+        )
     if plan.cut.later:
         rows["will move"] = "\n".join(
             f"{part.path} ({human_bytes(part.size)})" for part in plan.cut.later

@@ -86,6 +86,8 @@ class RecoveryPlan:
         What finding all this took.
     aside : InNoQueue
         Messages that will be in no queue; empty unless the caller asked for it.
+    is_closed_end : bool
+        The store was cleanly closed with the log's end there, and no record begins behind it.
     """
 
     clean_exit: bool
@@ -104,6 +106,7 @@ class RecoveryPlan:
     warnings: tuple[str, ...]
     seconds: float
     aside: InNoQueue = field(default_factory=InNoQueue)
+    is_closed_end: bool = False
 
     @property
     def cut_bytes(self) -> int:
@@ -116,10 +119,15 @@ class RecoveryPlan:
         return self.comparison.differing_entries
 
     @property
+    def cuts_stale_bytes(self) -> bool:
+        """Whether all that is cut begins no record and lies behind a log that was closed there, as writeWithoutMmap leaves it."""
+        return self.is_closed_end and self.cut_bytes > 0 and not self.cut.later
+
+    @property
     def loses_something(self) -> bool:
         """Whether anything that somebody wrote is cut, missing or damaged."""
         return bool(
-            self.cut_bytes
+            (self.cut_bytes and not self.cuts_stale_bytes)
             or self.truncated_queues
             or self.destroys_queues
             or self.warnings
@@ -221,6 +229,9 @@ def plan_recovery(
         warnings=tuple(missing_files(files, file_size)),
         seconds=time.perf_counter() - began,
         aside=aside,
+        is_closed_end=clean_exit
+        and found.stop.field == "MAGIC"
+        and checkpoint.closed_with(found.last_phy_offset, found.last_store_timestamp_ms),
     )
 
 

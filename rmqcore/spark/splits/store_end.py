@@ -21,6 +21,7 @@ from rmqcore.offline.log.log_files import LogFile, LogShape
 from rmqcore.offline.log.long_record import LongRecords
 from rmqcore.offline.log.store_times import HeaderScan
 from rmqcore.offline.log.walk import Blank, LogWalk
+from rmqcore.offline.missing_log import closed_at
 from rmqcore.spark.splits.known_ends import Found, KnownEnds, file_status
 from rmqcore.spark.splits.sizing import Sizing
 from rmqcore.spark.splits.split_start import ask_boundary, last_boundary
@@ -81,7 +82,23 @@ def find_pin(store: StoreLocation, sizing: Sizing) -> StorePin:
             ends.insert(0, found.end)
             newest = found.log_end if newest is None else newest
     first = files[0].file_from_offset if files else 0
-    return StorePin(first, shape, log_end(files) if newest is None else newest, tuple(ends))
+    end = log_end(files) if newest is None else newest
+    return StorePin(
+        first, shape, end, tuple(_without_stale(one, end, store, files) for one in ends)
+    )
+
+
+def _without_stale(
+    one: FileEnd, log_end: int, store: StoreLocation, files: list[LogFile]
+) -> FileEnd:
+    """Leave out bytes that begin no record behind the end of a log that was cleanly closed, as `StoreReader` does."""
+    odd = [found for found in one.rest if found.kind == "torn_tail" and found.field == "MAGIC"]
+    if not odd:
+        return one
+    with store.local_copy("checkpoint", "abort") as paths:
+        if not closed_at(paths, log_end, list_files=lambda: files):
+            return one
+    return replace(one, rest=tuple(found for found in one.rest if found not in odd))
 
 
 def _end_in(file: LogFile, shape: LogShape, sizing: Sizing) -> Found:

@@ -8,6 +8,7 @@ import pytest
 
 import rmqcore
 from rmqcore import Message
+from rmqcore.cli import main
 from rmqcore.maintenance.doctor.doctor import doctor
 from rmqcore.offline.fsck import fsck
 from rmqcore.offline.stats import stats
@@ -74,3 +75,18 @@ def test_a_last_record_that_the_checkpoint_does_not_know_is_not_trusted(root: Pa
     assert [(found.kind, found.start_phy_offset) for found in reader.damage] == [
         ("torn_tail", before.phy_offset + before.msg_size)
     ]
+
+
+def test_recover_loses_nothing_by_them(root: Path) -> None:
+    """`recover` said that something is lost, exit code 2, where fsck and doctor found the store sound."""
+    write_behind(root, b"TopicA" * 400)
+    assert main(["recover", str(root)]) == 0
+    with rmqcore.open(root) as store:
+        assert store.recovery.exit_code == 0
+        assert store.max_offset("T", 0) == 50
+
+
+def test_recover_loses_a_record_behind_an_unclean_end(root: Path) -> None:
+    write_behind(root, b"TopicA" * 400)
+    (root / "abort").touch()
+    assert main(["recover", str(root)]) == 2
