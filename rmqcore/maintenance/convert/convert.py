@@ -115,7 +115,8 @@ def convert(
 def _check_kind(queues: str) -> None:
     if queues == "rocksdb":
         raise ValueError(
-            "queues 'rocksdb': rmqcore reads RocksDB and does not write it, expected 'file'"
+            "queues 'rocksdb': rmqcore reads RocksDB and does not write it, expected 'file'; RocketMQ makes a database of "
+            "queue files itself: start the broker with rocksdbCQDoubleWriteEnable=true"
         )
     if queues not in QUEUE_KINDS:
         raise ValueError(f"queues {queues!r}: expected 'file'")

@@ -22,6 +22,7 @@ KINDS = {
     "file_kind": "a link, FIFO, socket or device, or another name of a file: it was not read, nor what it leads to",
     "missing_file": "a CommitLog file is missing between two others",
     "topic_utf8": "a topic that is not UTF-8",
+    "properties": "properties that are not a list of names and values, such as NULs, of a message without tag and keys",
     "cq_entry": "a queue entry that does not fit its record",
     "cq_missing": "a record without its queue entry: it cannot be fetched",
     "cq_beyond": "a queue entry that points at or past the log's end",

@@ -31,6 +31,7 @@ from rmqcore.offline.fsck.log_batch import (
 )
 from rmqcore.offline.fsck.log_damage import DRAIN_AT, DamageAudit
 from rmqcore.offline.fsck.prop_crc import PropCrcAudit
+from rmqcore.offline.fsck.property_area import check_property_areas
 from rmqcore.offline.log.damage import DamageList
 from rmqcore.offline.log.log_files import LogFile, list_log_files
 from rmqcore.offline.log.long_record import MOST_WHOLE, LongRecords
@@ -156,6 +157,7 @@ class LogAudit:
             self.newest_ms = max(self.newest_ms, int(batch.store_timestamp_ms.max()))
             self.log_end = batch.end_phy_offset
             self._check_topics(batch)
+            check_property_areas(batch, self._findings, self.record, self.file_name)
             yield batch
         self.damage.drain()
         last = self.damage.ranges[-1] if self.damage.ranges else None
