@@ -16,6 +16,7 @@ from rmqcore import Message
 from rmqcore.broker.handlers.admin.ask_consumers import ASK_TIMEOUT_MS
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.worker import MOST_WAITING
+from rmqcore.disk.config_files import read_config_file
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -182,6 +183,10 @@ def test_a_group_without_members_is_reset(client: Sender) -> None:
     answer = reset(client, timestamp=str(times[2]))
     assert tables(answer.body) == {"offsetTable": {queue(0): 2, queue(1): 0}}
     assert client.broker.offsets.query("g", "t", 0) == 2
+    # On disk when it is answered: a crash does not take it back.
+    saved = read_config_file(client.store.paths, "config/consumerOffset.json")
+    assert saved is not None
+    assert saved["offsetTable"] == {"t@g": {"0": 2, "1": 0}}
     assert tables(reset(client).body)["offsetTable"] == {queue(0): 5, queue(1): 0}
 
 
