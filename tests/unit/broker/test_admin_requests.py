@@ -371,6 +371,24 @@ def test_how_the_broker_does(client: Sender) -> None:
     assert read_by_cluster_list <= table.keys()
 
 
+def test_whether_the_store_takes_messages(client: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def state() -> tuple[str, str]:
+        table = json.loads(ask(client, RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+        assert (table["brokerName"], table["brokerId"]) == ("broker-a", "0")
+        assert table["brokerClusterName"] == "DefaultCluster"
+        return table["storeState"], table["storeStateReason"]
+
+    put(client, 1)
+    assert state() == ("ok", "")
+    monkeypatch.setattr(client.broker.disk_guard, "is_full", lambda: True)
+    word, why = state()
+    assert word == "full"
+    assert why.startswith("more than diskMaxUsedSpaceRatio is used: CL: ")
+    monkeypatch.undo()
+    client.store.fail(OSError("the disk is gone"))
+    assert state() == ("failed", "the disk is gone")
+
+
 def test_nobody_follows(client: Sender) -> None:
     put(client, 1)
     found = json.loads(ask(client, RequestCode.GET_BROKER_HA_STATUS).body)
