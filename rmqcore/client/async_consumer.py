@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 from rmqcore.client.assigned_queue import AssignedQueue, ConsumeFrom, Reading
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.commits import AUTO_COMMIT_SECONDS, Commits, Positions
 from rmqcore.client.deadlines import deadline
 from rmqcore.client.handover import Handover
@@ -86,7 +87,9 @@ class AsyncPullConsumer:
         self._cache: MessageCache[AssignedQueue] = MessageCache()
         self._commits = Commits()
         begin = ConsumeFrom(consume_from)
-        reader = Reader(self._assign, self._expression_changed, self._placed)
+        reader = Reader(
+            self._assign, self._expression_changed, self._placed, self._reset, self._states
+        )
         self._member = Membership(
             namesrv, group, now_ms, reader, consume_type="CONSUME_ACTIVELY", consume_from=begin
         )
@@ -337,6 +340,20 @@ class AsyncPullConsumer:
         for assigned in self._of_topic(topic):
             assigned.settle()
             assigned.start_anew(assigned.progress.position)
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Go on from other offsets, and commit them: a commit in progress may have stored the old ones."""
+        found = [one for one in self._assigned.values() if one.queue in offsets]
+        for assigned in found:
+            assigned.start_anew(offsets[assigned.queue])
+        positions: Positions = [(one, offsets[one.queue]) for one in found]
+        await self._commits.commit_unasked(positions, AUTO_COMMIT_SECONDS)
+
+    def _states(self) -> list[QueueState]:
+        return [
+            QueueState(one.queue, one.progress.position, *self._cache.held(one))
+            for one in self._assigned.values()
+        ]
 
     async def _placed(self, topic: str) -> None:
         for assigned in self._of_topic(topic):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Self
 
 from rmqcore.client.assigned_queue import ConsumeFrom, Reading
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.commits import AUTO_COMMIT_SECONDS, Commits, Positions
 from rmqcore.client.membership import Membership, Reader
 from rmqcore.client.messages.consume_status import ConsumeStatus
@@ -110,7 +111,7 @@ class AsyncPushConsumer:
             namesrv,
             group,
             now_ms,
-            Reader(self._assign, lambda _: None, self._placed),
+            Reader(self._assign, lambda _: None, self._placed, self._reset, self._states),
             consume_type="CONSUME_PASSIVELY",
             consume_from=begin,
             retry_topic=retry_topic(group),
@@ -452,6 +453,19 @@ class AsyncPushConsumer:
                 self._instance.run(self._let_go(one))
         if gone and not self._held.orderly:
             await self._commits.commit_unasked(self._positions(gone), AUTO_COMMIT_SECONDS)
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Drop what is held of queues and commit other offsets: the next rebalance reads them from there.
+
+        Source: RocketMQ 5.5.0 MQClientInstance#resetOffset.
+        """
+        found = [one for one in self._assigned.values() if one.queue in offsets]
+        for one in found:
+            one.reset(offsets[one.queue])
+        await self._release(found)
+
+    def _states(self) -> list[QueueState]:
+        return [one.state(asyncio.get_running_loop().time()) for one in self._assigned.values()]
 
     async def _let_go(self, one: ProcessQueue) -> None:
         try:

@@ -72,7 +72,7 @@ class ClientInstance:
     ) -> None:
         self.name_servers = _addresses(namesrv)
         self._name_server = secrets.randbelow(len(self.name_servers))
-        self.now_ms = now_ms or _wall_clock_ms
+        self.now_ms = now_ms or wall_clock_ms
         self.routes = Routes()
         self._producer_groups = () if producer_group is None else (producer_group,)
         self._consumers = consumers
@@ -389,5 +389,6 @@ def _nothing(*_: object) -> None:
     """Take what nobody wants to know."""
 
 
-def _wall_clock_ms() -> int:
+def wall_clock_ms() -> int:
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
