@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rmqcore.client import broker_questions
 from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.deadlines import deadline
+from rmqcore.client.events import OnEvent
 from rmqcore.client.instance import ClientInstance, wall_clock_ms
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
@@ -62,6 +63,7 @@ class Membership:
         Names of Java's enum values, for heartbeats.
     retry_topic : str, optional
         Subscribed beside the topics of the user, as long as there are any.
+    on_event : callable, optional
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class Membership:
         consume_type: str,
         consume_from: str,
         retry_topic: str | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         check_group(group)
         self.group = group
@@ -96,6 +99,7 @@ class Membership:
         self._wake = asyncio.Event()
         self._rebalancing = asyncio.Lock()
         self._watching = False
+        self._shares: dict[str, list[MessageQueue]] = {}
         self._started_ms = (now_ms or wall_clock_ms)()
         self.instance = ClientInstance(
             namesrv,
@@ -103,6 +107,7 @@ class Membership:
             consumers=self._consumers,
             on_request=self._requested,
             on_routes=self.wake,
+            on_event=on_event,
         )
 
     def wake(self) -> None:
@@ -270,6 +275,9 @@ class Membership:
             members = await self._members(topic)
         mine = allocate_averagely(instance.client_id, queues, members)
         assigned = topic not in self.subscriptions or await self._reader.assign(topic, mine)
+        if self._shares.get(topic) != mine:
+            self._shares[topic] = mine
+            instance.events.tell("rebalance", topic, len(mine))
         return assigned and instance.client_id in members
 
     async def _members(self, topic: str) -> list[str]:
@@ -294,6 +302,7 @@ class Membership:
     async def _withdraw(self, topic: str) -> None:
         gone = [topic]
         self.subscriptions.pop(topic, None)
+        self._shares.pop(topic, None)
         if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
             del self.subscriptions[self._retry_topic]
             gone.append(self._retry_topic)
