@@ -17,6 +17,7 @@ from rmqcore.broker.schedule import ScheduleMessages
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.consumer_filters import SAVE_PERIOD_MS, ConsumerFilters
 from rmqcore.broker.state.consumers import Consumers
+from rmqcore.broker.state.deleted_topics import DeletedTopics
 from rmqcore.broker.state.disk_guard import DiskGuard
 from rmqcore.broker.state.groups import SubscriptionGroups
 from rmqcore.broker.state.held_pulls import CHECK_PERIOD_MS, HeldPulls
@@ -70,6 +71,7 @@ class Broker:
     readers : Worker
         For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs
+    deleted_topics : DeletedTopics
     groups : SubscriptionGroups
     stats : BrokerStats
     consumers : Consumers
@@ -118,6 +120,7 @@ class Broker:
         self.parser = Worker(loop, "rmqcore-parse")
         self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
+        self.deleted_topics = DeletedTopics(self.config_files, store)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)
         self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
         self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)

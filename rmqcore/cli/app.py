@@ -42,6 +42,7 @@ VERBS = (
     "salvage",
     "convert",
     "serve",
+    "ping",
 )
 """In the order of the help. Each is the function of that name in the module of that name in `rmqcore.cli.verbs`."""
 SPARK = "spark"

@@ -15,6 +15,7 @@ import typer
 from rmqcore.errors.near_names import did_you_mean
 
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+MOST_PORT = 65535
 
 Words = TypeVar("Words", bound=StrEnum)
 
@@ -61,6 +62,19 @@ def number(fits: Callable[[float], bool], expected: str) -> Callable[[str], floa
         return found
 
     return parse
+
+
+def is_port(text: str) -> bool:
+    """Whether a text is the number of a port that a server can have."""
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) <= MOST_PORT
+
+
+def endpoint(text: str, option: str | None = None) -> str:
+    """Parse the address of a server: ``host:port``."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and is_port(port)):
+        raise wrong_value(text, f"host:port, with a port from 1 to {MOST_PORT}", option)
+    return text
 
 
 def none_of(

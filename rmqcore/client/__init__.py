@@ -12,6 +12,7 @@ from rmqcore.client.async_producer import AsyncProducer
 from rmqcore.client.async_push_consumer import AsyncPushConsumer
 from rmqcore.client.blocking import Admin, Producer, PullConsumer
 from rmqcore.client.blocking_push import PushConsumer
+from rmqcore.client.events import ClientEvent
 from rmqcore.client.messages.consume_status import ConsumeStatus
 from rmqcore.client.messages.group_lag import GroupLag, QueueLag
 from rmqcore.client.messages.message_queue import MessageQueue
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
+    "ClientEvent",
     "ConsumeStatus",
     "GroupLag",
     "HeldLimits",

@@ -137,9 +137,10 @@ class PulledQueue(ABC):
         if position is None or position == self._committed:
             return
         fields: dict[str, Value] = {"consumerGroup": self._reading.group, "commitOffset": position}
-        await self._ask(
-            RequestCode.UPDATE_CONSUMER_OFFSET, fields, lambda _: None, (ResponseCode.SUCCESS,)
-        )
+        with self._reading.instance.events.timed("commit", self.queue.topic):
+            await self._ask(
+                RequestCode.UPDATE_CONSUMER_OFFSET, fields, lambda _: None, (ResponseCode.SUCCESS,)
+            )
         self._committed = position
 
     # ---- inside -----------------------------------------------------------------------------------
@@ -154,9 +155,11 @@ class PulledQueue(ABC):
                 await self.room()
                 result = await self._pull(queue_offset)
             except ClientError as error:
+                self._reading.instance.events.tell("pull", self.queue.topic, 0, error=error)
                 await self._after_error(error)
                 continue
             self.refused = None
+            self._reading.instance.events.tell("pull", self.queue.topic, len(result.messages))
             self._reading.away.back(self.queue.broker_name)
             queue_offset = result.next_begin_offset
             self._broker_id = result.suggested_broker_id

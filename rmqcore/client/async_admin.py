@@ -19,6 +19,7 @@ from rmqcore.client.cluster import (
     with_master,
 )
 from rmqcore.client.deadlines import deadline
+from rmqcore.client.events import OnEvent
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.admin_answers import is_internal_topic, lags
 from rmqcore.client.messages.group_lag import GroupLag
@@ -52,6 +53,8 @@ class AsyncAdmin:
         Addresses of name servers, ``host:port``; in one text with ``;`` between them.
     timeout : float
         Seconds that a call may take, all that it asks for together.
+    on_event : callable, optional
+        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
 
     Raises
     ------
@@ -59,9 +62,15 @@ class AsyncAdmin:
         An address is not ``host:port``.
     """
 
-    def __init__(self, namesrv: str | Iterable[str], *, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        namesrv: str | Iterable[str],
+        *,
+        timeout: float = 5.0,
+        on_event: OnEvent | None = None,
+    ) -> None:
         self._timeout = timeout
-        self._instance = ClientInstance(namesrv)
+        self._instance = ClientInstance(namesrv, on_event=on_event)
         self._cluster = Cluster(self._instance, timeout)
 
     async def __aenter__(self) -> Self:
@@ -245,7 +254,7 @@ class AsyncAdmin:
     async def reset_offsets(self, group: str, topic: str, to: StoreTime) -> dict[MessageQueue, int]:
         """Let a group continue from another place in all queues of a topic.
 
-        Members with Java's push consumer go there at once. Stop other members first: they keep their place and commit it.
+        Members that run drop what they hold and read again from there; Java's lite pull consumers do not: stop them first.
 
         Parameters
         ----------
@@ -384,8 +393,9 @@ class AsyncAdmin:
     @asynccontextmanager
     async def _call(self, name: str) -> AsyncIterator[None]:
         self._instance.check_open()
-        async with deadline(self._timeout, name):
-            yield
+        with self._instance.events.timed("call", name):
+            async with deadline(self._timeout, name):
+                yield
 
 
 def _store_time(to: object) -> int:

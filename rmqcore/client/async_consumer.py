@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 from rmqcore.client.assigned_queue import AssignedQueue, ConsumeFrom, Reading
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.commits import AUTO_COMMIT_SECONDS, Commits, Positions
 from rmqcore.client.deadlines import deadline
+from rmqcore.client.events import OnEvent
 from rmqcore.client.handover import Handover
 from rmqcore.client.membership import Membership, Reader
 from rmqcore.client.message_cache import MessageCache
@@ -60,6 +62,8 @@ class AsyncPullConsumer:
         The most messages that are pulled, and that `poll` gives out, at once.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
+    on_event : callable, optional
+        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
 
     Raises
     ------
@@ -76,6 +80,7 @@ class AsyncPullConsumer:
         auto_commit: bool = False,
         pull_batch_size: int = 32,
         now_ms: Callable[[], int] | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         if not 1 <= pull_batch_size <= 1024:
             raise ValueError(f"pull_batch_size is {pull_batch_size}, expected 1 to 1024")
@@ -86,9 +91,17 @@ class AsyncPullConsumer:
         self._cache: MessageCache[AssignedQueue] = MessageCache()
         self._commits = Commits()
         begin = ConsumeFrom(consume_from)
-        reader = Reader(self._assign, self._expression_changed, self._placed)
+        reader = Reader(
+            self._assign, self._expression_changed, self._placed, self._reset, self._states
+        )
         self._member = Membership(
-            namesrv, group, now_ms, reader, consume_type="CONSUME_ACTIVELY", consume_from=begin
+            namesrv,
+            group,
+            now_ms,
+            reader,
+            consume_type="CONSUME_ACTIVELY",
+            consume_from=begin,
+            on_event=on_event,
         )
         self._instance = self._member.instance
         self._reading = Reading(
@@ -187,6 +200,8 @@ class AsyncPullConsumer:
         )
         if pulled is not None:
             self._returned[pulled.owner.queue] = pulled.owner
+            topic = pulled.owner.queue.topic
+            self._instance.events.tell("poll", topic, len(pulled.messages))
             return list(pulled.messages)
         self._instance.check_open()  # it may have been closed meanwhile
         for assigned in self._assigned.values():
@@ -337,6 +352,20 @@ class AsyncPullConsumer:
         for assigned in self._of_topic(topic):
             assigned.settle()
             assigned.start_anew(assigned.progress.position)
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Go on from other offsets, and commit them: a commit in progress may have stored the old ones."""
+        found = [one for one in self._assigned.values() if one.queue in offsets]
+        for assigned in found:
+            assigned.start_anew(offsets[assigned.queue])
+        positions: Positions = [(one, offsets[one.queue]) for one in found]
+        await self._commits.commit_unasked(positions, AUTO_COMMIT_SECONDS)
+
+    def _states(self) -> list[QueueState]:
+        return [
+            QueueState(one.queue, one.progress.position, *self._cache.held(one))
+            for one in self._assigned.values()
+        ]
 
     async def _placed(self, topic: str) -> None:
         for assigned in self._of_topic(topic):

@@ -14,6 +14,7 @@ from typing import Self
 from typing_extensions import Buffer
 
 from rmqcore.client.deadlines import deadline
+from rmqcore.client.events import OnEvent
 from rmqcore.client.instance import ClientInstance
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.send_message import RETRIED, STORED, Outgoing, one_batch, one_message
@@ -57,6 +58,8 @@ class AsyncProducer:
         Bodies of so many bytes or more are sent compressed, by ZLIB; consumers of all kinds undo that.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
+    on_event : callable, optional
+        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class AsyncProducer:
         max_message_size: int = 4 << 20,
         compress_over: int = 4096,
         now_ms: Callable[[], int] | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         check_group(group)
         self._group = group
@@ -83,7 +87,7 @@ class AsyncProducer:
         self._queue_nums = default_topic_queue_nums
         self._max_message_size = max_message_size
         self._compress_over = compress_over
-        self._instance = ClientInstance(namesrv, now_ms, producer_group=group)
+        self._instance = ClientInstance(namesrv, now_ms, producer_group=group, on_event=on_event)
         self._turns: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -132,7 +136,8 @@ class AsyncProducer:
         After a time-out or a lost connection it is not known whether the message was stored; another try may store it twice.
         """
         end = asyncio.get_running_loop().time() + self._timeout
-        return await self._send(await self._one(topic, body, tags, keys, properties), end)
+        with self._instance.events.timed("send", topic):
+            return await self._send(await self._one(topic, body, tags, keys, properties), end)
 
     async def send_many(
         self,
@@ -159,13 +164,15 @@ class AsyncProducer:
         """
         check_topic_for_send(topic)
         end = asyncio.get_running_loop().time() + self._timeout
-        await self._ready(topic)
-        messages = (
-            Message(topic, body, tags=tags, keys=keys, properties=properties) for body in bodies
-        )
-        size = self._max_message_size
-        batch = one_batch(messages, self._instance.ids, max_message_size=size)
-        return await self._send(batch, end)
+        listed = list(bodies)
+        with self._instance.events.timed("send", topic, len(listed)):
+            await self._ready(topic)
+            messages = (
+                Message(topic, body, tags=tags, keys=keys, properties=properties) for body in listed
+            )
+            size = self._max_message_size
+            batch = one_batch(messages, self._instance.ids, max_message_size=size)
+            return await self._send(batch, end)
 
     async def send_oneway(
         self,
@@ -182,15 +189,8 @@ class AsyncProducer:
         ValueError, NoRouteError, ClientError
             As for `send`; a broker that cannot be reached is told too.
         """
-        message = await self._one(topic, body, tags, keys, properties)
-        queue = self._next_queue(topic, None)
-        address = self._instance.routes.master(queue.broker_name)
-        if address is None:
-            raise NoRouteError(f"broker {queue.broker_name} has no master")
-        request = message.request(
-            queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
-        )
-        await self._instance.tell(address, request, seconds=self._timeout)
+        with self._instance.events.timed("send", topic):
+            await self._send_oneway(await self._one(topic, body, tags, keys, properties))
 
     async def close(self) -> None:
         """Say goodbye to the brokers and close all connections. A second call does nothing."""
@@ -252,6 +252,16 @@ class AsyncProducer:
         if len(reasons) == 1:
             raise last
         raise SendFailedError(message.topic, tuple(reasons)) from last
+
+    async def _send_oneway(self, message: Outgoing) -> None:
+        queue = self._next_queue(message.topic, None)
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            raise NoRouteError(f"broker {queue.broker_name} has no master")
+        request = message.request(
+            queue, group=self._group, queue_nums=self._queue_nums, now_ms=self._instance.now_ms()
+        )
+        await self._instance.tell(address, request, seconds=self._timeout)
 
     async def _try(self, message: Outgoing, queue: MessageQueue, seconds: float) -> SendResult:
         address = self._instance.routes.master(queue.broker_name)

@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Self
 
 from rmqcore.client.assigned_queue import ConsumeFrom, Reading
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.commits import AUTO_COMMIT_SECONDS, Commits, Positions
+from rmqcore.client.events import OnEvent
 from rmqcore.client.membership import Membership, Reader
 from rmqcore.client.messages.consume_status import ConsumeStatus
 from rmqcore.client.messages.message_queue import MessageQueue
@@ -71,6 +73,8 @@ class AsyncPushConsumer:
         How many messages and bytes are held, of a queue and in all.
     now_ms : callable, optional
         The clock: milliseconds since the epoch.
+    on_event : callable, optional
+        Told a `ClientEvent` for everything that is done or fails, in the loop's thread.
 
     Raises
     ------
@@ -91,6 +95,7 @@ class AsyncPushConsumer:
         pull_batch_size: int = 32,
         limits: HeldLimits | None = None,
         now_ms: Callable[[], int] | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         _check_number("pull_batch_size", pull_batch_size, 1, 1024)
         check_concurrency(concurrency)
@@ -110,10 +115,11 @@ class AsyncPushConsumer:
             namesrv,
             group,
             now_ms,
-            Reader(self._assign, lambda _: None, self._placed),
+            Reader(self._assign, lambda _: None, self._placed, self._reset, self._states),
             consume_type="CONSUME_PASSIVELY",
             consume_from=begin,
             retry_topic=retry_topic(group),
+            on_event=on_event,
         )
         self._instance = self._member.instance
         self._reading = Reading(
@@ -348,11 +354,12 @@ class AsyncPushConsumer:
 
     async def _handle(self, one: Held, handler: Handler) -> None:
         try:
-            status: object = handler(one.message)
-            is_coroutine = False
-            if inspect.isawaitable(status):
-                is_coroutine = True
-                status = await status
+            with self._instance.events.timed("handle", one.message.topic):
+                status: object = handler(one.message)
+                is_coroutine = False
+                if inspect.isawaitable(status):
+                    is_coroutine = True
+                    status = await status
         except asyncio.CancelledError as error:
             worker = asyncio.current_task()
             if worker is not None and worker.cancelling():
@@ -452,6 +459,19 @@ class AsyncPushConsumer:
                 self._instance.run(self._let_go(one))
         if gone and not self._held.orderly:
             await self._commits.commit_unasked(self._positions(gone), AUTO_COMMIT_SECONDS)
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Drop what is held of queues and commit other offsets: the next rebalance reads them from there.
+
+        Source: RocketMQ 5.5.0 MQClientInstance#resetOffset.
+        """
+        found = [one for one in self._assigned.values() if one.queue in offsets]
+        for one in found:
+            one.reset(offsets[one.queue])
+        await self._release(found)
+
+    def _states(self) -> list[QueueState]:
+        return [one.state(asyncio.get_running_loop().time()) for one in self._assigned.values()]
 
     async def _let_go(self, one: ProcessQueue) -> None:
         try:

@@ -12,6 +12,7 @@ from typing_extensions import Buffer
 from rmqcore.client.async_admin import MOST_TIME_MS, AsyncAdmin, StoreTime
 from rmqcore.client.async_consumer import AsyncPullConsumer
 from rmqcore.client.async_producer import DEFAULT_GROUP, AsyncProducer
+from rmqcore.client.events import OnEvent
 from rmqcore.client.handover import Handover
 from rmqcore.client.loop_thread import LoopThread
 from rmqcore.client.messages.group_lag import GroupLag
@@ -163,8 +164,14 @@ class Admin:
     Takes the parameters of `AsyncAdmin`, and its methods are those, but that they wait.
     """
 
-    def __init__(self, namesrv: str | Iterable[str], *, timeout: float = 5.0) -> None:
-        self._client = AsyncAdmin(namesrv, timeout=timeout)
+    def __init__(
+        self,
+        namesrv: str | Iterable[str],
+        *,
+        timeout: float = 5.0,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        self._client = AsyncAdmin(namesrv, timeout=timeout, on_event=on_event)
         self._thread = LoopThread("rmqcore-admin")
         self._end = weakref.finalize(self, _end, self._thread, self._client)
 

@@ -10,10 +10,12 @@ import logging
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from rmqcore.client.connection import Connection, OnRequest
+from rmqcore.client.events import Events, OnEvent
 from rmqcore.client.messages.unique_ids import UniqueIds
 from rmqcore.client.remote import Answer, Remote
 from rmqcore.client.routes import Routes, route_of_new_topic
@@ -52,9 +54,11 @@ class ClientInstance:
         Told of each request of a broker; gives the answer, or None.
     on_routes : callable, optional
         Told when a route has changed.
+    on_event : callable, optional
 
     Attributes
     ----------
+    events : Events
     routes : Routes
     name_servers : list of str
         Their addresses, ``host:port``.
@@ -69,10 +73,13 @@ class ClientInstance:
         consumers: Callable[[], tuple[ConsumerData, ...]] = tuple,
         on_request: OnRequest = RemotingCommand.not_supported,
         on_routes: Callable[[], object] = lambda: None,
+        on_event: OnEvent | None = None,
     ) -> None:
+        self.events = Events(on_event)
+        self._connects: Counter[str] = Counter()
         self.name_servers = _addresses(namesrv)
         self._name_server = secrets.randbelow(len(self.name_servers))
-        self.now_ms = now_ms or _wall_clock_ms
+        self.now_ms = now_ms or wall_clock_ms
         self.routes = Routes()
         self._producer_groups = () if producer_group is None else (producer_group,)
         self._consumers = consumers
@@ -353,6 +360,8 @@ class ClientInstance:
             self._ids = UniqueIds(
                 connection.local_ip, os.getpid(), secrets.randbits(32), self.now_ms
             )
+        self._connects[connection.address] += 1
+        self.events.tell("connect", connection.address, self._connects[connection.address])
         consumers = self._consumers()
         told = self.routes.all_addresses(masters_only=not consumers)
         if (consumers or self._producer_groups) and connection.address in told:
@@ -389,5 +398,6 @@ def _nothing(*_: object) -> None:
     """Take what nobody wants to know."""
 
 
-def _wall_clock_ms() -> int:
+def wall_clock_ms() -> int:
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -11,16 +11,19 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from rmqcore.client import broker_questions
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.deadlines import deadline
-from rmqcore.client.instance import ClientInstance
+from rmqcore.client.events import OnEvent
+from rmqcore.client.instance import ClientInstance, wall_clock_ms
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.validators import check_group
-from rmqcore.errors import ClientError, NotReachedError, RefusedError
+from rmqcore.errors import ClientError, NotReachedError, RefusedError, RequestError
 from rmqcore.errors.arguments import check_texts
 from rmqcore.remoting.allocation import allocate_averagely
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import parse_body
-from rmqcore.remoting.codes import RequestCode
+from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import encode_fields
 
@@ -39,6 +42,10 @@ class Reader:
     """Apply another expression to a topic that is read already."""
     placed: Callable[[str], Awaitable[None]]
     """Wait until the offsets are known from which the topic's queues are read."""
+    reset: Callable[[dict[MessageQueue, int]], Awaitable[None]]
+    """Go on from other offsets in those of the queues that are read."""
+    queues: Callable[[], list[QueueState]]
+    """Return the queues that are read."""
 
 
 class Membership:
@@ -56,6 +63,7 @@ class Membership:
         Names of Java's enum values, for heartbeats.
     retry_topic : str, optional
         Subscribed beside the topics of the user, as long as there are any.
+    on_event : callable, optional
 
     Attributes
     ----------
@@ -79,6 +87,7 @@ class Membership:
         consume_type: str,
         consume_from: str,
         retry_topic: str | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         check_group(group)
         self.group = group
@@ -90,12 +99,15 @@ class Membership:
         self._wake = asyncio.Event()
         self._rebalancing = asyncio.Lock()
         self._watching = False
+        self._shares: dict[str, list[MessageQueue]] = {}
+        self._started_ms = (now_ms or wall_clock_ms)()
         self.instance = ClientInstance(
             namesrv,
             now_ms,
             consumers=self._consumers,
             on_request=self._requested,
             on_routes=self.wake,
+            on_event=on_event,
         )
 
     def wake(self) -> None:
@@ -161,10 +173,50 @@ class Membership:
         )
 
     def _requested(self, request: RemotingCommand) -> RemotingCommand | None:
-        if request.code != RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            return request.not_supported()
-        self.wake()
+        try:
+            return self._answer(request)
+        except RequestError as error:
+            _LOG.warning("a broker asks for what cannot be done: %s", error)
+            return request.response(ResponseCode.SYSTEM_ERROR, str(error))
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand | None:
+        match request.code:
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                self.wake()
+                return request.response()
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                return self._asked_to_reset(request)
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                return broker_questions.status(request, self.group, self._reader.queues())
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                consumer = next(iter(self._consumers()), None)
+                queues = self._reader.queues
+                return broker_questions.running_info(request, consumer, queues, self._properties())
+            case _:
+                return request.not_supported()
+
+    def _asked_to_reset(self, request: RemotingCommand) -> RemotingCommand:
+        offsets = broker_questions.new_offsets(request, self.group)
+        if offsets:
+            self.instance.run(self._reset(offsets))
         return request.response()
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """Go on from other offsets; no queue comes or goes while that is done."""
+        for queue, queue_offset in sorted(offsets.items()):
+            _LOG.warning("%s: an operator sets the group back or forth to %d", queue, queue_offset)
+        async with self._rebalancing:
+            await self._reader.reset(offsets)
+        self.wake()
+
+    def _properties(self) -> dict[str, str]:
+        """Return what Java's tools read of a member. Source: RocketMQ 5.5.0 ConsumerRunningInfo."""
+        return {
+            "PROP_NAMESERVER_ADDR": ";".join(self.instance.name_servers),
+            "PROP_CONSUME_TYPE": self._consume_type,
+            "PROP_CLIENT_VERSION": "rmqcore",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+        }
 
     # ---- which queues -----------------------------------------------------------------------------
 
@@ -223,6 +275,9 @@ class Membership:
             members = await self._members(topic)
         mine = allocate_averagely(instance.client_id, queues, members)
         assigned = topic not in self.subscriptions or await self._reader.assign(topic, mine)
+        if self._shares.get(topic) != mine:
+            self._shares[topic] = mine
+            instance.events.tell("rebalance", topic, len(mine))
         return assigned and instance.client_id in members
 
     async def _members(self, topic: str) -> list[str]:
@@ -247,6 +302,7 @@ class Membership:
     async def _withdraw(self, topic: str) -> None:
         gone = [topic]
         self.subscriptions.pop(topic, None)
+        self._shares.pop(topic, None)
         if self._retry_topic is not None and set(self.subscriptions) == {self._retry_topic}:
             del self.subscriptions[self._retry_topic]
             gone.append(self._retry_topic)

@@ -41,6 +41,10 @@ class MessageCache(Generic[Owner]):
         """Whether there are messages of an owner."""
         return self._messages[owner] > 0
 
+    def held(self, owner: Owner) -> tuple[int, int]:
+        """Return how many messages of an owner there are, and the bytes of their records."""
+        return self._messages[owner], self._bytes[owner]
+
     def put(self, pulled: Pulled[Owner]) -> None:
         """Take messages, at least one."""
         self._pulled.append(pulled)

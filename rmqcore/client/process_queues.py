@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqcore.client.assigned_queue import PulledQueue, Reading
+from rmqcore.client.broker_questions import QueueState
 from rmqcore.client.messages.message_queue import MessageQueue
 from rmqcore.client.messages.received_message import ReceivedMessage
 from rmqcore.client.messages.send_back import with_first_topic
@@ -102,6 +103,16 @@ class ProcessQueue(PulledQueue):
         """Queue offsets between `position` and the next pull."""
         position = self.position
         return 0 if position is None or self._next_offset is None else self._next_offset - position
+
+    def reset(self, queue_offset: int) -> None:
+        """Let `position` be another offset, whatever is held; the queue is to be retired at once."""
+        self._unfinished.clear()
+        self._next_offset = queue_offset
+
+    def state(self, now: float) -> QueueState:
+        """Return what the queue holds now, by the loop's time."""
+        is_locked = now < self.locked_until
+        return QueueState(self.queue, self.position, self.count, self.size, is_locked)
 
     def begins(self, queue_offset: int) -> None:
         """Note where the group begins: committed soon, so that another member begins there too."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from rmqcore.client.assigned_queue import ConsumeFrom
+from rmqcore.client.events import OnEvent
 from rmqcore.client.process_queues import HeldLimits
 
 
@@ -18,6 +19,7 @@ class ProducerSettings(TypedDict, total=False):
     max_message_size: int
     compress_over: int
     now_ms: Callable[[], int] | None
+    on_event: OnEvent | None
 
 
 class PullConsumerSettings(TypedDict, total=False):
@@ -27,6 +29,7 @@ class PullConsumerSettings(TypedDict, total=False):
     auto_commit: bool
     pull_batch_size: int
     now_ms: Callable[[], int] | None
+    on_event: OnEvent | None
 
 
 class PushConsumerSettings(TypedDict, total=False):
@@ -40,3 +43,4 @@ class PushConsumerSettings(TypedDict, total=False):
     pull_batch_size: int
     limits: HeldLimits | None
     now_ms: Callable[[], int] | None
+    on_event: OnEvent | None

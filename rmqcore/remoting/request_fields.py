@@ -154,6 +154,10 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
                 "producerGroup:s* topic:s* defaultTopic:s* defaultTopicQueueNums:i* queueId:i* sysFlag:i* bornTimestamp:l* "
                 "flag:i* properties:s reconsumeTimes:i unitMode:b bornHost:s* storeHost:s* storeTimestamp:l*"
             ),
+            _CODE.RESET_CONSUMER_CLIENT_OFFSET: (
+                "topic:s* group:s* timestamp:l* isForce:b* queueId:i offset:l"
+            ),
+            _CODE.GET_CONSUMER_STATUS_FROM_CLIENT: "topic:s* group:s* clientAddr:s",
             _CODE.GET_CONSUMER_RUNNING_INFO: "consumerGroup:s* clientId:s* jstackEnable:b",
             # topics and groups
             _CODE.UPDATE_AND_CREATE_TOPIC: (

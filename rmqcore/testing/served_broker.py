@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Self
 
 import rmqcore
+from rmqcore.broker.state.deleted_topics import begin_phy_offset
+from rmqcore.disk.paths import StorePaths
 from rmqcore.message import MessageView
 from rmqcore.offline.reader import read
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -214,9 +216,12 @@ class ServedBroker:
     def messages(self, topic: str) -> list[MessageView]:
         """Read all messages of a topic out of the store, in the order in which they were stored; also while the broker is down.
 
-        They are as the store has them: a body that a producer has compressed is plain in `MessageView.decompress`.
+        They are as the store has them: a body that a producer has compressed is plain in `MessageView.decompress`. Messages
+        that were deleted with their topic are left out.
         """
-        return list(read(self.store).messages(topics=[topic]))
+        begin = begin_phy_offset(StorePaths(self.store), topic)
+        found = read(self.store).messages(topics=[topic])
+        return [message for message in found if message.phy_offset >= begin]
 
     # ---- inside -----------------------------------------------------------------------------------
 

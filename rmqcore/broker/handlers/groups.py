@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from rmqcore.broker.call import Call
 from rmqcore.broker.handlers.topics import answer_when_done, part_of
@@ -71,10 +72,12 @@ def _delete_group(call: Call) -> RemotingCommand | None:
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#deleteSubscriptionGroup.
     """
     name = call.fields.text("groupName")
+    call.broker.stats.group_deleted(name)
     if call.fields.flag("cleanOffset"):
         call.broker.offsets.remove(name)
-    call.broker.stats.group_deleted(name)
-    call.broker.groups.delete(name, answer_when_done(call))
+    # First the offsets: a crash between the two must not leave them to another group of that name.
+    delete = partial(call.broker.groups.delete, name, answer_when_done(call))
+    call.broker.offsets.save_if_changed(delete)
     return None
 
 

@@ -34,26 +34,28 @@ def _query_consumer_offset(call: Call) -> RemotingCommand | None:
     if not call.fields.flag("setZeroIfNotFound", default=True):
         remark = "Not found, do not set to zero, maybe this group boot first"
         return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
-    answer_by_reader(call, lambda: _first_offset(call))
+    first = call.broker.deleted_topics.first_offset(topic, queue_id)
+    answer_by_reader(call, lambda: _first_offset(call, first))
     return None
 
 
-def _first_offset(call: Call) -> RemotingCommand:
-    if call.broker.store.min_offset(*_queue(call)) <= 0 and _has_first_message(call):
-        return _respond(call, 0)
+def _first_offset(call: Call, first: int) -> RemotingCommand:
+    is_young = call.broker.store.min_offset(*_queue(call)) <= first
+    if is_young and _has_first_message(call, first):
+        return _respond(call, first)
     remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
     return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
 
 
-def _has_first_message(call: Call) -> bool:
-    """Whether the message at offset 0 is there.
+def _has_first_message(call: Call, first: int) -> bool:
+    """Whether the message is there with which a queue began, at offset 0 unless its topic was deleted before.
 
     Java asks whether it is in memory, too. From Java 14 on it cannot know, and takes that for a yes.
 
     Source: RocketMQ 5.5.0 DefaultMessageStore#checkInMemByConsumeOffset, DefaultMappedFile#isLoaded.
     """
     (topic, queue_id), store = _queue(call), call.broker.store
-    phy_offset = store.phy_offset_of(topic, queue_id, 0)
+    phy_offset = store.phy_offset_of(topic, queue_id, first)
     return phy_offset is not None and phy_offset >= store.min_phy_offset
 
 

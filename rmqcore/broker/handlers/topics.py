@@ -6,13 +6,18 @@ Source: RocketMQ 5.5.0 AdminBrokerProcessor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from rmqcore.broker.attributes import parse_attributes
-from rmqcore.broker.call import Call
+from rmqcore.broker.call import Call, answer_later, error_response
+from rmqcore.broker.state.deleted_topics import DISPATCH_SECONDS
 from rmqcore.broker.state.topics import MOST_QUEUES
+from rmqcore.broker.worker import WorkerBusyError
 from rmqcore.data_version import DataVersion
+from rmqcore.errors import StoreError
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
 from rmqcore.remoting.bodies.topic_configs import (
     INHERIT,
@@ -137,16 +142,46 @@ def _delete_topic(call: Call) -> RemotingCommand | None:
 
     Notes
     -----
-    Java deletes the files of its queues as well. Here they stay until their messages have left the log: a message that is sent
-    to a topic of that name later follows them.
+    Java deletes the files of its queues as well. Here they stay until their messages have left the log, and the messages are
+    hidden (`DeletedTopics`). What is hidden is on disk before the topic leaves ``topics.json``: a crash at any moment leaves the
+    topic as it was, or deleted, and shows no message again.
     """
     name = call.fields.text("topic")
     wrong = _system_topic(call, name) if name.strip() else "The specified topic is blank."
     if wrong is not None:
         return call.respond(ResponseCode.INVALID_PARAMETER, wrong)
-    call.broker.offsets.remove_topic(name)
-    call.broker.stats.topic_deleted(name)
-    call.broker.topics.delete(name, answer_when_done(call))
+    store, end = call.broker.store, call.broker.store.max_phy_offset
+
+    def settle() -> None:
+        store.flush()
+        if not store.wait_dispatched(DISPATCH_SECONDS):
+            raise StoreError(
+                f"topic {name} stays: queues are behind the log, delete it again later"
+            )
+
+    try:
+        call.broker.worker.run(
+            settle, lambda done: answer_later(call, lambda: _settled(call, name, end, done))
+        )
+    except WorkerBusyError as error:
+        return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
+    call.broker.topics.begin_delete(name)
+    return None
+
+
+def _settled(
+    call: Call, name: str, end_phy_offset: int, done: Future[None]
+) -> RemotingCommand | None:
+    """Go on with a deletion, in the loop's thread, when queues and disk have all messages before `end_phy_offset`."""
+    broker, error = call.broker, done.exception()
+    if error is not None:
+        broker.topics.undo_delete(name)
+        return error_response(call.request, call.channel, error)
+    broker.stats.topic_deleted(name)
+    broker.offsets.remove_topic(name)
+    end = partial(broker.topics.end_delete, name, answer_when_done(call))
+    hide = partial(broker.deleted_topics.hide, name, end_phy_offset, end)
+    broker.offsets.save_if_changed(hide)
     return None
 
 

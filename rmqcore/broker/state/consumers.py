@@ -58,9 +58,13 @@ class ConsumerGroupInfo:
         """Give what the members call themselves, each once: one that connected anew has a second connection for a while."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
+    def members(self) -> dict[str, ClientChannelInfo]:
+        """Return the members by client id; of a member that connected anew the newest connection."""
+        return {client.client_id: client for client in self.clients.values()}
+
     def find_client(self, client_id: str) -> ClientChannelInfo | None:
-        """Give the member that calls itself so."""
-        return next((one for one in self.clients.values() if one.client_id == client_id), None)
+        """Return the newest connection of a member; None without one."""
+        return self.members().get(client_id)
 
     def update_client(self, client: ClientChannelInfo, consumer: ConsumerData) -> bool:
         """Note that a member was heard of; answer whether it is a new one."""

@@ -165,8 +165,10 @@ class Offsets:
         whole = {"dataVersion": self._version.as_json(), "offsetTable": other}
         return {**whole, LMQ_TABLE: light} if self._lmq else whole
 
-    def save_if_changed(self) -> None:
-        """Write the file, if an offset is another one than when it was written last."""
+    def save_if_changed(self, then: Callable[[], object] | None = None) -> None:
+        """Write the file, if an offset differs from the last write, and call `then` when it is on disk."""
         if self._changed:
             self._changed = False
-            self._files.save(self._file, self.whole)
+            self._files.save(self._file, self.whole, then)
+        elif then is not None:
+            then()

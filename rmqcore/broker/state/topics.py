@@ -80,6 +80,7 @@ class TopicConfigs:
         self._own = frozenset(self._topics)
         self._version = DataVersion()
         self._made: dict[str, NewTopic] = {}
+        self._leaving: dict[str, TopicConfig] = {}
         self.on_change: OnChange | None = None
         self.watch: Callable[[str], object] | None = None
         saved = config_files.load_as(FILE, _parse)
@@ -259,17 +260,30 @@ class TopicConfigs:
         if changed:
             self._save(nothing)
 
-    def delete(self, name: str, then: Callable[[], object] | None = None) -> None:
-        """Forget a topic; `then` is called when that is on disk. One that is not there is no error."""
-        found = self._topics.pop(name, None) or self._made.pop(name, None)
+    def begin_delete(self, name: str) -> None:
+        """Forget a topic in memory; the file keeps it until `end_delete`. An unknown topic is logged."""
+        made = self._made.pop(name, None)
+        found = self._topics.pop(name, None) or (None if made is None else made.topic)
         if found is None:
-            _LOG.warning("topic %s is unknown, and is not deleted", shown_value(name))
-            if then is not None:
-                then()
+            _LOG.warning("topic %s is unknown", shown_value(name))
+            return
+        self._leaving[name] = found
+        self._note(name)
+
+    def undo_delete(self, name: str) -> None:
+        """Have a topic again after `begin_delete`, unless it was made anew."""
+        found = self._leaving.pop(name, None)
+        if found is not None:
+            self._topics.setdefault(name, found)
+            self._note(name)
+
+    def end_delete(self, name: str, then: Callable[[], object]) -> None:
+        """Forget a topic for good after `begin_delete`; `then` is called when that is on disk, and name servers know of it."""
+        if self._leaving.pop(name, None) is None:
+            then()
             return
         _LOG.info("topic %s is deleted", name)
-        self._note(name)
-        self._save(partial(self._tell, (), then or nothing))
+        self._save(partial(self._tell, (), then))
 
     def tell_all(self) -> None:
         """Register all topics anew: what the broker permits is another thing now."""
@@ -286,7 +300,7 @@ class TopicConfigs:
 
     def _saved(self) -> dict[str, Any]:
         made = {name: made.topic for name, made in self._made.items()}
-        return TopicTable({**made, **self._topics}, self._version).as_json()
+        return TopicTable({**self._leaving, **made, **self._topics}, self._version).as_json()
 
     def _tell(self, changed: tuple[TopicConfig, ...], then: Callable[[], object]) -> None:
         if self.on_change is None:

@@ -24,7 +24,14 @@ from rmqcore.cli.common.errors import note
 from rmqcore.cli.common.output import print_json
 from rmqcore.cli.common.shown import printable
 from rmqcore.cli.stores.store_settings import read_config, store_settings
-from rmqcore.cli.values import MAX_INT32, whole_number, wrong_value
+from rmqcore.cli.values import (
+    MAX_INT32,
+    MOST_PORT,
+    endpoint,
+    is_port,
+    whole_number,
+    wrong_value,
+)
 from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
@@ -43,7 +50,6 @@ from rmqcore.unused_settings import (
 LOOPBACK = "127.0.0.1"
 BROKER_PORT = 10911
 NAMESRV_PORT = 9876
-MOST_PORT = 65535
 FREE = "free"
 OFF = "0"
 
@@ -262,7 +268,7 @@ def _ports(
         namesrv=_port(namesrv_port, "--namesrv-port", f", {OFF} or {FREE}")
         if number == -1
         else number,
-        namesrvs=tuple(_endpoint(one.strip()) for one in elsewhere),
+        namesrvs=tuple(endpoint(one.strip(), "--namesrv") for one in elsewhere),
         advertise=advertise,
         allowed=tuple(_network(one) for one in allow or ()),
         max_connections=max_connections,
@@ -271,20 +277,9 @@ def _ports(
 
 
 def _port(text: str, name: str, more: str = "") -> int:
-    if not _is_port(text):
+    if not is_port(text):
         raise wrong_value(text, f"a port from 1 to {MOST_PORT}{more}", name)
     return int(text)
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 0 < int(text[:6]) <= MOST_PORT
-
-
-def _endpoint(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and _is_port(port)):
-        raise wrong_value(text, f"host:port, with a port from 1 to {MOST_PORT}", "--namesrv")
-    return text
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

@@ -34,7 +34,7 @@ from rmqcore.disk.queue_files import (
 from rmqcore.disk.queue_shape import QueueShape, Suspect
 from rmqcore.engine.queues.expired import delete_all_files, delete_expired_files, raise_it
 from rmqcore.engine.queues.open_files import most_open_files
-from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset
+from rmqcore.engine.queues.queue_places import Fits, QueuePlaces, correct_min_offset, hide_before
 from rmqcore.engine.queues.stale_bytes import StaleBytes
 from rmqcore.errors import StoreClosedError
 
@@ -296,6 +296,13 @@ class ConsumeQueues:
         with self._writing():
             for queue in self._all():
                 correct_min_offset(queue, min_phy_offset)
+
+    def hide_before(self, topic: str, phy_offset: int) -> None:
+        """Let the queues of a topic begin with the first message at or behind a CommitLog offset; their files stay."""
+        with self._writing():
+            for queue in self._all():
+                if queue.topic == topic:
+                    hide_before(queue, phy_offset)
 
     # ---- writing ------------------------------------------------------------------------------------
 

@@ -291,3 +291,24 @@ def correct_min_offset(queue: ConsumeQueue, log_min: int, known: int | None = No
     )
     if found > queue.min_offset:
         queue.set_min(found)
+
+
+def hide_before(queue: ConsumeQueue, phy_offset: int) -> None:
+    """Bring a queue's min offset up to the first entry whose message lies at or behind a CommitLog offset.
+
+    All files are searched, where `correct_min_offset` looks into the first one alone as Java does. A filler names no message: it
+    stands on the side of the next message behind it.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = at = (low + high) // 2
+        while at < high and (entry := queue.get_entry(at)) is not None:
+            if entry[1] != CQ_FILLER_SIZE:
+                break
+            at += 1
+        if at == high or entry is None or entry[0] >= phy_offset:
+            high = middle
+        else:
+            low = at + 1
+    if low > queue.min_offset:
+        queue.set_min(low)

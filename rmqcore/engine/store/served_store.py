@@ -228,6 +228,27 @@ class ServedStore:
         for phy_offset in found.phy_offsets:
             self.read_in_at(phy_offset)
 
+    # ---- topics that are deleted
+
+    def hide_before(self, topic: str, phy_offset: int) -> None:
+        """Let the queues of a topic begin with the first message at or behind a CommitLog offset, as long as the store is open.
+
+        Queue offsets, files and log stay as they are: `lookup` and `query` find what is hidden. Messages before `phy_offset` that
+        are not dispatched yet are not hidden; `wait_dispatched` before.
+
+        Parameters
+        ----------
+        topic : str
+        phy_offset : int
+
+        Raises
+        ------
+        StoreClosedError
+        """
+        check_ints(phy_offset=phy_offset)
+        self._state.raise_if_closed()
+        self._queues.hide_before(topic, phy_offset)
+
     # ---- the log as bytes
 
     def read_range(self, phy_offset: int, max_bytes: int) -> memoryview:

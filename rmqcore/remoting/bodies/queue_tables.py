@@ -165,6 +165,29 @@ def encode_consumer_status(clients: Mapping[str, Mapping[MessageQueue, int]]) ->
     return b'{"consumerTable":{%s},"messageQueueTable":{}}' % b",".join(tables)
 
 
+def encode_client_status(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """Write the body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT."""
+    table = _table((queue, b"%d" % queue_offset) for queue, queue_offset in offsets.items())
+    return b'{"consumerTable":{},"messageQueueTable":%s}' % table
+
+
+def encode_running_info(
+    properties: Mapping[str, str],
+    subscriptions: Iterable[Mapping[str, object]],
+    queues: Mapping[MessageQueue, Mapping[str, object]],
+) -> bytes:
+    """Write the body of the answer to GET_CONSUMER_RUNNING_INFO, without times of single calls."""
+    table = _table((queue, encode_json(dict(held))) for queue, held in queues.items())
+    return (
+        b'{"mqPopTable":{},"mqTable":%s,"properties":%s,"statusTable":{},"subscriptionSet":%s}'
+        % (
+            table,
+            encode_json(dict(properties)),
+            encode_json(list(subscriptions)),
+        )
+    )
+
+
 def _table(entries: Iterable[tuple[MessageQueue, bytes]]) -> bytes:
     return b"{%s}" % b",".join(
         b"%s:%s" % (encode_json(queue.as_json()), value) for queue, value in entries

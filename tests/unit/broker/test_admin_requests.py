@@ -16,6 +16,7 @@ from rmqcore import Message
 from rmqcore.broker.handlers.admin.ask_consumers import ASK_TIMEOUT_MS
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.broker.worker import MOST_WAITING
+from rmqcore.disk.config_files import read_config_file
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -182,6 +183,10 @@ def test_a_group_without_members_is_reset(client: Sender) -> None:
     answer = reset(client, timestamp=str(times[2]))
     assert tables(answer.body) == {"offsetTable": {queue(0): 2, queue(1): 0}}
     assert client.broker.offsets.query("g", "t", 0) == 2
+    # On disk when it is answered: a crash does not take it back.
+    saved = read_config_file(client.store.paths, "config/consumerOffset.json")
+    assert saved is not None
+    assert saved["offsetTable"] == {"t@g": {"0": 2, "1": 0}}
     assert tables(reset(client).body)["offsetTable"] == {queue(0): 5, queue(1): 0}
 
 
@@ -364,6 +369,24 @@ def test_how_the_broker_does(client: Sender) -> None:
         "msgGetTotalTodayNow",
     }
     assert read_by_cluster_list <= table.keys()
+
+
+def test_whether_the_store_takes_messages(client: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def state() -> tuple[str, str]:
+        table = json.loads(ask(client, RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+        assert (table["brokerName"], table["brokerId"]) == ("broker-a", "0")
+        assert table["brokerClusterName"] == "DefaultCluster"
+        return table["storeState"], table["storeStateReason"]
+
+    put(client, 1)
+    assert state() == ("ok", "")
+    monkeypatch.setattr(client.broker.disk_guard, "is_full", lambda: True)
+    word, why = state()
+    assert word == "full"
+    assert why.startswith("more than diskMaxUsedSpaceRatio is used: CL: ")
+    monkeypatch.undo()
+    client.store.fail(OSError("the disk is gone"))
+    assert state() == ("failed", "the disk is gone")
 
 
 def test_nobody_follows(client: Sender) -> None:

@@ -14,6 +14,7 @@ from support.sends import Sender
 from rmqcore import Message
 from rmqcore.broker.handlers.admin.ask_consumers import STATUS_TIMEOUT_MS
 from rmqcore.broker.state.clients import ClientChannelInfo
+from rmqcore.disk.config_files import read_config_file
 from rmqcore.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
@@ -153,6 +154,16 @@ def test_how_far_each_member_is(client: Sender, caplog: pytest.LogCaptureFixture
     assert "expected a JSON object" in caplog.text
 
 
+def test_a_member_that_connected_anew_is_asked_once(client: Sender) -> None:
+    old, new = join(client, "c1"), join(client, "c1")
+    code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+    client.start(RemotingCommand(code, ext_fields={"topic": "t", "group": "g"}))
+    assert not old.sent
+    (question,) = new.sent
+    client.broker.client_requests.answered(new, question.response(body=b'{"messageQueueTable":{}}'))
+    assert json.loads(client.channel.sent[-1].body)["consumerTable"] == {"c1": {}}
+
+
 def test_only_the_member_that_is_named_is_asked(client: Sender) -> None:
     first, second = join(client, "c1"), join(client, "c2")
     code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
@@ -179,6 +190,9 @@ def test_a_group_begins_where_another_one_is(client: Sender) -> None:
     answer = ask(client, code, srcGroup="a", destGroup="b", topic="t", offline="false")
     assert answer.code == ResponseCode.SUCCESS
     assert offsets.queues("b", "t") == {0: 3, 1: 4}
+    saved = read_config_file(client.store.paths, "config/consumerOffset.json")
+    assert saved is not None
+    assert saved["offsetTable"]["t@b"] == {"0": 3, "1": 4}
     assert offsets.queues("b", "u") == {}
     ask(client, code, srcGroup="a", destGroup="b")
     assert (offsets.queues("b", "u"), offsets.queues("b", "gone")) == ({0: 5}, {})

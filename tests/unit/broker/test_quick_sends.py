@@ -12,6 +12,7 @@ from support.sends import Sender, image, send
 from rmqcore._native.broker.send_kernel import BROKEN, MORE, PYTHON, Fed, SendKernel
 from rmqcore.broker.quick_sends import QuickSends, answer_parts
 from rmqcore.broker.settings import BrokerSettings
+from rmqcore.broker.thens import nothing
 from rmqcore.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -306,7 +307,8 @@ def test_topics_come_change_and_go(make: Make) -> None:
     assert not quick.takes(send(queueId=3))
     topics.update(TopicConfig("more", 1, 1))
     assert quick.takes(send("more"))
-    topics.delete("orders")
+    topics.begin_delete("orders")
+    topics.end_delete("orders", nothing)
     assert not quick.takes(send(queueId=0))
     topics.create_for_send("made", "TBW102", 4, 0, lambda _: None)
     quick.sender.loop.run_until(lambda: topics.get("made") is not None)
@@ -342,7 +344,8 @@ def test_messages_are_counted(make: Make) -> None:
 def test_what_a_deleted_topic_got_is_counted(make: Make) -> None:
     quick = make()
     quick.feed(send())
-    quick.broker.topics.delete("orders")
+    quick.broker.topics.begin_delete("orders")
+    quick.broker.topics.end_delete("orders", nothing)
     assert quick.broker.stats.put == 1
 
 

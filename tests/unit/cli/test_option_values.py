@@ -70,6 +70,8 @@ NEEDED = {
         ("serve", "--max-connections", "0", f"expected a whole number from 1 {INT32}"),
         ("serve", "--namesrv-port", "x", "expected a port from 1 to 65535, 0 or free"),
         ("serve", "--namesrv", "host:x", "expected host:port, with a port from 1 to 65535"),
+        ("ping", "--timeout", "x", "expected a number of seconds from 0.01 to 3600"),
+        ("ping", "--timeout", "nan", "expected a number of seconds from 0.01 to 3600"),
         ("serve", "--allow", "x", "expected a network, such as 192.0.2.0/24"),
         ("serve", "--allow", "10.0.0.1/8", "expected a network, such as 10.0.0.0/8"),
         ("spark find", "--limit", "0", f"expected a whole number from 1 {INT32}"),

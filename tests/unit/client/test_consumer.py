@@ -736,7 +736,7 @@ def test_what_else_a_broker_may_ask(cluster: FakeCluster) -> None:
     async def work() -> None:
         async with consumer() as member:
             await member.subscribe("T")
-            for code in (RequestCode.GET_CONSUMER_RUNNING_INFO, 4711):
+            for code in (RequestCode.CONSUME_MESSAGE_DIRECTLY, 4711):
                 broker.pipes[0].send(RemotingCommand(code, opaque=7))
             await asyncio.sleep(0.1)
 

@@ -94,7 +94,7 @@ def _get_consumer_status(call: Call) -> RemotingCommand | None:
     if info is None:
         remark = f"No Any Consumer online in the consumer group: [{name}]"
         return call.respond(ResponseCode.SYSTEM_ERROR, remark)
-    asked = [one for one in info.clients.values() if client_id in ("", one.client_id)]
+    asked = [one for one in info.members().values() if client_id in ("", one.client_id)]
     status = _Status(call, len(asked))
     code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
     fields = {"topic": call.fields.text("topic"), "group": name}

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.topics import answer_when_done
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.names import wrong_group
 
 
-def _clone_group_offset(call: Call) -> RemotingCommand:
+def _clone_group_offset(call: Call) -> RemotingCommand | None:
     """Copy the offsets that a group has committed, of one topic or of all, to another group.
 
     Notes
@@ -33,7 +34,8 @@ def _clone_group_offset(call: Call) -> RemotingCommand:
     for topic in topics:
         if broker.topics.get(topic) is not None and (not wanted or topic in wanted):
             broker.offsets.clone(source, target, topic)
-    return call.respond()
+    broker.offsets.save_if_changed(answer_when_done(call))
+    return None
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {

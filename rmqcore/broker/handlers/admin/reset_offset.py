@@ -86,9 +86,10 @@ def _found(call: Call, group: str, done: Future[dict[MessageQueue, int]]) -> Non
         )
     info = call.broker.consumers.group(group)
     if info is not None:
-        for client in info.clients.values():
+        for client in info.members().values():
             _tell(call, client, group, offsets)
-    call.answer(call.respond(body=encode_reset_offsets(offsets)))
+    response = call.respond(body=encode_reset_offsets(offsets))
+    call.broker.offsets.save_if_changed(lambda: call.answer(response))
 
 
 def _tell(

@@ -54,11 +54,14 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
     Notes
     -----
     The broker has no pools of threads: their queues are shown empty, with a capacity of 0. ``brokerVersion`` and
-    ``getTransferedTps`` are names of brokers before 5.0, which the released rocketmq-exporter needs.
+    ``getTransferedTps`` are names of brokers before 5.0, which the released rocketmq-exporter needs. Java does not have
+    ``brokerName``, ``brokerClusterName``, ``brokerId``, ``storeState`` and ``storeStateReason``, which ``rmqcore ping`` shows.
     """
     broker = call.broker
     known = {**_NOT_MEASURED, **_counted(broker.stats, broker.now_ms()), **_pools()}
     known["brokerActive"] = "true"
+    known |= _identity(broker)
+    known["storeState"], known["storeStateReason"] = _store_state(broker)
     known["brokerVersion"] = str(OUR_VERSION)
     known["brokerVersionDesc"] = VERSION
     known["startAcceptSendRequestTimeStamp"] = "0"
@@ -69,6 +72,25 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
         return call.respond(body=encode_json({"table": {**known, **of_store}}))
 
     return answer_in_background(call, work)
+
+
+def _identity(broker: Broker) -> dict[str, str]:
+    settings = broker.settings
+    return {
+        "brokerName": settings.broker_name,
+        "brokerClusterName": settings.broker_cluster_name,
+        "brokerId": str(settings.broker_id),
+    }
+
+
+def _store_state(broker: Broker) -> tuple[str, str]:
+    """Say whether the store takes messages, and why not: ``ok``, ``full``, ``refusing`` or ``failed``."""
+    refusal = broker.store.refusal
+    if broker.store.failed:
+        return "failed", str(refusal)
+    if broker.disk_guard.is_full():
+        return "full", f"more than diskMaxUsedSpaceRatio is used: {broker.disk_guard.describe()}"
+    return ("ok", "") if refusal is None else ("refusing", str(refusal))
 
 
 def _counted(stats: BrokerStats, now_ms: int) -> dict[str, str]:

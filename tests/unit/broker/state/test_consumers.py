@@ -50,12 +50,13 @@ class Members:
         model: str = CLUSTERING,
         notify: bool = True,
         without_sub: bool = False,
+        client_id: str | None = None,
     ) -> bool:
         consumer = ConsumerData(
             group, "CONSUME_PASSIVELY", model, "CONSUME_FROM_LAST_OFFSET", wanted
         )
         client = ClientChannelInfo(
-            self.channel(name), f"id-{name}", LanguageCode.JAVA, 513, self.now_ms
+            self.channel(name), client_id or f"id-{name}", LanguageCode.JAVA, 513, self.now_ms
         )
         return self.consumers.register(
             consumer, client, notify=notify, without_sub=without_sub, now_ms=self.now_ms
@@ -90,6 +91,23 @@ def test_a_new_member_is_told_too() -> None:
     assert group is not None
     assert group.client_ids() == ["id-a", "id-b"]
     assert group.find_client("id-b") is group.clients[members.channel("b")]
+    assert group.find_client("id-c") is None
+
+
+def test_a_member_that_connected_anew_is_asked_over_the_new_connection() -> None:
+    """The broker may not know yet that the old connection is dead: what it sends there is lost."""
+    members = Members()
+    members.beat("a", sub("t"))
+    members.beat("b", sub("t"))
+    members.beat("new", sub("t"), client_id="id-a")
+    members.beat("b", sub("t"))
+    group = members.consumers.group("g")
+    assert group is not None
+    new = group.clients[members.channel("new")]
+    assert group.find_client("id-a") is new
+    assert group.members() == {"id-a": new, "id-b": group.clients[members.channel("b")]}
+    members.consumers.channel_closed(members.channel("new"), members.now_ms)
+    assert group.find_client("id-a") is group.clients[members.channel("a")]
 
 
 def test_other_topics_are_told_and_other_expressions_are_not() -> None:

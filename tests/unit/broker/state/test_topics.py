@@ -14,6 +14,7 @@ from support.broker import FakeLoop
 from rmqcore.broker.config_files import ConfigFiles
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.broker.state.topics import TopicConfigs
+from rmqcore.broker.thens import nothing
 from rmqcore.disk.paths import StorePaths
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 
@@ -163,10 +164,12 @@ def test_changes_are_kept(home: Home) -> None:
     home.topics.update(replace(config, perm=6, attributes={}), lambda: done.append("changed"))
     home.loop.run_until(lambda: len(done) == 2)
     assert home.again().get("t") == replace(kept, perm=6)
-    home.topics.delete("t", lambda: done.append("deleted"))
+    home.topics.begin_delete("t")
+    home.topics.end_delete("t", lambda: done.append("deleted"))
     assert home.topics.get("t") is None
     home.loop.run_until(lambda: len(done) == 3)
-    home.topics.delete("t", lambda: done.append("not there"))
+    home.topics.begin_delete("t")
+    home.topics.end_delete("t", lambda: done.append("not there"))
     assert done == ["made", "changed", "deleted", "not there"]
     assert home.again().get("t") is None
 
@@ -180,7 +183,8 @@ def test_several_changes_are_made_all_or_none(home: Home) -> None:
 def test_a_topic_that_is_deleted_while_it_is_made_is_not_there(home: Home) -> None:
     told: list[TopicConfig | None] = []
     home.topics.create_for_send("orders", "TBW102", 4, 0, told.append)
-    home.topics.delete("orders")
+    home.topics.begin_delete("orders")
+    home.topics.end_delete("orders", nothing)
     home.loop.run_until(lambda: bool(told))
     assert told == [None]
     assert home.again().get("orders") is None

@@ -1,0 +1,98 @@
+"""Where a topic begins that was deleted and is made again: ``config/deletedTopics.json``, a file that Java does not have.
+
+Java deletes the files of a topic's queues. This broker keeps them: a queue offset never belongs to two messages, and a recovery
+finds that queues and log agree. The messages that were sent before the deletion are hidden. The file has a CommitLog offset for
+each topic, because queue offsets begin anew when cleaning deletes a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.disk.config_files import read_config_file
+from rmqcore.disk.paths import StorePaths
+from rmqcore.engine.store.store import MessageStore
+from rmqcore.remoting.bodies.json_object import JsonObject
+
+FILE = "deletedTopics.json"
+DISPATCH_SECONDS = 60.0
+
+
+class DeletedTopics:
+    """The topics whose queues begin behind messages that the log still has. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    files : ConfigFiles
+    store : MessageStore
+        What the file says is hidden in it at once.
+
+    Raises
+    ------
+    StoreFormatError
+        The file is there and cannot be read, nor can its ``.bak``.
+    """
+
+    def __init__(self, files: ConfigFiles, store: MessageStore) -> None:
+        self._files = files
+        self._store = store
+        self._begins: dict[str, int] = {}
+        self._first_offsets: dict[tuple[str, int], int] = {}
+        saved = files.load_as(FILE, _parse)
+        if not saved:
+            return
+        self._begins = self._still_true(saved)
+        if store.dispatch_behind_bytes:
+            store.wait_dispatched(DISPATCH_SECONDS)
+        self._apply(self._begins)
+        if self._begins != saved:
+            files.save(FILE, self._saved)
+
+    def first_offset(self, topic: str, queue_id: int) -> int:
+        """Give the queue offset with which a queue began when its topic was made: 0 unless it was deleted before."""
+        return self._first_offsets.get((topic, queue_id), 0)
+
+    def hide(self, topic: str, phy_offset: int, then: Callable[[], object]) -> None:
+        """Hide the messages of a topic before a CommitLog offset, and call `then` when that is on disk.
+
+        The log must be on disk and dispatched up to there.
+        """
+        if not self._apply({topic: phy_offset}):
+            then()
+            return
+        self._begins = self._still_true({**self._begins, topic: phy_offset})
+        self._files.save(FILE, self._saved, then)
+
+    def _still_true(self, begins: dict[str, int]) -> dict[str, int]:
+        """Leave out what the log has lost at its start; a log that has lost its end gets its next message there."""
+        first, end = self._store.min_phy_offset, self._store.max_phy_offset
+        return {topic: min(begin, end) for topic, begin in begins.items() if begin > first}
+
+    def _apply(self, begins: Mapping[str, int]) -> bool:
+        """Hide messages; False if the topics have no queue."""
+        for topic, phy_offset in begins.items():
+            self._store.hide_before(topic, phy_offset)
+        queues = [queue for queue in self._store.queues() if queue.topic in begins]
+        for queue in queues:
+            self._first_offsets[queue.topic, queue.queue_id] = queue.min_offset
+        return bool(queues)
+
+    def _saved(self) -> dict[str, Any]:
+        return {"beginPhyOffsetTable": dict(self._begins)}
+
+
+def begin_phy_offset(paths: StorePaths, topic: str) -> int:
+    """Return the CommitLog offset behind the messages that the last deletion of a topic hid; 0 without one.
+
+    Raises
+    ------
+    StoreFormatError
+        The file cannot be read.
+    """
+    return _parse(read_config_file(paths, f"config/{FILE}") or {}).get(topic, 0)
+
+
+def _parse(saved: dict[str, Any]) -> dict[str, int]:
+    return JsonObject(FILE, "", saved).child("beginPhyOffsetTable").number_table()

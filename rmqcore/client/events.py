@@ -1,0 +1,84 @@
+"""What a client tells a program that counts: one event for each thing that was done, or failed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_LOG = logging.getLogger("rmqcore.client")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEvent:
+    """Something that a client has done, or that failed.
+
+    Attributes
+    ----------
+    kind : str
+        ``send``, ``pull``, ``poll``, ``handle``, ``commit``, ``rebalance``, ``connect`` or ``call``; docs/client.md has a table.
+    name : str
+        The topic; of ``connect`` the address, of ``call`` the method of the administrator.
+    count : int
+        Messages; of ``rebalance`` queues that are read now, of ``connect`` how many connections to the address were made.
+    seconds : float
+        How long it took; 0 where nothing was waited for.
+    error : BaseException or None
+        What it failed with.
+    """
+
+    kind: str
+    name: str
+    count: int = 1
+    seconds: float = 0.0
+    error: BaseException | None = None
+
+
+OnEvent = Callable[[ClientEvent], object]
+"""Called in the thread of the client's event loop; it must return at once. What it raises is logged once, and nothing else."""
+
+
+class Events:
+    """Tells a program's function what happens.
+
+    Parameters
+    ----------
+    on_event : callable, optional
+    """
+
+    def __init__(self, on_event: OnEvent | None = None) -> None:
+        self._on_event = on_event
+        self._has_raised = False
+
+    def tell(
+        self,
+        kind: str,
+        name: str,
+        count: int = 1,
+        seconds: float = 0.0,
+        error: BaseException | None = None,
+    ) -> None:
+        """Tell of something."""
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(ClientEvent(kind, name, count, seconds, error))
+        except Exception:  # noqa: BLE001 a mistake in what counts messages must not lose one
+            if not self._has_raised:
+                self._has_raised = True
+                _LOG.exception("on_event raised; what it raises later is not logged")
+
+    @contextmanager
+    def timed(self, kind: str, name: str, count: int = 1) -> Iterator[None]:
+        """Tell of the body of a ``with`` block when it has ended, and of what it raised."""
+        begin = time.monotonic()
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self.tell(kind, name, count, time.monotonic() - begin, error)
