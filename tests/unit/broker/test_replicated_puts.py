@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.eventually import POLL_S, eventually_async
+from support.raw_client import AsyncRawClient, send_request
 from support.sends import Sender, image, send
 from support.transactions import COMMIT, ROLLBACK, Transacting, end
 
+import rmqcore
+from rmqcore.broker.network.server import Ports, serving
+from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import StoreFailedError
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
@@ -290,3 +298,42 @@ def test_a_message_that_is_sent_back_is_answered_at_once(make: MakeSender) -> No
         "originTopic": "orders",
     }
     assert sender.ask(RemotingCommand(code, ext_fields=encode_fields(code, fields))).code == OK
+
+
+# ---- the end of a server
+
+
+def test_a_server_that_ends_answers_what_waits_for_followers(tmp_path: Path) -> None:
+    """It takes no more requests, and closes the connections when followers have answered."""
+
+    async def work(store: MessageStore) -> RemotingCommand:
+        free = Ports(broker=0, namesrv=None)
+        async with AsyncExitStack() as ending:
+            server = await ending.enter_async_context(serving(store, BrokerSettings(), free))
+            client = await AsyncRawClient.open(server.ready.broker)
+            client.send(send_request("t", b"x"))
+            await eventually_async(lambda: server.broker.puts_in_flight)
+            end_of_server = asyncio.create_task(ending.pop_all().aclose())
+            await refuses_connections(server.ready.broker)
+            assert (end_of_server.done(), server.broker.puts_in_flight) == (False, 1)
+            await asyncio.to_thread(store.replicated, store.max_phy_offset)
+            answer = await client.next()
+            await end_of_server
+            client.close()
+            return answer
+
+    with rmqcore.open(tmp_path / "store", **PATIENT) as store:
+        answer = asyncio.run(asyncio.wait_for(work(store), 60))
+        assert (answer.code, answer.ext_fields["queueOffset"]) == (OK, "0")
+
+
+async def refuses_connections(address: str) -> None:
+    """Wait until a server listens no more."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            return
+        writer.close()
+        await asyncio.sleep(POLL_S)
