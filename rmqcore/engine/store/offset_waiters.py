@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from _thread import allocate_lock
+from bisect import insort
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from threading import TIMEOUT_MAX
 
 from rmqcore._native.threads.once import Once
@@ -14,6 +17,8 @@ from rmqcore.status import PutMessageStatus
 
 Callback = Callable[[PutMessageStatus], object]
 NEVER = math.inf
+_Waiter = tuple[int, int, Once, float]
+"""Where its message ends, a number of its own, its callback, and its last moment. Two are never equal in the first two."""
 
 
 class OffsetWaiters:
@@ -40,15 +45,17 @@ class OffsetWaiters:
 
     Notes
     -----
-    Thread safety: all methods may be called at once, also by a signal handler. Only single steps are made with the list: no
-    interrupt halves them, and a callback that is still in it is answered by the next thread that looks.
+    Thread safety: all methods may be called at once, also by a signal handler. Only single steps are made with the list, in which
+    the lowest offset comes first: no interrupt halves them, and a callback that is still in it is answered by the next thread
+    that looks. So an answer costs the same however many wait behind it.
     """
 
     def __init__(self, name: str, late: PutMessageStatus, note_error: NoteError) -> None:
         self._name = name
         self._late = late
         self._note_error = note_error
-        self._waiting: dict[Once, tuple[int, float]] = {}
+        self._waiting: list[_Waiter] = []
+        self._numbers = count()
         self._looked_at = NEVER  # when the thread that watches the time looks next
         self.reached_offset = 0
         self.over = False
@@ -64,7 +71,7 @@ class OffsetWaiters:
         bool
             Whether the thread that watches the time has to look earlier than it was going to.
         """
-        self._list(Once(callback), end_offset, until)
+        self._list(self._made(end_offset, callback, until))
         sooner = until < self._looked_at
         if sooner:
             self._looked_at = until
@@ -91,13 +98,13 @@ class OffsetWaiters:
         # One lock for each thread that waits, held until it is answered: each wakes up once, and no herd waits at a condition.
         waiter = allocate_lock()
         waiter.acquire()
-        once = Once(lambda _: waiter.release())
+        made = self._made(end_offset, lambda _: waiter.release(), NEVER)
         try:
-            self._list(once, end_offset, NEVER)
+            self._list(made)
             begin()
             waiter.acquire(timeout=min(max(seconds, 0), TIMEOUT_MAX))
         finally:
-            self._waiting.pop(once, None)
+            self._strike(made)
         return self.reached_offset >= end_offset
 
     def reached(self, phy_offset: int) -> None:
@@ -107,9 +114,8 @@ class OffsetWaiters:
     def answer(self) -> None:
         """Answer all callbacks whose messages are safe."""
         reached_offset = self.reached_offset
-        for once, (end_offset, _) in list(self._waiting.items()):
-            if end_offset <= reached_offset:
-                self._tell(once, PutMessageStatus.PUT_OK)
+        while (first := self._waiting[:1]) and first[0][0] <= reached_offset:
+            self._tell(first[0], PutMessageStatus.PUT_OK)
 
     def expire(self, now: float) -> float:
         """Answer all callbacks whose time is over at `now`; return the time at which the next one's will be.
@@ -120,10 +126,11 @@ class OffsetWaiters:
             NEVER  # before the look: a callback that is added during it asks for another one
         )
         coming = NEVER
-        for once, (end_offset, until) in list(self._waiting.items()):
+        for waiter in list(self._waiting):
+            end_offset, _, _, until = waiter
             if until <= now:
                 safe = end_offset <= self.reached_offset
-                self._tell(once, PutMessageStatus.PUT_OK if safe else self._late)
+                self._tell(waiter, PutMessageStatus.PUT_OK if safe else self._late)
             else:
                 coming = min(coming, until)
         self._looked_at = min(coming, self._looked_at)
@@ -133,20 +140,27 @@ class OffsetWaiters:
         """Answer all, those whose messages are safe with PUT_OK, the others with UNKNOWN_ERROR, and all later ones at once."""
         self.over = True
         self.answer()
-        for once in list(self._waiting):
-            self._tell(once, PutMessageStatus.UNKNOWN_ERROR)
+        for waiter in list(self._waiting):
+            self._tell(waiter, PutMessageStatus.UNKNOWN_ERROR)
 
     def forget(self) -> None:
         """Let go of all without an answer: in a forked child the parent answers them."""
         self.over = True
         self._waiting.clear()
 
-    def _list(self, once: Once, end_offset: int, until: float) -> None:
-        self._waiting[once] = end_offset, until
+    def _made(self, end_offset: int, callback: Callback, until: float) -> _Waiter:
+        return end_offset, next(self._numbers), Once(callback), until
+
+    def _list(self, waiter: _Waiter) -> None:
+        insort(self._waiting, waiter)
         if self.over:  # after it is listed: `end` answers all that came before it
             self.end()
 
-    def _tell(self, once: Once, status: PutMessageStatus) -> None:
+    def _tell(self, waiter: _Waiter, status: PutMessageStatus) -> None:
         """Give one its answer, unless it has one, and strike it off the list; in this order, so that no interrupt loses it."""
-        callbacks.call(self._note_error, self._name, once, status)
-        self._waiting.pop(once, None)
+        callbacks.call(self._note_error, self._name, waiter[2], status)
+        self._strike(waiter)
+
+    def _strike(self, waiter: _Waiter) -> None:
+        with suppress(ValueError):  # another thread has struck it off
+            self._waiting.remove(waiter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,22 @@ def test_called_once_in_the_thread_that_reports(tmp_path: Path, services: bool) 
         store.replicated(ends[0])
         assert store.replicated_offset == ends[2], "it never goes back"
     assert every == [[OK], [OK], [OK]]
+
+
+def test_answers_come_in_the_order_of_the_log(tmp_path: Path) -> None:
+    with rmqcore.open(tmp_path, services=False, **SMALL) as store:
+        ends = [append(store) for _ in range(20)]
+        heard: list[int] = []
+
+        def note(end: int, _: Status) -> None:
+            heard.append(end)
+
+        for end in reversed(ends):
+            store.on_replicated(end, partial(note, end))
+        store.replicated(ends[4])
+        assert (heard, len(store.replica_waiters)) == (ends[:5], 15)
+        store.replicated(ends[-1])
+        assert (heard, len(store.replica_waiters)) == (ends, 0)
 
 
 def test_a_late_one_keeps_no_other_from_its_answer(tmp_path: Path) -> None:
