@@ -95,6 +95,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.cleaned_up_to = 0
         self.store = self.open_store(self.root)
         self.heard: list[list[PutMessageStatus]] = []  # by who waits for the disk
+        self.replicated = 0
+        # Where each callback that waits for followers has its message's end, and what it has heard.
+        self.heard_of_followers: list[tuple[int, list[PutMessageStatus]]] = []
         report, recovered = self.store.recovery, self.model.recovery
         assert report.clean_exit == recovered.clean_exit
         assert (report.end_phy_offset, report.cut_bytes) == (recovered.end, recovered.cut_bytes)
@@ -121,6 +124,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         self.model.close()
         assert all(answers == [PutMessageStatus.PUT_OK] for answers in self.heard)
+        unknown = PutMessageStatus.UNKNOWN_ERROR
+        for end, answers in self.heard_of_followers:
+            assert answers == [PutMessageStatus.PUT_OK if end <= self.replicated else unknown]
         compare.same_files(self.model, self.root)
         self.check_checkpoint()
         if self.whole and self.model.log.files:
@@ -336,6 +342,27 @@ class StoreMachine(RuleBasedStateMachine):
             given = ModelMessage("T", b"f" * size)
             want = self.model.put(given, self.now_ms)
             compare.same_put(want, self.store.put(messages.to_message(given)))
+
+    @rule(data=st.data())
+    def wait_for_followers(self, data: st.DataObject) -> None:
+        end = data.draw(st.integers(0, self.model.log.end))
+        answers: list[PutMessageStatus] = []
+        self.store.on_replicated(end, answers.append, 3_600_000)
+        self.heard_of_followers.append((end, answers))
+        self.check_replicated()
+
+    @rule(data=st.data())
+    def replicate(self, data: st.DataObject) -> None:
+        """Followers report any offset of the log, also one that is lower than before."""
+        phy_offset = data.draw(st.integers(0, self.model.log.end))
+        self.store.replicated(phy_offset)
+        self.replicated = max(self.replicated, phy_offset)
+        self.check_replicated()
+
+    def check_replicated(self) -> None:
+        assert self.store.replicated_offset == self.replicated
+        for end, answers in self.heard_of_followers:
+            assert answers == [PutMessageStatus.PUT_OK] * (end <= self.replicated)
 
     # ---- steps --------------------------------------------------------------------------------------
 
