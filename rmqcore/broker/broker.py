@@ -115,7 +115,7 @@ class Broker:
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
         self.worker = Worker(loop)
-        self.parser = Worker(loop, "rmqcore-parse")
+        self.parser = Worker(loop, "rmqcore-parse", makes_objects=True)
         self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.groups = SubscriptionGroups(settings, self.config_files, self.now_ms)

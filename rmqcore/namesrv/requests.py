@@ -19,13 +19,19 @@ from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
     LiveBrokerError,
+    RegisteredTopics,
     Registration,
     RouteTable,
+    registered_topics,
 )
 from rmqcore.namesrv.settings import NameServerSettings
 from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.bodies.routes import encode_cluster_info, encode_route
-from rmqcore.remoting.bodies.topic_configs import TopicTable, parse_data_version, parse_registration
+from rmqcore.remoting.bodies.topic_configs import (
+    RegistrationBounds,
+    parse_data_version,
+    parse_registration,
+)
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
@@ -42,6 +48,8 @@ MOST_LONG_WAITING = 4
 """Long registrations that may wait for that thread."""
 MOST_TOPICS = 50_000
 """Of one registration."""
+MOST_VALUES = 400_000
+"""Of one registration in JSON. A topic of Java's brokers has nine or ten, so that 4 MiB of them have 270,000."""
 MOST_ROUTES = 500_000
 """Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice."""
 MOST_BROKERS = 1_000
@@ -63,7 +71,7 @@ class Asking(Protocol):
         ...
 
 
-Parsed = TopicTable | None
+Parsed = tuple[Registration, RegisteredTopics] | None
 Later = Callable[[Callable[[], Parsed], Callable[[Future[Parsed]], object]], object]
 """Does a piece of work in another thread, one after the other, then calls back in this one; ValueError: too much work waits."""
 
@@ -209,8 +217,8 @@ class _Call:
         return BrokerAddress(self.fields.text("clusterName"), self.fields.text("brokerAddr"))
 
 
-def _registered_topics(call: _Call) -> TopicTable | None:
-    """Parse the topics of a registration; None where the body's CRC is another one. Any thread may call it.
+def _registered_topics(call: _Call) -> Parsed:
+    """Parse a registration; None where the body's CRC is another one. Any thread may call it.
 
     Raises
     ------
@@ -221,28 +229,11 @@ def _registered_topics(call: _Call) -> TopicTable | None:
     crc = fields.number("bodyCrc32")
     if crc and crc != zlib.crc32(body) & _CRC_MASK:
         return None
-    compressed = fields.flag("compressed")
-    version = call.request.version
-    if not call.is_bounded:
-        return parse_registration(name, body, version=version, compressed=compressed)
-    table = parse_registration(
-        name, body, version=version, compressed=compressed, most_plain_bytes=MOST_PLAIN_BYTES
-    )
-    if len(table.topics) > MOST_TOPICS:
-        raise RequestError(name, "topics", f"at most {MOST_TOPICS:,}", f"{len(table.topics):,}")
-    return table
-
-
-def _register_broker(call: _Call) -> RemotingCommand:
-    return _register_table(call, _registered_topics(call))
-
-
-def _register_table(call: _Call, table: TopicTable | None) -> RemotingCommand:
-    if table is None:
-        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    fields = call.fields
+    bounds = RegistrationBounds()
     if call.is_bounded:
-        _check_room(call, len(table.topics))
+        bounds = RegistrationBounds(MOST_PLAIN_BYTES, MOST_TOPICS, MOST_VALUES)
+    compressed, version = fields.flag("compressed"), call.request.version
+    table = parse_registration(name, body, version=version, compressed=compressed, bounds=bounds)
     who = Registration(
         cluster=fields.text("clusterName"),
         broker_name=fields.text("brokerName"),
@@ -254,6 +245,19 @@ def _register_table(call: _Call, table: TopicTable | None) -> RemotingCommand:
             fields.flag("enableActingMaster") if "enableActingMaster" in fields else None
         ),
     )
+    return who, registered_topics(who, table)
+
+
+def _register_broker(call: _Call) -> RemotingCommand:
+    return _register_table(call, _registered_topics(call))
+
+
+def _register_table(call: _Call, parsed: Parsed) -> RemotingCommand:
+    if parsed is None:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    who, table = parsed
+    if call.is_bounded:
+        _check_room(call, len(table.queues))
     settings = call.server.settings
     try:
         master = call.server.routes.register(
@@ -293,7 +297,7 @@ def _check_room(call: _Call, topics: int) -> None:
     broker_name = call.fields.text("brokerName")
     if routes.broker(broker_name) is None and len(routes.brokers()) >= MOST_BROKERS:
         raise RequestError(name, "brokerName", f"one of {MOST_BROKERS:,} brokers", "another one")
-    if routes.most_size() + topics > MOST_ROUTES and routes.size() + topics > MOST_ROUTES:
+    if routes.size() + topics > MOST_ROUTES:
         raise RequestError(name, "topics", f"at most {MOST_ROUTES:,} of all brokers", "more")
 
 

@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from functools import partial
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
 from rmqcore.broker.network.registration import Registration
@@ -202,6 +204,7 @@ async def serve(
     ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrors())
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)

@@ -145,16 +145,24 @@ def _as_number(value: object) -> object:
     return value
 
 
-def parse_body(request: str, data: bytes) -> JsonObject:
+def parse_body(request: str, data: bytes, most_values: int | None = None) -> JsonObject:
     """Read a body that is a JSON object; numbers may be keys without quotes, as fastjson writes them.
+
+    Parameters
+    ----------
+    request : str
+        Its name, for errors.
+    data : bytes
+    most_values : int, optional
+        How many values the body may have, as `parse_json` counts them.
 
     Raises
     ------
     RequestError
-        It is none, lies too deep, or is no UTF-8.
+        It is none, lies too deep, has too many values, or is no UTF-8.
     """
     try:
-        value = parse_json(data, MAX_DEPTH)
+        value = parse_json(data, MAX_DEPTH, most_values)
     except ValueError as error:
         raise RequestError(request, "body", "a JSON object", f"unreadable: {error}") from None
     if not isinstance(value, dict):

@@ -187,3 +187,25 @@ def test_a_full_kv_config_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(found) == ResponseCode.SYSTEM_ERROR
     assert found is not None
     assert "no room" in str(found.remark)
+
+
+def test_the_values_of_a_registration_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = Asker()
+    monkeypatch.setattr(requests, "MOST_VALUES", 20)
+    found = asker.register(20)
+    assert code(found) == ResponseCode.SYSTEM_ERROR
+    assert found is not None
+    assert "more than 20 values" in str(found.remark)
+    assert code(asker.register(4)) == ResponseCode.SUCCESS
+
+
+def test_the_topics_of_a_compressed_registration_are_counted_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "MOST_TOPICS", 10)
+    fields: dict[str, Value] = {"compressed": True, "brokerName": "b", "clusterName": "C"}
+    fields |= {"brokerAddr": "b:1", "haServerAddr": "b:2", "brokerId": 0}
+    body = zlib.compress(b"\0\0\0\2{}" + (11).to_bytes(4) + b"what is no topic at all" * 10)
+    found = Asker().ask(RequestCode.REGISTER_BROKER, fields, body)
+    assert found is not None
+    assert "topics is 11, expected at most 10" in str(found.remark)
