@@ -66,7 +66,7 @@ class Broker:
     worker : Worker
         For what an administrator asks of the disk.
     parser : Worker
-        For long bodies of requests.
+        For long bodies of requests and answers.
     readers : Worker
         For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs

@@ -367,9 +367,16 @@ class RouteTable:
         return len(known)
 
 
-def registered_topics(who: Registration, table: TopicTable) -> RegisteredTopics:
-    """Return what the route table keeps of the topics that a broker registers. Any thread may call it."""
-    removed = WRITE if who.is_read_only else 0
+def registered_topics(table: TopicTable, *, read_only: bool = False) -> RegisteredTopics:
+    """Return what the route table keeps of the topics that a broker registers. Any thread may call it.
+
+    Parameters
+    ----------
+    table : TopicTable
+    read_only : bool
+        As `Registration.is_read_only` says.
+    """
+    removed = WRITE if read_only else 0
     queues = {
         topic.name: (
             topic.read_queue_nums,

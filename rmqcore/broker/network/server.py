@@ -6,6 +6,7 @@ Source: RocketMQ 5.5.0 BrokerStartup, BrokerController#start, #shutdown.
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
@@ -211,6 +212,9 @@ async def serve(
     async with serving(store, settings, ports, bound) as server:
         if not stay:
             server.broker.store_watch.on_failed = ended.set
+        # What was read at the start lives as long as the process: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         on_ready(server.ready)
         await ended.wait()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -13,7 +13,7 @@ from typing import Any
 
 from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
-from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
+from rmqcore.remoting.bodies.json_object import JsonObject, encode_long_json, parse_body
 
 READ, WRITE, INHERIT = 4, 2, 1
 """Bits of a topic's ``perm``; by the leave of one with INHERIT a send creates others."""
@@ -143,7 +143,8 @@ def parse_registration(
 
 def encode_registration(table: TopicTable) -> bytes:
     """Write the topics for REGISTER_BROKER, not compressed."""
-    return encode_json({"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()})
+    body = {"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()}
+    return encode_long_json(body)
 
 
 def data_version(found: JsonObject) -> DataVersion:

@@ -12,7 +12,7 @@ from support.doses import dose
 from rmqcore import java_json
 from rmqcore.errors import RequestError
 from rmqcore.java_json import MOST_LETTERS, PIECE, parse_json
-from rmqcore.remoting.bodies.json_object import parse_body
+from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json, parse_body
 
 DEPTH = 8
 ODD = ('"', "[", "]", "}", ",", "1", ":", "")
@@ -94,3 +94,17 @@ def test_the_values_of_a_body_are_bounded_before_it_is_parsed() -> None:
     assert parse_body("R", body, most_values=6).has("a")
     with pytest.raises(RequestError, match="more than 5 values"):
         parse_body("R", body, most_values=5)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        [],
+        'é"',
+        {"a": {}, "b": [], "c": None},
+        {"t": {"é\n": {"x": [1, {"y": {"z": [True]}}]}, "": 1}, "u": ["a", ["b", ["c", ["d"]]]]},
+    ],
+)
+def test_a_long_table_is_written_as_a_short_one(value: object) -> None:
+    assert encode_long_json(value) == encode_json(value)
