@@ -1,6 +1,6 @@
 """What a producer that sends one message at a time waits beside neighbours that send without a pause.
 
-As a program it is such a neighbour: ``python -m bench.fairness PORT {oneway,answered}``.
+As a program it is such a neighbour: ``python -m bench.fairness PORT {oneway,answered,registering}``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import time
 
 from bench.broker_loads import TOPIC, Asking, plain_send
 from bench.broker_servers import Server
+from rmqcore.remoting.bodies.topic_configs import TopicConfig, TopicTable, encode_registration
 from rmqcore.remoting.codes import RequestCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
 from rmqcore.remoting.header import encode_command
-from rmqcore.remoting.request_fields import encode_fields
+from rmqcore.remoting.request_fields import Value, encode_fields
 
 NEIGHBOURS = {
     "one-way": ("oneway",),
     "answered": ("answered",),
     "4 of both": ("oneway", "answered") * 2,
+    "registrations of 3.9 MB": ("registering",),
 }
+REGISTERED_TOPICS = 23_500
 SECONDS = 3.0
 AT_ONCE = 5_000
 
@@ -33,9 +36,13 @@ def beside_floods(server: Server) -> dict[str, list[float]]:
 
 
 def _sends(server: Server, kinds: tuple[str, ...]) -> list[float]:
-    command = [sys.executable, "-m", "bench.fairness", str(server.port)]
+    command = [sys.executable, "-m", "bench.fairness"]
+    ports = {"registering": server.namesrv.rpartition(":")[2]}
     floods = [
-        subprocess.Popen([*command, kind], stdout=subprocess.PIPE, text=True) for kind in kinds
+        subprocess.Popen(
+            [*command, ports.get(kind, str(server.port)), kind], stdout=subprocess.PIPE, text=True
+        )
+        for kind in kinds
     ]
     try:
         for flood in floods:
@@ -77,5 +84,33 @@ def _flood(port: int, kind: str) -> None:
                 time.sleep(0.0001)
 
 
+def _register(port: int) -> None:
+    """Register the topics of another broker until the process is killed."""
+    topics = [TopicConfig(f"Registered{number}") for number in range(REGISTERED_TOPICS)]
+    who: dict[str, Value] = {
+        "brokerName": "other",
+        "brokerAddr": "192.0.2.1:1",
+        "clusterName": "Other",
+    }
+    fields: dict[str, Value] = {
+        **who,
+        "brokerId": 0,
+        "haServerAddr": "192.0.2.1:2",
+        "compressed": False,
+    }
+    code = RequestCode.REGISTER_BROKER
+    body = encode_registration(TopicTable({topic.name: topic for topic in topics}))
+    request = RemotingCommand(code, version=500, ext_fields=encode_fields(code, fields), body=body)
+    data = encode_command(request)
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        print("registers", flush=True)
+        while True:
+            connection.sendall(data)
+            size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL))
+            connection.recv(size, socket.MSG_WAITALL)
+
+
 if __name__ == "__main__":
+    if sys.argv[2] == "registering":
+        _register(int(sys.argv[1]))
     _flood(int(sys.argv[1]), sys.argv[2])

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
+PIECE = 16 << 10
+"""Letters of an array or object that the parser in C reads in one step, in which no other thread runs."""
+MOST_LETTERS = 256 << 10
+"""Letters of one string of a long text, which the parser in C reads in one step too."""
 MOST_SHOWN = 200
 """Letters of a foreign name or value that a message repeats."""
 
 # A string, which stays as it is, or a number: one before a colon is an object's key, which fastjson writes without quotes.
 # Strings without an end and numbers without a colon match as well, so that nothing is looked at twice.
-_KEYS = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?\d++)(\s*+:)?', re.DOTALL)
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_KEYS = re.compile(rf"{_STRING}|(-?\d++)(\s*+:)?", re.DOTALL)
+# Each begins with a letter of its own: that makes the search between them a fast one. A string without an end has an empty group.
+_BRACKETS = re.compile(rf'{_STRING[:-2]}("?)|\[|\{{|\]|\}}', re.DOTALL)
+_BLANKS: Any = re.compile(r"[ \t\n\r]*+")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -21,7 +29,7 @@ def quote_keys(text: str) -> str:
     return _KEYS.sub(_quoted, text)
 
 
-def parse_json(data: bytes, max_depth: int) -> Any:
+def parse_json(data: bytes, max_depth: int, most_values: int | None = None) -> Any:
     """Give the value of a JSON text; numbers with a fraction or an exponent stay text, as they are written.
 
     Parameters
@@ -30,21 +38,30 @@ def parse_json(data: bytes, max_depth: int) -> Any:
         UTF-8 without a mark in front.
     max_depth : int
         How many arrays and objects may lie in each other.
+    most_values : int, optional
+        How many values the text may have, counted by its commas and opening brackets.
 
     Raises
     ------
     ValueError
-        It is no JSON, no UTF-8, lies too deep, or has half of a surrogate pair in a text.
+        It is no JSON, no UTF-8, lies too deep, has too many values, or has half of a surrogate pair in a text.
+
+    Notes
+    -----
+    Arrays and objects of more than `PIECE` letters are parsed member by member, so that other threads run in between.
     """
     text = data.decode("utf-8")
-    _check_depth(text, max_depth)
+    if most_values is not None and sum(map(text.count, ",[{")) > most_values:
+        raise ValueError(f"it has more than {most_values:,} values")
+    is_long = len(text) > PIECE
+    decode = _decode_in_pieces if is_long else _decode
     try:
-        value = _DECODER.decode(text)
-    except ValueError:
+        value = decode(text, max_depth)
+    except json.JSONDecodeError:
         # What is JSON already, nearly everything, is not looked at for this.
-        value = _DECODER.decode(quote_keys(text))
+        value = decode("".join(_quoted_pieces(text)) if is_long else quote_keys(text), max_depth)
     if _SURROGATE.search(text):
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # UnicodeEncodeError is a ValueError
+        _check_surrogates(value)
     return value
 
 
@@ -65,15 +82,114 @@ def _quoted(found: re.Match[str]) -> str:
     return found[0] if found[2] is None else f'"{found[1]}"{found[2]}'
 
 
-def _check_depth(text: str, max_depth: int) -> None:
-    """Refuse a text before the parser, which calls itself for each level, sees it."""
-    if text.count("[") + text.count("{") <= max_depth:
-        return
-    depth = 0
-    for found in _BRACKETS.finditer(text):
-        depth += (found[1] is not None) - (found[2] is not None)
-        if depth > max_depth:
-            raise ValueError(f"it lies more than {max_depth} levels deep")
+def _decode(text: str, max_depth: int) -> Any:
+    """Parse a short text at once. The parser in C calls itself for each level: the depth is checked before."""
+    if text.count("[") + text.count("{") > max_depth:
+        _long_parts(text, max_depth)
+    return _DECODER.decode(text)
+
+
+def _decode_in_pieces(text: str, max_depth: int) -> Any:
+    """Parse a long text: its long arrays and objects by the parsers in Python, all other values by the one in C."""
+    long_parts = _long_parts(text, max_depth)
+    memo: dict[str, str] = {}
+    parse_object, parse_array, scan_piece = (
+        _DECODER.parse_object,
+        _DECODER.parse_array,
+        _DECODER.scan_once,
+    )
+
+    def scan(whole: str, at: int) -> Any:
+        if at not in long_parts:
+            return scan_piece(whole, at)
+        if whole[at] == "{":
+            return parse_object((whole, at + 1), True, scan, None, None, memo)
+        return parse_array((whole, at + 1), scan)
+
+    begin = _BLANKS.match(text).end()
+    try:
+        value, end = scan(text, begin)
+    except StopIteration as error:
+        raise json.JSONDecodeError("Expecting value", text, error.value) from None
+    end = _BLANKS.match(text, end).end()
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return value
+
+
+def _long_parts(text: str, max_depth: int) -> set[int]:
+    """Find where arrays and objects of more than `PIECE` letters begin.
+
+    Raises
+    ------
+    ValueError
+        The text lies too deep.
+    """
+    begins: list[int] = []
+    long_parts = set()
+    for found in _strings_and_brackets(text):
+        letter = text[found.start()]
+        if letter in "[{":
+            begins.append(found.start())
+            if len(begins) > max_depth:
+                raise ValueError(f"it lies more than {max_depth} levels deep")
+        elif letter != '"' and begins:
+            begin = begins.pop()
+            if found.start() - begin > PIECE:
+                long_parts.add(begin)
+    return long_parts.union(begins)  # those without an end
+
+
+def _strings_and_brackets(text: str) -> Iterator[re.Match[str]]:
+    """Find all strings and brackets in their order, `MOST_LETTERS` at a time: other threads run in between.
+
+    Raises
+    ------
+    ValueError
+        A string has more letters than that.
+    """
+    begin = 0
+    while begin < len(text):
+        end = min(begin + MOST_LETTERS, len(text))
+        for found in _BRACKETS.finditer(text, begin, end):
+            if found[1] == "" and end < len(text):  # perhaps it ends behind this piece
+                if found.start() == begin:
+                    raise ValueError(f"a string has more than {MOST_LETTERS:,} letters")
+                end = found.start()
+                break
+            yield found
+        begin = end
+
+
+def _quoted_pieces(text: str) -> Iterator[str]:
+    """Quote the keys of a long text piece by piece; each but the last ends with a string or a bracket."""
+    begin = 0
+    for found in _strings_and_brackets(text):
+        _check_bare(found.start() - begin)
+        if found.end() - begin > PIECE:
+            yield quote_keys(text[begin : found.end()])
+            begin = found.end()
+    _check_bare(len(text) - begin)
+    yield quote_keys(text[begin:])
+
+
+def _check_bare(letters: int) -> None:
+    """Refuse what would be looked through for numbers in one long step."""
+    if letters > MOST_LETTERS:
+        raise ValueError(f"more than {MOST_LETTERS:,} letters hold neither a string nor a bracket")
+
+
+def _check_surrogates(value: Any) -> None:
+    """Raise UnicodeEncodeError, which is a ValueError, where a text has half of a surrogate pair."""
+    if isinstance(value, str):
+        value.encode("utf-8")
+    elif isinstance(value, list):
+        for one in value:
+            _check_surrogates(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            key.encode("utf-8")
+            _check_surrogates(one)
 
 
 def _refuse(name: str) -> Any:
@@ -81,4 +197,4 @@ def _refuse(name: str) -> Any:
 
 
 # Made once: json.loads would make one for each text.
-_DECODER = json.JSONDecoder(parse_int=integer, parse_float=str, parse_constant=_refuse)
+_DECODER: Any = json.JSONDecoder(parse_int=integer, parse_float=str, parse_constant=_refuse)

@@ -67,7 +67,7 @@ class Broker:
     worker : Worker
         For what an administrator asks of the disk.
     parser : Worker
-        For long bodies of requests.
+        For long bodies of requests and answers.
     readers : Worker
         For messages that memory does not hold. As much of it waits as there are requests, which have their bound.
     topics : TopicConfigs
@@ -117,7 +117,7 @@ class Broker:
         self._repeated: list[_Repeated] = []
         self.config_files = ConfigFiles(store.paths, loop)
         self.worker = Worker(loop)
-        self.parser = Worker(loop, "rmqcore-parse")
+        self.parser = Worker(loop, "rmqcore-parse", makes_objects=True)
         self.readers = Worker(loop, "rmqcore-read", threads=READERS, most_waiting=None)
         self.topics = TopicConfigs(settings, self.config_files, self.now_ms)
         self.deleted_topics = DeletedTopics(self.config_files, store)

@@ -14,14 +14,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rmqcore.broker.channel import Loop
+from rmqcore.broker.long_work import uncollected
 from rmqcore.broker.thens import call_each
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.disk.inside.folder import Folder
 from rmqcore.disk.paths import StorePaths
 from rmqcore.errors import StoreError, StoreFormatError
 
-Value = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
-"""What a file is to hold; a function is called when the file's turn comes, so that a burst of changes is built once."""
+Snapshot = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""What a file is to hold, which nobody changes any more; a function makes it of a copy, and another thread calls it."""
+Value = Mapping[str, Any] | Callable[[], Snapshot]
+"""A function is called in the loop's thread when the file's turn comes: a burst of changes is copied once, as it is then."""
 AGAIN_AFTER = 5.0
 """Seconds after which a write that failed is tried again."""
 _FOLDER = "config"
@@ -168,12 +171,12 @@ class ConfigFiles:
         """Give the value that waits to the thread."""
         value = file.waiting
         assert value is not None
-        data = _encode(value)
+        snapshot = value() if callable(value) else value
         file.waiting = None
         file.value = value
         file.told = file.thens
         file.thens = []
-        file.writing = writing = self._thread.submit(self._write, name, data)
+        file.writing = writing = self._thread.submit(self._write, name, snapshot)
         writing.add_done_callback(
             lambda done: self._loop.call_soon_threadsafe(partial(self._written, name, file, done))
         )
@@ -209,7 +212,9 @@ class ConfigFiles:
         call_each(thens)
         return error is None
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, snapshot: Snapshot) -> None:
+        with uncollected():
+            data = _encode(snapshot)
         with Folder(self._paths.root) as root, root.folder(_FOLDER, make=True) as folder:
             if name in self._damaged:
                 with suppress(FileNotFoundError):
@@ -233,6 +238,7 @@ class _File:
         """Why the last write failed."""
 
 
-def _encode(value: Value) -> bytes:
-    given = value() if callable(value) else value
+def _encode(snapshot: Snapshot) -> bytes:
+    # With an indent it is json's encoder in Python, between whose steps other threads run.
+    given = snapshot() if callable(snapshot) else snapshot
     return json.dumps(given, ensure_ascii=False, indent="\t", separators=(",", ":")).encode("utf-8")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from rmqcore.broker.channel import Loop
+from rmqcore.broker.long_work import uncollected
 
 MOST_WAITING = 64
 """Pieces of work that may wait; more are refused, so that no client fills the memory with them."""
@@ -29,6 +30,8 @@ class Worker:
     threads : int
     most_waiting : int or None
         How much work may wait; None: whoever asks has a bound already.
+    makes_objects : bool
+        The work makes and drops many objects: the garbage collector rests while it is done (`uncollected`).
     """
 
     def __init__(
@@ -38,8 +41,10 @@ class Worker:
         *,
         threads: int = 1,
         most_waiting: int | None = MOST_WAITING,
+        makes_objects: bool = False,
     ) -> None:
         self._loop = loop
+        self._makes_objects = makes_objects
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._most_waiting = most_waiting
         self._waiting = 0
@@ -61,7 +66,11 @@ class Worker:
         if self._most_waiting is not None and self._waiting >= self._most_waiting:
             raise WorkerBusyError(f"{self._most_waiting} requests wait for the disk already")
         self._waiting += 1
-        done = self._threads.submit(work)
+        done = (
+            self._threads.submit(_uncollected, work)
+            if self._makes_objects
+            else self._threads.submit(work)
+        )
         done.add_done_callback(
             lambda ended: self._loop.call_soon_threadsafe(partial(self._done, ended, then))
         )
@@ -75,3 +84,8 @@ class Worker:
         """Wait for the work that was begun, and tell nobody of it; what waits is not done any more. May be repeated."""
         self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _uncollected(work: Callable[[], _T]) -> _T:
+    with uncollected():
+        return work()

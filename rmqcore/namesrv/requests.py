@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from rmqcore.errors import RequestError
 from rmqcore.java_json import shown_value
@@ -19,13 +19,19 @@ from rmqcore.namesrv.route_table import (
     DEFAULT_TIMEOUT_MS,
     BrokerAddress,
     LiveBrokerError,
+    RegisteredTopics,
     Registration,
     RouteTable,
+    registered_topics,
 )
 from rmqcore.namesrv.settings import NameServerSettings
-from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json
 from rmqcore.remoting.bodies.routes import encode_cluster_info, encode_route
-from rmqcore.remoting.bodies.topic_configs import TopicTable, parse_data_version, parse_registration
+from rmqcore.remoting.bodies.topic_configs import (
+    RegistrationBounds,
+    parse_data_version,
+    parse_registration,
+)
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.request_fields import RequestFields, parse_fields
@@ -40,8 +46,12 @@ LONG_BODY_BYTES = 64 << 10
 """Longer registrations are parsed in another thread."""
 MOST_LONG_WAITING = 4
 """Long registrations that may wait for that thread."""
+SHORT_TABLE = 500
+"""Entries of a table that is written at once."""
 MOST_TOPICS = 50_000
 """Of one registration."""
+MOST_VALUES = 400_000
+"""Of one registration in JSON. A topic of Java's brokers has nine or ten, so that 4 MiB of them have 270,000."""
 MOST_ROUTES = 500_000
 """Topics of all brokers together, counted for each broker; those of a registration that is renewed count twice."""
 MOST_BROKERS = 1_000
@@ -63,8 +73,8 @@ class Asking(Protocol):
         ...
 
 
-Parsed = TopicTable | None
-Later = Callable[[Callable[[], Parsed], Callable[[Future[Parsed]], object]], object]
+Parsed = tuple[Registration, RegisteredTopics] | None
+Later = Callable[[Callable[[], Any], Callable[[Future[Any]], object]], object]
 """Does a piece of work in another thread, one after the other, then calls back in this one; ValueError: too much work waits."""
 
 
@@ -102,7 +112,9 @@ class NameServer:
             return None if request.is_oneway else refused
         is_registration = request.code == RequestCode.REGISTER_BROKER
         if not is_registration or (len(request.body) <= LONG_BODY_BYTES and peer not in self._long):
-            return self.answer(request, connection=peer, now_ms=now_ms, is_bounded=True)
+            return self.answer(
+                request, connection=peer, now_ms=now_ms, is_bounded=True, later=later
+            )
         try:
             self._parse_later(request, peer, now_ms, later)
         except RequestError as error:
@@ -152,6 +164,7 @@ class NameServer:
         connection: object,
         now_ms: int,
         is_bounded: bool = False,
+        later: Later | None = None,
     ) -> RemotingCommand | None:
         """Answer a request; None where there is nothing to answer: a one-way request, or a response.
 
@@ -163,19 +176,32 @@ class NameServer:
         now_ms : int
         is_bounded : bool
             The bounds for requests of other processes hold.
+        later : callable, optional
+            Writes long tables; the response is sent then, and None is returned. `connection` is an `Asking`.
         """
         if request.is_response:
             return None
         handler = _HANDLERS.get(request.code)
         if handler is None:
             warn_unserved(self.said_once, now_ms, "name server", peer_of(connection), request)
-            response = request.not_supported()
+            response: RemotingCommand | None = request.not_supported()
         else:
             try:
-                response = handler(_Call(self, request, connection, now_ms, is_bounded=is_bounded))
+                call = _Call(self, request, connection, now_ms, is_bounded=is_bounded)
+                found = handler(call)
+                response = (
+                    found if isinstance(found, RemotingCommand) else found.answer(call, later)
+                )
             except RequestError as error:
                 response = request.response(ResponseCode.SYSTEM_ERROR, str(error))
         return None if request.is_oneway else response
+
+    def register(
+        self, request: RemotingCommand, table: RegisteredTopics, *, connection: object, now_ms: int
+    ) -> RemotingCommand:
+        """Answer a registration of this process; its topics are not written as JSON and parsed again."""
+        call = _Call(self, request, connection, now_ms, is_bounded=False)
+        return _register_table(call, (_who_registers(call.fields), table))
 
 
 def peer_of(connection: object) -> str:
@@ -209,8 +235,31 @@ class _Call:
         return BrokerAddress(self.fields.text("clusterName"), self.fields.text("brokerAddr"))
 
 
-def _registered_topics(call: _Call) -> TopicTable | None:
-    """Parse the topics of a registration; None where the body's CRC is another one. Any thread may call it.
+class _Table:
+    """A table that answers a request as JSON; nobody changes it. One of many entries is written by another thread."""
+
+    def __init__(self, member: str, entries: list[str] | dict[str, str]) -> None:
+        self._body = {member: entries}
+        self._is_long = len(entries) > SHORT_TABLE
+
+    def answer(self, call: _Call, later: Later | None) -> RemotingCommand | None:
+        if later is None or not self._is_long:
+            return call.respond(body=encode_json(self._body))
+        if call.request.is_oneway:
+            return None
+        peer = cast("Asking", call.connection)
+        try:
+            later(
+                partial(encode_long_json, self._body),
+                lambda done: peer.send(call.respond(body=done.result())),
+            )
+        except ValueError as error:
+            return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
+        return None
+
+
+def _registered_topics(call: _Call) -> Parsed:
+    """Parse a registration; None where the body's CRC is another one. Any thread may call it.
 
     Raises
     ------
@@ -221,29 +270,17 @@ def _registered_topics(call: _Call) -> TopicTable | None:
     crc = fields.number("bodyCrc32")
     if crc and crc != zlib.crc32(body) & _CRC_MASK:
         return None
-    compressed = fields.flag("compressed")
-    version = call.request.version
-    if not call.is_bounded:
-        return parse_registration(name, body, version=version, compressed=compressed)
-    table = parse_registration(
-        name, body, version=version, compressed=compressed, most_plain_bytes=MOST_PLAIN_BYTES
-    )
-    if len(table.topics) > MOST_TOPICS:
-        raise RequestError(name, "topics", f"at most {MOST_TOPICS:,}", f"{len(table.topics):,}")
-    return table
-
-
-def _register_broker(call: _Call) -> RemotingCommand:
-    return _register_table(call, _registered_topics(call))
-
-
-def _register_table(call: _Call, table: TopicTable | None) -> RemotingCommand:
-    if table is None:
-        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    fields = call.fields
+    bounds = RegistrationBounds()
     if call.is_bounded:
-        _check_room(call, len(table.topics))
-    who = Registration(
+        bounds = RegistrationBounds(MOST_PLAIN_BYTES, MOST_TOPICS, MOST_VALUES)
+    compressed, version = fields.flag("compressed"), call.request.version
+    table = parse_registration(name, body, version=version, compressed=compressed, bounds=bounds)
+    who = _who_registers(fields)
+    return who, registered_topics(table, read_only=who.is_read_only)
+
+
+def _who_registers(fields: RequestFields) -> Registration:
+    return Registration(
         cluster=fields.text("clusterName"),
         broker_name=fields.text("brokerName"),
         broker_id=fields.number("brokerId"),
@@ -254,6 +291,18 @@ def _register_table(call: _Call, table: TopicTable | None) -> RemotingCommand:
             fields.flag("enableActingMaster") if "enableActingMaster" in fields else None
         ),
     )
+
+
+def _register_broker(call: _Call) -> RemotingCommand:
+    return _register_table(call, _registered_topics(call))
+
+
+def _register_table(call: _Call, parsed: Parsed) -> RemotingCommand:
+    if parsed is None:
+        return call.respond(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    who, table = parsed
+    if call.is_bounded:
+        _check_room(call, len(table.queues))
     settings = call.server.settings
     try:
         master = call.server.routes.register(
@@ -293,7 +342,7 @@ def _check_room(call: _Call, topics: int) -> None:
     broker_name = call.fields.text("brokerName")
     if routes.broker(broker_name) is None and len(routes.brokers()) >= MOST_BROKERS:
         raise RequestError(name, "brokerName", f"one of {MOST_BROKERS:,} brokers", "another one")
-    if routes.most_size() + topics > MOST_ROUTES and routes.size() + topics > MOST_ROUTES:
+    if routes.size() + topics > MOST_ROUTES:
         raise RequestError(name, "topics", f"at most {MOST_ROUTES:,} of all brokers", "more")
 
 
@@ -346,16 +395,15 @@ def _cluster_info(call: _Call) -> RemotingCommand:
     return call.respond(body=encode_cluster_info(routes.brokers(), routes.clusters()))
 
 
-def _topic_list(call: _Call) -> RemotingCommand:
+def _topic_list(call: _Call) -> RemotingCommand | _Table:
     if not call.server.settings.enable_all_topic_list:
         return call.respond(ResponseCode.SYSTEM_ERROR, "disable")
-    return call.respond(body=encode_json({"topicList": call.server.routes.topics()}))
+    return _Table("topicList", call.server.routes.topics())
 
 
-def _topics_by_cluster(call: _Call) -> RemotingCommand:
+def _topics_by_cluster(call: _Call) -> _Table:
     """Topics that a broker of a cluster has; none of a cluster that is not known."""
-    topics = call.server.routes.topics_of_cluster(call.fields.text("cluster"))
-    return call.respond(body=encode_json({"topicList": topics}))
+    return _Table("topicList", call.server.routes.topics_of_cluster(call.fields.text("cluster")))
 
 
 def _system_topics(call: _Call) -> RemotingCommand:
@@ -404,13 +452,13 @@ def _get_kv(call: _Call) -> RemotingCommand:
     return call.respond(ext_fields={"value": value})
 
 
-def _kv_list(call: _Call) -> RemotingCommand:
+def _kv_list(call: _Call) -> RemotingCommand | _Table:
     namespace = call.fields.text("namespace")
     found = call.server.kv_config.namespace(namespace)
     if found is None:
         remark = f"No config item, Namespace: {namespace}"
         return call.respond(ResponseCode.QUERY_NOT_FOUND, remark)
-    return call.respond(body=encode_json({"table": found}))
+    return _Table("table", found)
 
 
 def _delete_kv(call: _Call) -> RemotingCommand:
@@ -427,7 +475,7 @@ def _update_settings(call: _Call) -> RemotingCommand:
     return call.respond()
 
 
-_HANDLERS: dict[int, Callable[[_Call], RemotingCommand]] = {
+_HANDLERS: dict[int, Callable[[_Call], RemotingCommand | _Table]] = {
     RequestCode.PUT_KV_CONFIG: _put_kv,
     RequestCode.GET_KV_CONFIG: _get_kv,
     RequestCode.DELETE_KV_CONFIG: _delete_kv,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import answer_with_table
 from rmqcore.broker.handlers.topics import answer_when_done, part_of
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.remoting.bodies.json_object import encode_json, parse_body
@@ -81,17 +82,20 @@ def _delete_group(call: Call) -> RemotingCommand | None:
     return None
 
 
-def _get_all_groups(call: Call) -> RemotingCommand:
+def _get_all_groups(call: Call) -> RemotingCommand | None:
     """Give all groups, or a part of them to a client that asks for parts.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllSubscriptionGroup, SubscriptionGroupManager#subGroupTable.
     """
     table = call.broker.groups.table()
-    groups = part_of(call, table.groups, table.data_version, "groupSeq", "maxGroupNum")
-    forbidden = {name: bits for name, bits in table.forbidden.items() if name in groups}
-    body = replace(table, groups=groups, forbidden=forbidden).as_json()
-    ext_fields = {"totalGroupNum": str(len(table.groups))}
-    return call.respond(ext_fields=ext_fields, body=encode_json(body))
+    total = len(table.groups)
+
+    def make() -> dict[str, object]:
+        groups = part_of(call, table.groups, table.data_version, "groupSeq", "maxGroupNum")
+        forbidden = {name: bits for name, bits in table.forbidden.items() if name in groups}
+        return replace(table, groups=groups, forbidden=forbidden).as_json()
+
+    return answer_with_table(call, make, total, ext_fields={"totalGroupNum": str(total)})
 
 
 def _get_group(call: Call) -> RemotingCommand:

@@ -9,11 +9,14 @@ from typing import TypeVar
 
 from rmqcore.broker.call import Call, answer_later, error_response
 from rmqcore.broker.worker import Worker, WorkerBusyError
+from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json
 from rmqcore.remoting.codes import ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 LONG_BODY_BYTES = 64 << 10
 """A longer JSON body takes more than some milliseconds: 1 MiB half a second."""
+SHORT_TABLE = 500
+"""Entries of a table that is written in the loop's thread, in a millisecond or two."""
 MOST_ONEWAY_WAITING = 10_000
 """Work of readers that waits; above it one-way requests are dropped. The broker asks again for the end of a transaction."""
 _T = TypeVar("_T")
@@ -46,6 +49,38 @@ def with_parsed_body(
 
     try:
         call.broker.parser.run(partial(parse, name, body), then)
+    except WorkerBusyError as error:
+        return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
+    return None
+
+
+def answer_with_table(
+    call: Call,
+    make: Callable[[], object],
+    entries: int,
+    *,
+    ext_fields: dict[str, str] | None = None,
+) -> RemotingCommand | None:
+    """Answer with a table as JSON; one of many entries is made and written in another thread.
+
+    Parameters
+    ----------
+    call : Call
+    make : callable
+        Gives the body of what was copied in the loop's thread: nobody changes it. Other threads may call it.
+    entries : int
+    ext_fields : dict, optional
+    """
+    if entries <= SHORT_TABLE:
+        return call.respond(ext_fields=ext_fields, body=encode_json(make()))
+    if call.request.is_oneway:
+        return None
+    try:
+        _run(
+            call.broker.parser,
+            call,
+            lambda: call.respond(ext_fields=ext_fields, body=encode_long_json(make())),
+        )
     except WorkerBusyError as error:
         return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
     return None

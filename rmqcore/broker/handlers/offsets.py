@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rmqcore.broker.call import Call
-from rmqcore.broker.handlers.in_background import answer_by_reader
+from rmqcore.broker.handlers.in_background import answer_by_reader, answer_with_table
 from rmqcore.broker.queue_times import earliest_time
 from rmqcore.queries.time_search import Boundary
-from rmqcore.remoting.bodies.json_object import encode_json
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
@@ -107,8 +106,9 @@ def _earliest_store_time(call: Call) -> None:
     answer_by_reader(call, work)
 
 
-def _all_consumer_offsets(call: Call) -> RemotingCommand:
-    return call.respond(body=encode_json(call.broker.offsets.whole()))
+def _all_consumer_offsets(call: Call) -> RemotingCommand | None:
+    offsets = call.broker.offsets
+    return answer_with_table(call, offsets.snapshot(), len(offsets))
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rmqcore.broker.attributes import parse_attributes
 from rmqcore.broker.call import Call, answer_later, error_response
+from rmqcore.broker.handlers.in_background import answer_with_table
 from rmqcore.broker.state.deleted_topics import DISPATCH_SECONDS
 from rmqcore.broker.state.topics import MOST_QUEUES
 from rmqcore.broker.worker import WorkerBusyError
@@ -185,16 +186,19 @@ def _settled(
     return None
 
 
-def _get_all_topic_config(call: Call) -> RemotingCommand:
+def _get_all_topic_config(call: Call) -> RemotingCommand | None:
     """Give all topics, or a part of them to a client that asks for parts.
 
     Source: RocketMQ 5.5.0 AdminBrokerProcessor#getAllTopicConfig, TopicConfigManager#subTopicConfigTable.
     """
     table = call.broker.topics.table()
     total = len(table.topics)
-    part = part_of(call, table.topics, table.data_version, "topicSeq", "maxTopicNum")
-    body = {**replace(table, topics=part).as_json(), **_NO_MAPPINGS}
-    return call.respond(ext_fields={"totalTopicNum": str(total)}, body=encode_json(body))
+
+    def make() -> dict[str, object]:
+        part = part_of(call, table.topics, table.data_version, "topicSeq", "maxTopicNum")
+        return {**replace(table, topics=part).as_json(), **_NO_MAPPINGS}
+
+    return answer_with_table(call, make, total, ext_fields={"totalTopicNum": str(total)})
 
 
 def part_of(

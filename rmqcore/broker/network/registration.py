@@ -9,16 +9,21 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from rmqcore.broker.broker import Broker
+from rmqcore.broker.handlers.in_background import SHORT_TABLE
 from rmqcore.broker.network.name_server_link import parse_address
 from rmqcore.broker.network.remote_name_server import Done, RemoteNameServer
 from rmqcore.broker.thens import nothing
+from rmqcore.broker.worker import WorkerBusyError
+from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
 from rmqcore.namesrv.requests import NameServer
-from rmqcore.namesrv.route_table import Master
+from rmqcore.namesrv.route_table import Master, RegisteredTopics, registered_topics
 from rmqcore.remoting.bodies.json_object import parse_body
 from rmqcore.remoting.bodies.routes import TopicRoute, parse_route
 from rmqcore.remoting.bodies.topic_configs import (
@@ -75,7 +80,7 @@ class Registration:
 
     async def start(self) -> None:
         """Register all topics, and go on doing so; name servers elsewhere have some seconds for the first time."""
-        self._register_here(self.registration())
+        self._register_at_once(())
         self._broker.topics.on_change = self._changed
         self._broker.find_route = self._find_route
         period_ms = self._broker.settings.register_name_server_period
@@ -88,7 +93,7 @@ class Registration:
 
     def register_all(self) -> None:
         """Register all topics at all name servers."""
-        self._register_here(self.registration())
+        self._register_here(())
         for remote in self._remote:
             remote.register((), nothing)
 
@@ -106,7 +111,7 @@ class Registration:
     def _changed(self, topics: tuple[TopicConfig, ...], done: Done) -> None:
         """Register topics, or all where there are none; call `done` when the name servers that answer know."""
         self._version = self._version.next(self._broker.now_ms())
-        self._register_here(self.registration(topics))
+        self._register_here(topics)
         waiting = _Countdown(len(self._remote), done)
         for remote in self._remote:
             remote.register(topics, waiting.one_less)
@@ -136,9 +141,37 @@ class Registration:
                 _LOG.warning("name server %s: %s", name_server, error)
         then(route)
 
-    def _register_here(self, request: RemotingCommand) -> None:
+    def _register_here(self, topics: Sequence[TopicConfig]) -> None:
+        """Register some topics at once; all, where they are many, when a thread has copied them."""
+        if topics or len(self._broker.topics.known()) <= SHORT_TABLE:
+            self._register_at_once(topics)
+            return
+        version = self._version
+
+        def made(done: Future[RegisteredTopics]) -> None:
+            # What has changed since then is registered already, and must not become what it was.
+            if self._version is version:
+                self._take_registered(done.result())
+
+        try:
+            self._broker.parser.run(self._registered(topics), made)
+        except WorkerBusyError:
+            self._register_at_once(topics)
+
+    def _register_at_once(self, topics: Sequence[TopicConfig]) -> None:
         if self._name_server is not None:
-            self.take_answer("the name server of this process", self._answer_here(request))
+            self._take_registered(self._registered(topics)())
+
+    def _registered(self, topics: Sequence[TopicConfig]) -> Callable[[], RegisteredTopics]:
+        table = self._table(topics)
+        return lambda: registered_topics(table())
+
+    def _take_registered(self, table: RegisteredTopics) -> None:
+        if self._name_server is None:
+            return
+        request, now_ms = self._registration(), self._broker.now_ms()
+        answer = self._name_server.register(request, table, connection=self, now_ms=now_ms)
+        self.take_answer("the name server of this process", answer)
 
     def _answer_here(self, request: RemotingCommand) -> RemotingCommand | None:
         assert self._name_server is not None
@@ -146,13 +179,26 @@ class Registration:
 
     # ---- requests and answers -----------------------------------------------------------------------
 
-    def registration(self, topics: Iterable[TopicConfig] = ()) -> RemotingCommand:
-        """Give the request that registers some topics, or all."""
-        permission = self._broker.settings.broker_permission
-        wanted = list(topics) or self._broker.topics.known().values()
-        if permission & (READ | WRITE) != READ | WRITE:
-            wanted = [replace(topic, perm=topic.perm & permission) for topic in wanted]
-        body = encode_registration(TopicTable({one.name: one for one in wanted}, self._version))
+    def with_registration(
+        self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
+    ) -> None:
+        """Give the request that registers some topics, or all, to `then`; that of many topics when a thread has written it."""
+        wanted = list(topics) or list(self._broker.topics.known().values())
+        body_of = partial(_body_of, self._table(wanted))
+        if len(wanted) > SHORT_TABLE:
+            with suppress(WorkerBusyError):
+                self._broker.parser.run(
+                    body_of, lambda done: then(self._registration(done.result()))
+                )
+                return
+        then(self._registration(body_of()))
+
+    def _table(self, topics: Iterable[TopicConfig]) -> Callable[[], TopicTable]:
+        """Return a function that makes the table of some topics, or all, as they are now. Any thread may call it."""
+        wanted = list(topics) or list(self._broker.topics.known().values())
+        return partial(_permitted, wanted, self._version, self._broker.settings.broker_permission)
+
+    def _registration(self, body: bytes = b"") -> RemotingCommand:
         host, port = parse_address(self._broker.address)
         fields: dict[str, Value] = {
             "haServerAddr": f"[{host}]:{port + 1}" if ":" in host else f"{host}:{port + 1}",
@@ -198,6 +244,17 @@ class Registration:
             _LOG.warning("%s: %s", name_server, error)
             return
         self._broker.topics.set_order(ordered)
+
+
+def _permitted(topics: list[TopicConfig], version: DataVersion, permission: int) -> TopicTable:
+    """Make a table of topics, each with the permission that the broker gives to all."""
+    if permission & (READ | WRITE) != READ | WRITE:
+        topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
+    return TopicTable({topic.name: topic for topic in topics}, version)
+
+
+def _body_of(table: Callable[[], TopicTable]) -> bytes:
+    return encode_registration(table())
 
 
 class _Countdown:

@@ -21,8 +21,10 @@ Done = Callable[[], object]
 class Registrar(Protocol):
     """What a broker has to say to name servers, and what it makes of their answers."""
 
-    def registration(self, topics: Iterable[TopicConfig] = ()) -> RemotingCommand:
-        """Give the request that registers some topics, or all."""
+    def with_registration(
+        self, topics: Iterable[TopicConfig], then: Callable[[RemotingCommand], object]
+    ) -> None:
+        """Give the request that registers some topics, or all, to `then`, at once or later."""
         ...
 
     def unregistration(self) -> RemotingCommand:
@@ -99,8 +101,9 @@ class RemoteNameServer:
         self._topics = {}
         self._all = False
         self._asking = True
-        request = self._registrar.registration(topics)
-        self.link.ask(request, partial(self._answered, thens))
+        self._registrar.with_registration(
+            topics, lambda request: self.link.ask(request, partial(self._answered, thens))
+        )
 
     def _answered(self, thens: list[Done], response: RemotingCommand | None) -> None:
         self._asking = False

@@ -6,9 +6,11 @@ Source: RocketMQ 5.5.0 BrokerStartup, BrokerController#start, #shutdown.
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from functools import partial
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.channel import Channel
+from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
 from rmqcore.broker.network.registration import Registration
@@ -202,12 +205,16 @@ async def serve(
     ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrors())
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with serving(store, settings, ports, bound) as server:
         if not stay:
             server.broker.store_watch.on_failed = ended.set
+        # What was read at the start lives as long as the process: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         on_ready(server.ready)
         await ended.wait()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -180,8 +180,8 @@ class SubscriptionGroups:
         self._version = self._version.next(self._now_ms())
         self._files.save(FILE, self._saved, then)
 
-    def _saved(self) -> dict[str, Any]:
-        return self.table().as_json()
+    def _saved(self) -> Callable[[], dict[str, Any]]:
+        return self.table().as_json
 
 
 def _parse(saved: dict[str, Any]) -> SubscriptionGroupTable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rmqcore.broker.config_files import ConfigFiles
@@ -151,24 +152,44 @@ class Offsets:
 
     # ---- the whole
 
+    def __len__(self) -> int:
+        return len(self._table)
+
     def whole(self) -> dict[str, Any]:
         """Give all committed offsets by Java's names: the body of GET_ALL_CONSUMER_OFFSET, and what the file has."""
+        make = self.snapshot()
+        return make()
+
+    def snapshot(self) -> Callable[[], dict[str, Any]]:
+        """Return a function that gives `whole`, and that any thread may call.
+
+        Groups and topics, and the version, are those of now. The offsets of a group in a topic are copied in one step when their
+        turn comes: each is one that was committed, the one of now or a later one.
+        """
+        entries, version = list(self._table.items()), self._version
+        return partial(self._of_entries, entries, version)
+
+    def _of_entries(
+        self, entries: list[tuple[tuple[str, str], dict[int, int]]], version: DataVersion
+    ) -> dict[str, Any]:
         light, other = {}, {}
-        for (topic, group), offsets in self._table.items():
+        for (topic, group), offsets in entries:
             key = f"{topic}{BETWEEN_TOPIC_AND_GROUP}{group}"
             if self._lmq and group.startswith(LMQ_PREFIX):
                 light[key] = offsets.get(0, 0)
             else:
+                # `copy` lets no other thread in, an iteration would.
+                copied = offsets.copy()
                 other[key] = {
-                    str(queue_id): queue_offset for queue_id, queue_offset in offsets.items()
+                    str(queue_id): queue_offset for queue_id, queue_offset in copied.items()
                 }
-        whole = {"dataVersion": self._version.as_json(), "offsetTable": other}
+        whole = {"dataVersion": version.as_json(), "offsetTable": other}
         return {**whole, LMQ_TABLE: light} if self._lmq else whole
 
     def save_if_changed(self, then: Callable[[], object] | None = None) -> None:
         """Write the file, if an offset differs from the last write, and call `then` when it is on disk."""
         if self._changed:
             self._changed = False
-            self._files.save(self._file, self.whole, then)
+            self._files.save(self._file, self.snapshot, then)
         elif then is not None:
             then()

@@ -298,9 +298,9 @@ class TopicConfigs:
         self._version = self._version.next(self._now_ms())
         self._files.save(FILE, self._saved, then)
 
-    def _saved(self) -> dict[str, Any]:
+    def _saved(self) -> Callable[[], dict[str, Any]]:
         made = {name: made.topic for name, made in self._made.items()}
-        return TopicTable({**self._leaving, **made, **self._topics}, self._version).as_json()
+        return TopicTable({**self._leaving, **made, **self._topics}, self._version).as_json
 
     def _tell(self, changed: tuple[TopicConfig, ...], then: Callable[[], object]) -> None:
         if self.on_change is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rmqcore.data_version import DataVersion
 from rmqcore.errors import RequestError
-from rmqcore.remoting.bodies.json_object import JsonObject, encode_json, parse_body
+from rmqcore.remoting.bodies.json_object import JsonObject, encode_long_json, parse_body
 
 READ, WRITE, INHERIT = 4, 2, 1
 """Bits of a topic's ``perm``; by the leave of one with INHERIT a send creates others."""
@@ -68,6 +68,29 @@ class TopicTable:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RegistrationBounds:
+    """What the body of a registration may make its reader do; the defaults are for a name server's own broker.
+
+    Attributes
+    ----------
+    plain_bytes : int
+        Bytes that a compressed body may become.
+    topics : int or None
+    values : int or None
+        Values of the JSON, as `parse_json` counts them.
+    """
+
+    plain_bytes: int = MAX_PLAIN_SIZE
+    topics: int | None = None
+    values: int | None = None
+
+    def check_topics(self, request: str, count: int) -> None:
+        """Raise RequestError if there are too many topics."""
+        if self.topics is not None and count > self.topics:
+            raise RequestError(request, "topics", f"at most {self.topics:,}", f"{count:,}")
+
+
 def parse_data_version(request: str, body: bytes) -> DataVersion:
     """Read a body that is the version of a table.
 
@@ -85,7 +108,7 @@ def parse_registration(
     *,
     version: int,
     compressed: bool,
-    most_plain_bytes: int = MAX_PLAIN_SIZE,
+    bounds: RegistrationBounds = RegistrationBounds(),
 ) -> TopicTable:
     """Read the topics of REGISTER_BROKER; what it says of filter servers and static topics is left out.
 
@@ -99,26 +122,29 @@ def parse_registration(
         Of the request.
     compressed : bool
         What its field of that name says.
-    most_plain_bytes : int
-        Bytes that a compressed body may become.
+    bounds : RegistrationBounds
 
     Raises
     ------
     RequestError
-        The body is not what it should be.
+        The body is not what it should be, or is beyond the bounds.
     """
     if not body:
         return TopicTable()
-    if version < FIRST_VERSION_WITH_LIST:
-        return topic_table(parse_body(request, body))
-    if compressed:
-        return _CompressedReader(request, body, most_plain_bytes).topic_table()
-    return topic_table(parse_body(request, body).child("topicConfigSerializeWrapper"))
+    if compressed and version >= FIRST_VERSION_WITH_LIST:
+        return _CompressedReader(request, body, bounds).topic_table()
+    found = parse_body(request, body, bounds.values)
+    if version >= FIRST_VERSION_WITH_LIST:
+        found = found.child("topicConfigSerializeWrapper")
+    table = topic_table(found)
+    bounds.check_topics(request, len(table.topics))
+    return table
 
 
 def encode_registration(table: TopicTable) -> bytes:
     """Write the topics for REGISTER_BROKER, not compressed."""
-    return encode_json({"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()})
+    body = {"filterServerList": [], "topicConfigSerializeWrapper": table.as_json()}
+    return encode_long_json(body)
 
 
 def data_version(found: JsonObject) -> DataVersion:
@@ -160,15 +186,16 @@ def _int(found: JsonObject, name: str, default: int) -> int:
 class _CompressedReader:
     """A zlib stream of lengths and texts, of which none is believed."""
 
-    def __init__(self, request: str, body: bytes, most_plain_bytes: int) -> None:
+    def __init__(self, request: str, body: bytes, bounds: RegistrationBounds) -> None:
         self._request = request
+        self._bounds = bounds
         stream = zlib.decompressobj()
         try:
-            self._data = stream.decompress(body, most_plain_bytes)
+            self._data = stream.decompress(body, bounds.plain_bytes)
         except zlib.error as error:
             raise self._wrong("body", "a zlib stream", error) from None
         if not stream.eof:
-            expected = f"a zlib stream of at most {most_plain_bytes} bytes"
+            expected = f"a zlib stream of at most {bounds.plain_bytes} bytes"
             raise self._wrong("body", expected, "one that goes on or is cut")
         self._pos = 0
 
@@ -176,7 +203,9 @@ class _CompressedReader:
         """Read version and topics; the lists behind them are left out."""
         version = parse_data_version(self._request, self._piece("dataVersion"))
         topics = {}
-        for number in range(self._length("topic count", len(self._data) // 4)):
+        count = self._length("topic count", len(self._data) // 4)
+        self._bounds.check_topics(self._request, count)
+        for number in range(count):
             topic = self._topic(f"topic {number}")
             topics[topic.name] = topic
         return TopicTable(topics, version)
@@ -198,7 +227,9 @@ class _CompressedReader:
         """Read the attributes; an older broker sends none."""
         if not text or not text[0].strip():
             return {}
-        members = parse_body(self._request, b'{"attributes":' + text[0].encode() + b"}")
+        members = parse_body(
+            self._request, b'{"attributes":' + text[0].encode() + b"}", self._bounds.values
+        )
         return members.text_table("attributes")
 
     def _piece(self, field: str) -> bytes:

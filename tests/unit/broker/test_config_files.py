@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -209,3 +210,22 @@ def test_a_newer_value_is_written_rather_than_the_one_that_failed(at: Files) -> 
     at.loop.advance(round(AGAIN_AFTER * 1000))
     at.files.close()
     assert at.has() == {"n": 2}
+
+
+def test_a_file_is_written_as_it_was_in_the_loop_and_made_elsewhere(at: Files) -> None:
+    values, threads, done = {"a": 1}, [], []
+
+    def snapshot() -> Callable[[], dict[str, int]]:
+        copied = dict(values)
+
+        def make() -> dict[str, int]:
+            threads.append(threading.get_ident())
+            return copied
+
+        return make
+
+    at.files.save(NAME, snapshot, lambda: done.append(True))
+    values["a"] = 2
+    at.loop.run_until(lambda: bool(done))
+    assert at.has() == {"a": 1}
+    assert threads != [threading.get_ident()]

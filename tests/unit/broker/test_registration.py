@@ -15,6 +15,7 @@ from support.eventually import eventually_async
 import rmqcore
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.network import name_server_link
+from rmqcore.broker.network import registration as registration_of
 from rmqcore.broker.network.name_server_link import parse_address
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.settings import BrokerSettings
@@ -401,3 +402,35 @@ def test_addresses(address: str, parts: tuple[str, int]) -> None:
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         parse_address(address)
+
+
+# ---- many topics ------------------------------------------------------------------------------------
+
+
+def test_many_topics_are_copied_and_written_in_another_thread(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration_of, "SHORT_TABLE", 0)
+
+    async def test() -> None:
+        elsewhere = Elsewhere()
+        await elsewhere.start()
+        async with broker_at(store) as broker:
+            names = NameServer()
+            registration = Registration(broker, names, [elsewhere.address])
+            await registration.start()
+            assert elsewhere.heard[0].body.count(b'"topicName"') > 10
+            names.routes.delete_topic("TBW102")
+            registration.register_all()
+            await eventually_async(lambda: names.routes.route("TBW102") is not None)
+            names.routes.delete_topic("TBW102")
+            registration.register_all()
+            assert broker.topics.on_change is not None
+            broker.topics.on_change((TopicConfig("later"),), lambda: None)
+            await eventually_async(lambda: not broker.parser.waiting)
+            assert names.routes.route("later") is not None
+            assert names.routes.route("TBW102") is None, "what was copied before a change is old"
+            await registration.stop()
+        await elsewhere.stop()
+
+    run(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from support.sends import Sender
 
+from rmqcore.broker.handlers import in_background
 from rmqcore.broker.handlers.topics import PART_SIZE
-from rmqcore.remoting.bodies.json_object import encode_json
+from rmqcore.remoting.bodies.json_object import encode_json, encode_long_json
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -230,3 +232,34 @@ def test_asking_for_a_group_makes_it_as_in_java(client: Sender) -> None:
     assert json.loads(answer.body)["groupName"] == "new"
     answer = ask(client, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "a/b"})
     assert (answer.code, answer.remark) == (26, "No group in this broker")
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (RequestCode.GET_ALL_TOPIC_CONFIG, {}),
+        (RequestCode.GET_ALL_TOPIC_CONFIG, {"topicSeq": "2", "maxTopicNum": "3"}),
+        (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}),
+        (RequestCode.GET_ALL_CONSUMER_OFFSET, {}),
+        (RequestCode.GET_ALL_PRODUCER_INFO, {}),
+    ],
+)
+def test_a_long_table_is_written_in_another_thread(
+    client: Sender, monkeypatch: pytest.MonkeyPatch, code: RequestCode, fields: Any
+) -> None:
+    client.broker.offsets.commit("g", "t", 0, 7)
+    beat = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": []}
+    ask(client, RequestCode.HEART_BEAT, (), encode_json(beat))
+    short = ask(client, code, fields)
+    monkeypatch.setattr(in_background, "SHORT_TABLE", 0)
+    made_in: list[int] = []
+    encode = encode_long_json
+
+    def noted(value: object) -> bytes:
+        made_in.append(threading.get_ident())
+        return encode(value)
+
+    monkeypatch.setattr(in_background, "encode_long_json", noted)
+    long = ask(client, code, fields)
+    assert (long.code, long.ext_fields, long.body) == (short.code, short.ext_fields, short.body)
+    assert made_in and made_in != [threading.get_ident()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from support.broker import FakeLoop
 
+from rmqcore.broker.long_work import uncollected
 from rmqcore.broker.thens import call_each
 from rmqcore.broker.worker import MOST_WAITING, Worker, WorkerBusyError
 
@@ -69,3 +71,21 @@ def test_one_that_raises_keeps_nobody_from_being_told(caplog: pytest.LogCaptureF
     call_each([told.append, fails, told.append], 7)
     assert told == [7, 7]
     assert "a bug" in caplog.text
+
+
+def test_the_garbage_collector_rests_while_many_objects_are_made(loop: FakeLoop) -> None:
+    worker = Worker(loop, makes_objects=True)
+    told: list[bool] = []
+    for _ in range(2):
+        worker.run(gc.isenabled, lambda done: told.append(done.result()))
+    loop.run_until(lambda: len(told) == 2)
+    worker.close()
+    assert told == [False, False]
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled(), "who had it off before still has"
+    finally:
+        gc.enable()

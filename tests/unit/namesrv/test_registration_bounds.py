@@ -187,3 +187,48 @@ def test_a_full_kv_config_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(found) == ResponseCode.SYSTEM_ERROR
     assert found is not None
     assert "no room" in str(found.remark)
+
+
+def test_the_values_of_a_registration_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = Asker()
+    monkeypatch.setattr(requests, "MOST_VALUES", 20)
+    found = asker.register(20)
+    assert code(found) == ResponseCode.SYSTEM_ERROR
+    assert found is not None
+    assert "more than 20 values" in str(found.remark)
+    assert code(asker.register(4)) == ResponseCode.SUCCESS
+
+
+def test_the_topics_of_a_compressed_registration_are_counted_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "MOST_TOPICS", 10)
+    fields: dict[str, Value] = {"compressed": True, "brokerName": "b", "clusterName": "C"}
+    fields |= {"brokerAddr": "b:1", "haServerAddr": "b:2", "brokerId": 0}
+    body = zlib.compress(b"\0\0\0\2{}" + (11).to_bytes(4) + b"what is no topic at all" * 10)
+    found = Asker().ask(RequestCode.REGISTER_BROKER, fields, body)
+    assert found is not None
+    assert "topics is 11, expected at most 10" in str(found.remark)
+
+
+def test_long_lists_are_written_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = Asker()
+    asker.register(4)
+    short = asker.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+    put: dict[str, Value] = {"namespace": "n", "key": "k", "value": "v"}
+    asker.ask(RequestCode.PUT_KV_CONFIG, put)
+    asker.ask(RequestCode.PUT_KV_CONFIG, {**put, "key": "l"})
+    monkeypatch.setattr(requests, "SHORT_TABLE", 1)
+    asked: tuple[tuple[RequestCode, dict[str, Value]], ...] = (
+        (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
+        (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "C"}),
+        (RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}),
+    )
+    for wanted, fields in asked:
+        assert asker.ask(wanted, fields) is None
+        asker.works()
+        assert asker.ask(wanted, fields, flag=ONEWAY_FLAG) is None
+        assert asker.work == [], "nobody wants the answer"
+    assert short is not None
+    bodies = [answer.body for answer in asker.channel.sent]
+    assert bodies == [short.body, short.body, b'{"table":{"k":"v","l":"v"}}']

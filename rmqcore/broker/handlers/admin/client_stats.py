@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.in_background import answer_with_table
 from rmqcore.broker.state.clients import ClientChannelInfo
 from rmqcore.remoting.bodies.heartbeat import subscription_json
 from rmqcore.remoting.bodies.json_object import encode_json
@@ -62,25 +63,29 @@ def _connections(clients: Iterable[ClientChannelInfo]) -> list[dict[str, object]
     ]
 
 
-def _get_all_producer_info(call: Call) -> RemotingCommand:
+def _get_all_producer_info(call: Call) -> RemotingCommand | None:
     """Tell which members all producer groups have.
 
     Source: RocketMQ 5.5.0 ProducerManager#getProducerTable.
     """
-    groups = {
-        name: [
-            {
-                "clientId": client.client_id,
-                "language": client.language.name,
-                "lastUpdateTimestamp": client.last_update_timestamp_ms,
-                "remoteIP": f"/{client.channel.peer}",
-                "version": client.version,
-            }
-            for client in clients.values()
-        ]
-        for name, clients in call.broker.producers.groups().items()
+    known = call.broker.producers.groups()
+    groups = [(name, list(clients.values())) for name, clients in known.items()]
+    entries = sum(len(clients) for _, clients in groups)
+
+    def make() -> dict[str, object]:
+        return {"data": {name: list(map(_producer_json, clients)) for name, clients in groups}}
+
+    return answer_with_table(call, make, entries)
+
+
+def _producer_json(client: ClientChannelInfo) -> dict[str, object]:
+    return {
+        "clientId": client.client_id,
+        "language": client.language.name,
+        "lastUpdateTimestamp": client.last_update_timestamp_ms,
+        "remoteIP": f"/{client.channel.peer}",
+        "version": client.version,
     }
-    return call.respond(body=encode_json({"data": groups}))
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {

@@ -15,10 +15,6 @@ from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand
 
 
-def _get_all_consumer_offset(call: Call) -> RemotingCommand:
-    return call.respond(body=encode_json(call.broker.offsets.whole()))
-
-
 def _get_all_delay_offset(call: Call) -> RemotingCommand:
     return call.respond(body=encode_json(call.broker.schedule.as_json()))
 
@@ -103,7 +99,6 @@ def _snapshot_json(counted: StatsSnapshot) -> dict[str, object]:
 
 
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
-    RequestCode.GET_ALL_CONSUMER_OFFSET: _get_all_consumer_offset,
     RequestCode.GET_ALL_DELAY_OFFSET: _get_all_delay_offset,
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: _get_all_message_request_mode,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: _query_topic_consume_by_who,

@@ -171,3 +171,15 @@ def test_a_broker_whose_enable_lmq_was_changed_forgets_no_group(tmp_path: Path, 
     table = json.loads((tmp_path / "config" / own).read_text())["offsetTable"]
     assert table["T@g"] == {"0": 8}
     assert lmq or table["T@%LMQ%light"] == {"0": 4}
+
+
+def test_a_snapshot_has_the_groups_of_its_time(tmp_path: Path) -> None:
+    loop = FakeLoop()
+    files = ConfigFiles(StorePaths(tmp_path), loop)
+    offsets = Offsets(files, loop.clock)
+    offsets.commit("g", "t", 0, 1)
+    make = offsets.snapshot()
+    offsets.commit("other", "t", 0, 1)
+    offsets.commit("g", "t", 1, 5)
+    assert make()["offsetTable"] == {"t@g": {"0": 1, "1": 5}}, "each offset is one of then or later"
+    files.close()
