@@ -33,6 +33,7 @@ from rmqcore.errors.network import (
     RequestError,
     SendFailedError,
 )
+from rmqcore.errors.replication import HaProtocolError, LogGapError, LogsPartedError
 from rmqcore.errors.stores import (
     HOW_TO_FOLLOW,
     CommitLogMissingError,
