@@ -95,17 +95,8 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
             },
         ),
-        **_each(
-            "rmqcore does not replicate yet: no other machine gets a copy",
-            {
-                "ha_listen_port": "the port at which Java's master gives its log to followers",
-                "ha_send_heartbeat_interval": "how often Java's master and followers say that they live",
-                "ha_housekeeping_interval": "after how long Java's master gives up a silent follower",
-                "ha_transfer_batch_size": "how many bytes Java's master sends at once",
-                "ha_max_gap_not_in_sync": "how far behind a follower of Java's may be and still count",
-                "ha_master_address": "where Java's follower gets the log",
-                "total_replicas": "how many copies Java's broker group has",
-            },
+        "total_replicas": (
+            "how many brokers Java's group has, for enableSlaveActingMaster and enableControllerMode, which rmqcore does not serve"
         ),
     }
 )
