@@ -96,7 +96,8 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             },
         ),
         "total_replicas": (
-            "how many brokers Java's group has, for enableSlaveActingMaster and enableControllerMode, which rmqcore does not serve"
+            "how many brokers Java's group has, for enableSlaveActingMaster and enableControllerMode, "
+            "which rmqcore does not serve"
         ),
     }
 )

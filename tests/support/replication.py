@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from support.eventually import eventually_async
+from support.ports import PortBlock
 
 import rmqcore
 from rmqcore import Message
@@ -34,6 +35,10 @@ class Side:
     ----------
     store : MessageStore
     running : Running
+    settings, ports : dict
+        Of BrokerSettings and Ports, for the next start.
+    block : PortBlock or None
+        Where its broker listens, and on the next port its HA port: a slave finds the one by the other.
     """
 
     store: MessageStore
@@ -45,6 +50,7 @@ class Side:
         self.config: dict[str, Any] = {**SMALL, **config}
         self.settings: dict[str, Any] = {}
         self.ports: dict[str, Any] = {}
+        self.block: PortBlock | None = None
         self._stack: AsyncExitStack | None = None
 
     async def __aenter__(self) -> Self:
@@ -59,6 +65,8 @@ class Side:
         is_slave = self.role == "SLAVE"
         settings = {"broker_id": 1 if is_slave else 0, **self.settings}
         ports = {"broker": 0, "namesrv": None, "ha": None if is_slave else 0, **self.ports}
+        if self.block is not None:
+            ports.update(broker=self.block.first, ha=None if is_slave else self.block.first + 1)
         async with AsyncExitStack() as stack:
             opened = rmqcore.open(self.root, broker_role=self.role, **self.config)
             self.store = stack.enter_context(opened)
@@ -235,6 +243,7 @@ class RawSlave:
         with suppress(ConnectionError):
             while await self.reader.read(READ_BYTES):
                 pass
+        self.close()
         return True
 
     def close(self) -> None:

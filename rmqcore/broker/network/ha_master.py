@@ -252,6 +252,8 @@ class SlaveConnection(asyncio.Protocol):
         master = self._master
         now, frames = master.clock(), 0
         while follower.lacks and not self._paused:
+            if follower.sent_to < self._store.min_phy_offset:
+                follower.next_body()  # raises: it is deleted
             if frames == MOST_FRAMES:
                 self._go_on_after(0)
                 return
@@ -266,8 +268,6 @@ class SlaveConnection(asyncio.Protocol):
             transport.writelines((follower.frame(body, now), body))
             master.pace.sent(len(body))
             frames += 1
-        if follower.sent_to < self._store.min_phy_offset:
-            follower.next_body()  # raises: what comes next is deleted
 
     def _go_on_after(self, seconds: float) -> None:
         self._waits = True
@@ -316,6 +316,11 @@ class SlaveConnection(asyncio.Protocol):
             beat = follower.heartbeat(now)
             if beat:
                 self._transport.write(beat)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for the slave to take them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def info(self, end: int, now: float) -> SlaveInfo:
         """Describe the slave."""

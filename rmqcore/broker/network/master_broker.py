@@ -70,7 +70,7 @@ class MasterBroker:
         return found
 
     async def _find(self, ha_address: str) -> NameServerLink | None:
-        """Connect to the broker that a name server names; else to the one below the HA port, if it says that the HA port is its."""
+        """Connect to the broker that a name server names; else to the one below the HA port, if that port is its own."""
         named = self._registration.master
         if named is not None and named.address and named.address != self._broker.address:
             return await self._connect(named.address)
@@ -96,7 +96,7 @@ class MasterBroker:
         if self._link is not None and (self.address != address or self._link.closed):
             self.stop()
         if self._link is None:
-            self._link = link = NameServerLink(address, _nothing, "master's broker")
+            self._link = link = NameServerLink(address, _nothing, "master's broker", once=True)
             self.address = address
             await asyncio.wait({link.start()}, timeout=CONNECT_S)
             if link.closed:

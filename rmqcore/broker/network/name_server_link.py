@@ -56,6 +56,8 @@ class NameServerLink(asyncio.Protocol):
         Called each time that the connection stands.
     what : str
         What is there, for the log.
+    once : bool
+        It is tried once, and given up where that fails, without a line in the log; one that stood is made again.
 
     Attributes
     ----------
@@ -70,7 +72,12 @@ class NameServerLink(asyncio.Protocol):
     """
 
     def __init__(
-        self, address: str, on_connected: Callable[[], object], what: str = "name server"
+        self,
+        address: str,
+        on_connected: Callable[[], object],
+        what: str = "name server",
+        *,
+        once: bool = False,
     ) -> None:
         self.peer = address
         self._what = what
@@ -82,12 +89,12 @@ class NameServerLink(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._requests: ClientRequests | None = None
         self._ended = False
-        self._told = False
+        self._told = self._once = once
 
     # ---- connecting ---------------------------------------------------------------------------------
 
     def start(self, after: float = 0.0) -> asyncio.Task[None]:
-        """Begin to connect; the task ends when the connection stands, or `stop` was called."""
+        """Begin to connect; the task ends when the connection stands, `stop` was called, or the only try failed."""
         loop = asyncio.get_running_loop()
         if self._requests is None:
             self._requests = ClientRequests(loop)
@@ -106,6 +113,8 @@ class NameServerLink(asyncio.Protocol):
                     self._told = True
                     why = str(error) or "no answer"
                     _LOG.warning("%s %s cannot be reached: %s", self._what, self.peer, why)
+                if self._once:
+                    return
                 await asyncio.sleep(AGAIN_AFTER_S)
             else:
                 return
@@ -116,7 +125,7 @@ class NameServerLink(asyncio.Protocol):
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self._decoder = FrameDecoder()
-        self._told = False
+        self._told = self._once = False
         self.answers = True
         if self._ended:
             transport.close()

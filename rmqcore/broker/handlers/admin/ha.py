@@ -62,7 +62,7 @@ def _get_ha_status(call: Call) -> RemotingCommand:
 
 
 def _client_info(master: MasterInfo | None, end: int) -> dict[str, object]:
-    found = {
+    found: dict[str, object] = {
         "activated": False,
         "lastReadTimestamp": 0,
         "lastWriteTimestamp": 0,

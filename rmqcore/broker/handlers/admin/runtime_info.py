@@ -1,6 +1,7 @@
 """Requests about how a broker does: what ``mqadmin clusterList`` and ``brokerStatus`` show.
 
-Source: RocketMQ 5.5.0 AdminBrokerProcessor#prepareRuntimeInfo, StoreStatsService#getRuntimeInfo, DefaultMessageStore#getRuntimeInfo.
+Source: RocketMQ 5.5.0 AdminBrokerProcessor#prepareRuntimeInfo, StoreStatsService#getRuntimeInfo,
+DefaultMessageStore#getRuntimeInfo.
 """
 
 from __future__ import annotations
