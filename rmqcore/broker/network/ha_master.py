@@ -22,8 +22,9 @@ from rmqcore.ha.master import Follower, Pace, held_by
 
 LOOK_MS = 1_000
 """Milliseconds between two looks for silent slaves and heartbeats that are due."""
-BUSY_S, IDLE_S = 0.001, 0.005
-"""Seconds between two looks at the end of the log, while slaves are connected: it grows by threads that tell nobody."""
+BUSY_S, IDLE_S = 0.001, 0.02
+"""Least and most seconds between two looks at the end of the log, while slaves are connected: it grows by threads that tell
+nobody. Each look at a log that rests doubles them."""
 MOST_UNSENT = 1 << 20
 """Bytes in the buffer of a connection, above which nothing is added until the slave takes some."""
 MOST_FRAMES = 32
@@ -55,6 +56,7 @@ class HaMaster:
     Attributes
     ----------
     open : set of SlaveConnection
+    on_held : callable or None
     """
 
     def __init__(
@@ -73,11 +75,12 @@ class HaMaster:
         self.open: set[SlaveConnection] = set()
         self.pace = Pace(_bytes_per_second(broker), clock())
         self.started_end = broker.store.max_phy_offset
-        self._on_held = on_held
+        self.on_held = on_held
         self._replicas = config.in_sync_replicas if config.broker_role == "SYNC_MASTER" else 1
         self._held = -1
         self._end = -1
         self._timer: asyncio.TimerHandle | None = None
+        self._delay_s = BUSY_S
         broker.every(LOOK_MS, self._look)
 
     def __call__(self) -> SlaveConnection:
@@ -99,33 +102,41 @@ class HaMaster:
 
     # ---- the log grows
 
-    def grown(self) -> bool:
-        """Send what is new, if there is something; called after requests, which may have appended messages."""
-        end = self.broker.store.confirm_offset
+    def requests_answered(self) -> None:
+        """Look whether requests have appended messages; called after those that one connection has sent at once."""
+        if self.open and self._grown() and self._delay_s > BUSY_S:
+            self._set_timer(BUSY_S)
+
+    def _grown(self) -> bool:
+        """Send what is new; return whether there was something, or it is on its way to the disk."""
+        store = self.broker.store
+        end = store.confirm_offset
         if end == self._end:
-            return False
+            return store.max_phy_offset != end
         self._end = end
         for one in list(self.open):
             one.send_more()
         return True
 
     def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._delay_s = seconds
         self._timer = asyncio.get_running_loop().call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
-        self._set_timer(BUSY_S if self.grown() else IDLE_S)
+        self._set_timer(BUSY_S if self._grown() else min(2 * self._delay_s, IDLE_S))
 
     # ---- what slaves report
 
     def reported(self) -> None:
         """Tell of a log that more replicas hold now."""
-        if self._on_held is None or self._replicas < 2:
+        if self.on_held is None or self._replicas < 2:
             return
         held = held_by([one.follower for one in self.open], self._replicas)
         if held > self._held:
             self._held = held
-            self._on_held(held)
+            self.on_held(held)
 
     def slaves(self) -> list[SlaveInfo]:
         """Describe the slaves that are connected."""
@@ -168,6 +179,7 @@ class SlaveConnection(asyncio.Protocol):
         self._waits = False  # for a reader, a timer or the loop: then it goes on by itself
         self._read_in_to = -1
         self._is_ended = False  # from here
+        self._in_sync = True
 
     # ---- asyncio
 
@@ -308,6 +320,7 @@ class SlaveConnection(asyncio.Protocol):
             return
         follower = self.follower
         self._rate.look(follower.sent_bytes, now)
+        self._note_sync()
         if follower.is_silent(now):
             _LOG.warning("slave %s has been silent for too long: it is given up", follower.peer)
             self.abort()
@@ -316,6 +329,16 @@ class SlaveConnection(asyncio.Protocol):
             beat = follower.heartbeat(now)
             if beat:
                 self._transport.write(beat)
+
+    def _note_sync(self) -> None:
+        """Log that the slave has fallen too far behind, and that it is near again."""
+        follower = self.follower
+        in_sync = follower.ack < 0 or follower.is_in_sync(self._store.confirm_offset)
+        if in_sync != self._in_sync:
+            self._in_sync = in_sync
+            text = "slave %s is %s: it holds the log up to %d of %d"
+            how = "in sync again" if in_sync else "not in sync any more"
+            _LOG.warning(text, follower.peer, how, follower.ack, self._store.confirm_offset)
 
     @property
     def unsent(self) -> int:

@@ -292,7 +292,7 @@ async def _start(
         ports.max_connections,
         QuickSends(broker),
         QuickPulls(broker),
-        None if ha_master is None else ha_master.grown,
+        None if ha_master is None else ha_master.requests_answered,
     )
     broker.start()
     await _listen(bound.broker, connections, broker, stack)

@@ -398,3 +398,65 @@ def test_the_pace_of_all_slaves(tmp_path: Path, run: Run) -> None:
             peer.close()
 
     run(test())
+
+
+def test_what_enough_replicas_hold_is_told(tmp_path: Path, run: Run) -> None:
+    async def test() -> None:
+        sync = {"in_sync_replicas": 3, "slave_timeout": 1}
+        async with Side(tmp_path / "master", "SYNC_MASTER", **sync) as master:
+            assert master.running.ha_master is not None
+            told: list[int] = []
+            master.running.ha_master.on_held = told.append
+            peers = [await RawSlave.connect(master.ha) for _ in range(2)]
+            for number in range(100):
+                master.store.append(Message("t", b"%d" % number))
+            end = master.store.max_phy_offset
+            peers[0].report(end)
+            await eventually_async(lambda: end in acks(master))
+            assert told == []
+            peers[1].report(end // 2)
+            await eventually_async(lambda: told == [end // 2])
+            peers[1].report(end)
+            await eventually_async(lambda: told == [end // 2, end])
+            for peer in peers:
+                peer.close()
+
+    run(test())
+
+
+def test_a_slave_that_falls_behind_and_comes_back_is_told(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ha_master, "LOOK_MS", 10)
+
+    async def test() -> None:
+        async with Side(tmp_path / "master", ha_max_gap_not_in_sync=1000) as master:
+            peer = await RawSlave.connect(master.ha)
+            peer.report(0)
+            await eventually_async(lambda: acks(master) == [0])
+            assert "in sync" not in caplog.text
+            await asyncio.to_thread(master.put, 10)
+            await eventually_async(lambda: "is not in sync any more" in caplog.text)
+            peer.report(master.store.max_phy_offset)
+            await eventually_async(lambda: "is in sync again" in caplog.text)
+            peer.close()
+
+    run(test())
+
+
+def test_a_slave_under_load_reads_what_lies_on_the_disk(tmp_path: Path, run: Run) -> None:
+    """After a restart nothing is known to be in memory: readers bring it in, and the loop goes on."""
+
+    async def test() -> None:
+        master = Side(tmp_path / "master", mapped_file_size_commit_log=8 << 20)
+        async with master:
+            await asyncio.to_thread(master.put, 5000)
+        async with (
+            master,
+            slave_of(tmp_path / "slave", master.ha, mapped_file_size_commit_log=8 << 20) as slave,
+        ):
+            await asyncio.to_thread(master.put, 100)
+            await slave.holds(master)
+            assert slave.log() == master.log()
+
+    run(test())
