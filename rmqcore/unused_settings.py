@@ -67,6 +67,24 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "read_un_committed": "Java dispatches messages that are still in its buffers",
             },
         ),
+        **_each(
+            "rmqcore serves neither, and inSyncReplicas alone says how many replicas must hold a message",
+            {
+                name: f"Java's broker {does} with enableSlaveActingMaster or enableControllerMode"
+                for name, does in (
+                    ("min_in_sync_replicas", "refuses puts while fewer replicas are in sync"),
+                    (
+                        "enable_auto_in_sync_replicas",
+                        "waits for fewer replicas while fewer are there",
+                    ),
+                    ("all_ack_in_sync_state_set", "waits for all replicas in sync"),
+                    (
+                        "ha_max_gap_not_in_sync",
+                        "counts followers that are less bytes behind as in sync",
+                    ),
+                )
+            },
+        ),
         "flush_least_pages_when_warm_maped_file": (
             "how often Java syncs a file while it touches its pages; rmqcore allocates and populates it without syncs"
         ),
@@ -102,7 +120,6 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "ha_send_heartbeat_interval": "how often Java's master and followers say that they live",
                 "ha_housekeeping_interval": "after how long Java's master gives up a silent follower",
                 "ha_transfer_batch_size": "how many bytes Java's master sends at once",
-                "ha_max_gap_not_in_sync": "how far behind a follower of Java's may be and still count",
                 "ha_master_address": "where Java's follower gets the log",
                 "total_replicas": "how many copies Java's broker group has",
             },
@@ -133,6 +150,10 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
             frozenset({"", "false"}),
             "Java asks a controller whether this broker is the master, and notes epochs; rmqcore does neither",
         ),
+        "enableSlaveActingMaster": (
+            frozenset({"", "false"}),
+            "in Java a slave acts for its master, and puts are refused while too few replicas are in sync; rmqcore does neither",
+        ),
         "timerWheelEnable": (
             frozenset({"", "false"}),
             "Java delivers timed messages (setDelayTimeMs, setDeliverTimeMs); rmqcore does not serve timers, and refuses them",
@@ -161,7 +182,6 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         "enableCompaction": (_FALSE, "topics with cleanup.policy=COMPACTION are not served"),
         "enableMixedMessageType": (_FALSE, "topics with message.type=MIXED are refused"),
         "enableRemoteEscape": (_FALSE, "messages of a slave go to no other broker"),
-        "enableSlaveActingMaster": (_FALSE, "a slave takes over nothing for its master"),
         "fetchNameSrvAddrByDnsLookup": (_FALSE, "name servers come from --namesrv and namesrvAddr"),
         "fetchNamesrvAddrByAddressServer": (
             _FALSE,
