@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.network.name_server_link import parse_address
+from rmqcore.broker.network.name_server_link import host_port, parse_address
 from rmqcore.broker.network.remote_name_server import Done, RemoteNameServer
 from rmqcore.broker.thens import nothing
 from rmqcore.errors import RequestError
@@ -155,7 +155,7 @@ class Registration:
         body = encode_registration(TopicTable({one.name: one for one in wanted}, self._version))
         host, port = parse_address(self._broker.address)
         fields: dict[str, Value] = {
-            "haServerAddr": f"[{host}]:{port + 1}" if ":" in host else f"{host}:{port + 1}",
+            "haServerAddr": self._broker.replication.ha_address or host_port(host, port + 1),
             "bodyCrc32": zlib.crc32(body) & _CRC_MASK,
             "compressed": False,
         }
