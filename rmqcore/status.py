@@ -69,7 +69,7 @@ _MEANINGS = {
     "CREATE_MAPPED_FILE_FAILED": "no room for the message could be made: `refusal` of the store says why",
     "MESSAGE_ILLEGAL": "a limit or a rule forbids the message",
     "PROPERTIES_SIZE_EXCEEDED": "the properties have more than 32,767 bytes",
-    "IN_SYNC_REPLICAS_NOT_ENOUGH": "fewer followers are there than minInSyncReplicas (min_in_sync_replicas) asks for",
+    "IN_SYNC_REPLICAS_NOT_ENOUGH": "of a Java broker: fewer replicas are in sync than its settings ask for (minInSyncReplicas)",
 }
 
 

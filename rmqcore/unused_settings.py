@@ -67,6 +67,21 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "read_un_committed": "Java dispatches messages that are still in its buffers",
             },
         ),
+        **_each(
+            "rmqcore serves neither, and inSyncReplicas alone says how many replicas must hold a message",
+            {
+                name: f"Java's broker {does} with enableSlaveActingMaster or enableControllerMode"
+                for name, does in (
+                    ("min_in_sync_replicas", "refuses puts while fewer replicas are in sync"),
+                    (
+                        "enable_auto_in_sync_replicas",
+                        "waits for fewer replicas while fewer are there",
+                    ),
+                    ("all_ack_in_sync_state_set", "waits for all replicas in sync"),
+                    ("total_replicas", "knows how many brokers its group has"),
+                )
+            },
+        ),
         "flush_least_pages_when_warm_maped_file": (
             "how often Java syncs a file while it touches its pages; rmqcore allocates and populates it without syncs"
         ),
@@ -95,10 +110,6 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                 "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
             },
         ),
-        "total_replicas": (
-            "how many brokers Java's group has, for enableSlaveActingMaster and enableControllerMode, "
-            "which rmqcore does not serve"
-        ),
     }
 )
 """Fields that nobody reads. Another value than the default is taken, with a warning."""
@@ -124,6 +135,10 @@ LEFT_TO_JAVA: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         "enableControllerMode": (
             frozenset({"", "false"}),
             "Java asks a controller whether this broker is the master, and notes epochs; rmqcore does neither",
+        ),
+        "enableSlaveActingMaster": (
+            frozenset({"", "false"}),
+            "in Java a slave acts for its master, and puts are refused while too few replicas are in sync; rmqcore does neither",
         ),
         "timerWheelEnable": (
             frozenset({"", "false"}),
@@ -153,7 +168,6 @@ NOT_SERVED_KEYS: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
         "enableCompaction": (_FALSE, "topics with cleanup.policy=COMPACTION are not served"),
         "enableMixedMessageType": (_FALSE, "topics with message.type=MIXED are refused"),
         "enableRemoteEscape": (_FALSE, "messages of a slave go to no other broker"),
-        "enableSlaveActingMaster": (_FALSE, "a slave takes over nothing for its master"),
         "fetchNameSrvAddrByDnsLookup": (_FALSE, "name servers come from --namesrv and namesrvAddr"),
         "fetchNamesrvAddrByAddressServer": (
             _FALSE,

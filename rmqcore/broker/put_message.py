@@ -1,4 +1,7 @@
-"""Puts of a broker: what is checked before, where a delay leads a message, and who waits for the disk; nothing waits here.
+"""Puts of a broker: what is checked before, where a delay leads a message, and when disk and followers have it.
+
+No call here waits.
+
 
 Source: RocketMQ 5.5.0 HookUtils, DefaultMessageStore#asyncPutMessage, MessageConst.
 """
@@ -14,7 +17,7 @@ from rmqcore import sysflag
 from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.config_values import parse_delay_levels
-from rmqcore.engine.store.replica_status import replica_status
+from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
 from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.names import RETRY_PREFIX
@@ -26,7 +29,6 @@ Then = Callable[[PutResult], object]
 DELAY = "DELAY"
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
-WAIT = "WAIT"
 TIMER_PROPERTIES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 _NEVER = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
 _TIMER_OUT = "TIMER_OUT_MS"
@@ -39,10 +41,11 @@ _NOT_SERVED = (StoreClosedError, StoreFailedError, ShortageError)
 
 
 def store_message(broker: BrokerParts, message: Message, then: Then) -> None:
-    """Put one message as a broker does, and call ``then(result)`` once: at once, or when the disk has answered.
+    """Put one message as a broker does, and call ``then(result)`` once: at once, or when disk and followers have answered.
 
     A message with a delay level goes to `SCHEDULE_TOPIC`: its topic, queue and properties are changed here. `then` is called in
-    the loop's thread, at once unless somebody waits for the disk. Nothing is raised for a message that cannot be stored.
+    the loop's thread, at once unless the message waits for the disk or for followers. Nothing is raised for a message that
+    cannot be stored.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ def store_batch(
     broker : BrokerParts
     messages : sequence of Message
     properties : mapping
-        Of the batch: they are not stored, but say whether it waits for the disk, and a delay refuses it.
+        Of the batch: they are not stored, but say whether it waits for disk and followers, and a delay refuses it.
     then : callable
     """
     status = refusal(broker, messages[0])
@@ -171,11 +174,6 @@ def delay_level(properties: Mapping[str, str]) -> int:
     return level
 
 
-def waits_for_disk(properties: Mapping[str, str]) -> bool:
-    """Whether somebody waits for the disk: a message can say that nobody does."""
-    return properties.get(WAIT, "true").lower() == "true"
-
-
 def _is_timer(properties: Mapping[str, str]) -> bool:
     return _TIMER_OUT not in properties and any(name in properties for name in TIMER_PROPERTIES)
 
@@ -196,33 +194,67 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
 def _when_safe(
     broker: BrokerParts, result: PutResult, properties: Mapping[str, str], then: Then
 ) -> None:
-    """Give the result on: under SYNC_FLUSH when the disk has answered, with followers when they have, else at once."""
-    config = broker.store.config
-    if not result.stored or not waits_for_disk(properties):
+    """Give the result on: when disk (SYNC_FLUSH) and followers (SYNC_MASTER) have answered, else at once."""
+    if not result.stored or not waits(properties):
         then(result)
         return
-    followers = replica_status(config)
-    if followers is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:  # as in Java, whatever the disk answers
-        late = partial(then, result.with_status(followers))
-        broker.loop.call_later(config.slave_timeout / 1000, late)
-    elif config.flush_disk_type == "SYNC_FLUSH":
-        _when_flushed(broker, result, then)
+    store = broker.store
+    asks = []
+    if store.config.flush_disk_type == "SYNC_FLUSH":
+        asks.append(store.on_flushed)
+    if replicas_needed(store.config) > MASTER_ALONE:
+        asks.append(store.on_replicated)
+    if asks:
+        _Waiting(broker, result, then).begin(asks)
     else:
         then(result)
 
 
-def _when_flushed(broker: BrokerParts, result: PutResult, then: Then) -> None:
-    def heard(status: PutMessageStatus) -> None:  # in a thread of the store
-        broker.loop.call_soon_threadsafe(partial(safe, status))
+class _Waiting:
+    """A message that is stored, and waits for answers about its end; its own methods run in the loop's thread.
 
-    def safe(status: PutMessageStatus) -> None:
-        broker.puts_in_flight -= 1
-        then(result if status is PutMessageStatus.PUT_OK else result.with_status(status))
+    Both waits begin at once, each with its own time. An answer of followers overrides that of the disk, as in Java: it is asked
+    for last.
+    """
 
-    broker.puts_in_flight += 1
-    try:
-        broker.store.on_flushed(result.phy_offset + result.msg_size, heard)
-    except (StoreError, OSError):
-        # It has failed meanwhile: the message is appended, and may be lost.
-        broker.puts_in_flight -= 1
-        then(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))
+    __slots__ = ("_answers", "_broker", "_end_offset", "_missing", "_result", "_then")
+
+    def __init__(self, broker: BrokerParts, result: PutResult, then: Then) -> None:
+        self._broker = broker
+        self._result = result
+        self._then = then
+        self._end_offset = result.phy_offset + result.msg_size
+        self._answers: list[PutMessageStatus] = []
+        self._missing = 0
+
+    def begin(
+        self, asks: Sequence[Callable[[int, Callable[[PutMessageStatus], None]], None]]
+    ) -> None:
+        """Ask all for the end of the message."""
+        self._answers = [PutMessageStatus.PUT_OK] * len(asks)
+        self._missing = len(asks)
+        self._broker.puts_in_flight += 1
+        try:
+            for place, ask in enumerate(asks):
+                ask(self._end_offset, partial(self._heard, place))
+        except (StoreError, OSError):
+            # It has failed since: the message is appended, and may be lost. What is heard later has no one to answer.
+            self._missing = -1
+            self._answer(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))
+
+    def _heard(
+        self, place: int, status: PutMessageStatus
+    ) -> None:  # in a thread of the store or of replication
+        self._broker.loop.call_soon_threadsafe(partial(self._note, place, status))
+
+    def _note(self, place: int, status: PutMessageStatus) -> None:
+        self._answers[place] = status
+        self._missing -= 1
+        if self._missing:
+            return
+        wrong = [answer for answer in self._answers if answer is not PutMessageStatus.PUT_OK]
+        self._answer(self._result.with_status(wrong[-1]) if wrong else self._result)
+
+    def _answer(self, result: PutResult) -> None:
+        self._broker.puts_in_flight -= 1
+        self._then(result)

@@ -46,10 +46,7 @@ class LogsPartedError(StoreError):
     """
 
     code = "LOGS_PARTED"
-    hint = (
-        "compare the two stores with `rmqcore diff`; then start the slave with `rmqcore serve --truncate-to-master`, "
-        "which keeps what it cuts, or with an empty store"
-    )
+    hint = "compare the two stores with `rmqcore diff`, keep the slave's, and start the slave with an empty one"
 
     def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:
         super().__init__(phy_offset, slave_end, master_end, reason)

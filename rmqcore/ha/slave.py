@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcore.errors import CorruptMessageError, HaProtocolError, LogsPartedError
-from rmqcore.errors import HaProtocolError, LogsPartedError
 from rmqcore.ha.frames import FrameReader, encode_report
 
 if TYPE_CHECKING:
     from rmqcore.engine.store.store import MessageStore
 
 OVERLAP = 64 << 10
-"""Bytes before the end of its log that a slave asks for again, and compares. A log of the same length with other bytes, or a longer
-one, is found before anything is appended; a Java slave appends."""
+"""Bytes before the end of its log that a slave asks for again, and compares: logs that have parted are found before anything is
+appended. A Java slave appends."""
 
 
 class Slave:
@@ -74,7 +73,8 @@ class Slave:
         store.flush()
         size = store.config.mapped_file_size_commit_log
         last_file = (end - 1) // size * size
-        begin = max(end - OVERLAP, last_file, first, min(master_first or 0, end))
+        # Not from 0 on: a master takes that for the report of a slave that has nothing.
+        begin = max(end - OVERLAP, last_file, first, min(master_first or 0, end), 1)
         return cls(store, begin, bytes(store.read_range(begin, end - begin)), now)
 
     def first_report(self) -> bytes:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-from threading import TIMEOUT_MAX
-
 from rmqcore.errors import StoreClosedError
 from rmqcore.services.reput import Reput
 from rmqcore.services.service import Service
@@ -58,15 +55,7 @@ class GroupCommit(Service):
             The store was closed or dropped meanwhile; likewise.
         """
         queue = self._queue
-        if queue.flushed >= end_offset:
-            return PutMessageStatus.PUT_OK
-        # One lock for each put that waits, held until it is answered: each wakes up once, and no herd waits at a condition.
-        waiter = allocate_lock()
-        waiter.acquire()
-        queue.add(end_offset, lambda _: waiter.release())
-        self.wake()
-        waiter.acquire(timeout=min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX))
-        if queue.flushed >= end_offset:
+        if queue.wait(end_offset, timeout_ms / 1000, self.wake):
             return PutMessageStatus.PUT_OK
         store = self._store()
         if store is not None:

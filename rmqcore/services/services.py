@@ -9,10 +9,10 @@ from rmqcore._native.threads.bell import Bell
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.services.allocate import Allocate
 from rmqcore.services.clean import Clean
+from rmqcore.services.deadlines import Deadlines
 from rmqcore.services.exit import close_at_exit
 from rmqcore.services.flush import FlushCommitLog
 from rmqcore.services.flush_consume_queue import FlushConsumeQueue
-from rmqcore.services.flush_watcher import FlushWatcher
 from rmqcore.services.group_commit import GroupCommit
 from rmqcore.services.reput import Reput
 from rmqcore.services.scrub import Scrub
@@ -39,7 +39,7 @@ class Services:
         self._reput = Reput(store, wakeups)
         self._group_commit: GroupCommit | None = None
         self._flush: Service
-        self._flush_watcher = FlushWatcher(store)
+        self._deadlines = Deadlines(store)
         if store.config.flush_disk_type == "SYNC_FLUSH":
             self._flush = self._group_commit = GroupCommit(store, wakeups, self._reput)
             allocate = Allocate(store)
@@ -54,7 +54,7 @@ class Services:
             self._clean,
             allocate,
             self._flush,
-            self._flush_watcher,
+            self._deadlines,
             self._reput,
             FlushConsumeQueue(store),
         )
@@ -121,11 +121,13 @@ class Services:
             return PutMessageStatus.PUT_OK
         return self._group_commit.wait(end_offset, timeout_ms)
 
-    def flush_soon(self, *, look: bool) -> None:
-        """Flush now: somebody waits. `look`: whoever watches the time has to look earlier than it was going to."""
+    def flush_soon(self) -> None:
+        """Flush now: a callback waits for it."""
         self._flush.wake()
-        if look:
-            self._flush_watcher.wake()
+
+    def look_soon(self) -> None:
+        """Look now which callbacks are to be answered because their time is over, or the store has failed."""
+        self._deadlines.wake()
 
     def dispatch_soon(self) -> None:
         """Let the thread that dispatches look now; a session that is under way ends."""

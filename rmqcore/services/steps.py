@@ -8,7 +8,6 @@ from typing import Protocol
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
-from rmqcore.status import PutMessageStatus
 
 
 class CleanRound(Protocol):
@@ -19,30 +18,26 @@ class CleanRound(Protocol):
         """Why deleting ended before the rules said so."""
 
 
-class FlushQueue(Protocol):
-    """Who waits until the log is on disk up to an offset; it knows nothing of the store."""
-
-    @property
-    def flushed(self) -> int:
-        """CommitLog offset up to which a flush has said so."""
+class OffsetQueue(Protocol):
+    """Callbacks that wait until the log is safe up to an offset, on disk or at followers; it knows nothing of the store."""
 
     @property
     def over(self) -> bool:
-        """Whether `end` was called: nobody flushes any more."""
+        """Whether `end` was called: no thread makes the log safe any more."""
 
     def __len__(self) -> int: ...
 
-    def add(self, end_offset: int, callback: Callable[[PutMessageStatus], object]) -> bool:
-        """Call `callback` once: when the log is on disk up to an offset, or at the end."""
+    def wait(self, end_offset: int, seconds: float, begin: Callable[[], object]) -> bool:
+        """Wait until the log is safe up to an offset, and return whether it is; `begin` is called before, in the queue."""
 
     def answer(self) -> None:
-        """Answer all whose messages are on disk."""
+        """Answer all whose messages are safe."""
 
     def expire(self, now: float) -> float:
-        """Answer all whose time is over, and give the time of the next one; infinite: there is none."""
+        """Answer all whose time is over, and return the time of the next one; infinite: the queue is empty."""
 
     def end(self) -> None:
-        """Answer all, whatever is on disk, and all who come later."""
+        """Answer all, whatever is safe, and all who come later."""
 
 
 class StoreSteps(Protocol):
@@ -78,8 +73,12 @@ class StoreSteps(Protocol):
         """Bring the CommitLog to disk if at least so many pages wait (0: in any case); answer `flushed_phy_offset`."""
 
     @property
-    def flush_waiters(self) -> FlushQueue:
-        """Who waits for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
+    def flush_waiters(self) -> OffsetQueue:
+        """Callbacks that wait for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
+
+    @property
+    def replica_waiters(self) -> OffsetQueue:
+        """Callbacks that wait for followers; `replicated` answers them."""
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
         """Bring queue files to disk in the same way; with 0 also note for the checkpoint how far they were *before* that."""
@@ -110,6 +109,10 @@ class StoreSteps(Protocol):
 
     def on_low_space(self, ring: Callable[[], object]) -> None:
         """Call `ring` once, when `prepare_space` has something to do."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether `fail` was called."""
 
     def fail(self, error: BaseException) -> None:
         """Refuse writes from now on; the first failure is kept."""

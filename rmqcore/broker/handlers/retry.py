@@ -19,8 +19,9 @@ from rmqcore.broker.handlers.send_checks import (
     forbidden_by_broker,
     refused_as_slave,
 )
-from rmqcore.broker.put_message import DELAY, WAIT, store_message
+from rmqcore.broker.put_message import DELAY, store_message
 from rmqcore.broker.stored_copy import copy_of
+from rmqcore.engine.store.put_waits import WAIT
 from rmqcore.message import Message, MessageView
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import READ, WRITE, TopicConfig

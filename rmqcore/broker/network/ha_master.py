@@ -17,6 +17,7 @@ import numpy as np
 
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.state.replication import ByteRate, SlaveInfo
+from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed
 from rmqcore.errors import StoreError
 from rmqcore.ha.master import Follower, Pace, held_by
 
@@ -67,7 +68,6 @@ class HaMaster:
         on_held: Callable[[int], object] | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        config = broker.store.config
         self.broker = broker
         self.may_connect = may_connect
         self.max_connections = max_connections
@@ -76,7 +76,7 @@ class HaMaster:
         self.pace = Pace(_bytes_per_second(broker), clock())
         self.started_end = broker.store.max_phy_offset
         self.on_held = on_held
-        self._replicas = config.in_sync_replicas if config.broker_role == "SYNC_MASTER" else 1
+        self._replicas = replicas_needed(broker.store.config)
         self._held = -1
         self._end = -1
         self._timer: asyncio.TimerHandle | None = None
@@ -131,7 +131,7 @@ class HaMaster:
 
     def reported(self) -> None:
         """Tell of a log that more replicas hold now."""
-        if self.on_held is None or self._replicas < 2:
+        if self.on_held is None or self._replicas == MASTER_ALONE:
             return
         held = held_by([one.follower for one in self.open], self._replicas)
         if held > self._held:

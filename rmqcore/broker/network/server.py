@@ -313,7 +313,7 @@ async def _listen_ha(
     bound: socket.socket, host: str, broker: Broker, ports: Ports, stack: AsyncExitStack
 ) -> HaMaster:
     """Listen for slaves; at the end they get what is appended, before their connections are closed."""
-    ha_master = HaMaster(broker, ports.may_connect, ports.max_connections)
+    ha_master = HaMaster(broker, ports.may_connect, ports.max_connections, broker.store.replicated)
     broker.replication.ha_address = host_port(host, bound.getsockname()[1])
     broker.replication.slaves = ha_master.slaves
     server = await asyncio.get_running_loop().create_server(ha_master, sock=bound, backlog=1)

@@ -7,9 +7,10 @@ DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
 from __future__ import annotations
 
 from rmqcore import sysflag
-from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, WAIT, delay_level
+from rmqcore.broker.put_message import REAL_QUEUE_ID, REAL_TOPIC, delay_level
 from rmqcore.broker.state.uniq_keys import UNIQ_KEY
 from rmqcore.broker.stored_copy import copy_of, real_place
+from rmqcore.engine.store.put_waits import WAIT
 from rmqcore.message import Message, MessageView
 from rmqcore.system_topics import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 

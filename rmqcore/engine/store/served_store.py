@@ -17,10 +17,11 @@ from rmqcore.engine.dispatch.arrivals import ArrivalCallback, Listening
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.queues.consume_queues import ConsumeQueues
-from rmqcore.engine.store.flush_waiters import Callback
+from rmqcore.engine.store.offset_waiters import Callback
 from rmqcore.engine.store.raw_log import RawLog
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
+from rmqcore.engine.store.store_followers import StoreFollowers
 from rmqcore.engine.store.store_put import StorePut
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors.arguments import check_ints, named
@@ -40,6 +41,7 @@ class ServedStore:
     config: MessageStoreConfig
     _dispatch: StoreDispatch
     _flush: StoreFlush
+    _followers: StoreFollowers
     _puts: StorePut
     _raw: RawLog
     _state: StoreState
@@ -98,6 +100,78 @@ class ServedStore:
         """
         timeout_ms = self.config.sync_flush_timeout if timeout_ms is None else timeout_ms
         self._flush.on_flushed(end_phy_offset, callback, timeout_ms)
+
+    def replicated(self, phy_offset: int) -> None:
+        """Note that enough followers hold the CommitLog up to an offset, and answer the puts and callbacks that wait for it.
+
+        Replication calls this. How many followers are enough says `replicas_needed` (rmqcore/engine/store/put_waits.py): of a
+        SYNC_MASTER `in_sync_replicas`, the master among them.
+
+        Parameters
+        ----------
+        phy_offset : int
+            Every byte of the log before it is held. A lower offset than before changes nothing.
+
+        Raises
+        ------
+        ValueError
+            The log does not reach so far: a follower that reports more than it was sent must not count.
+        StoreClosedError
+            The store is closed, or was forked.
+        RuntimeError
+            This call interrupts another `replicated` of the same thread (a signal handler); the other call goes on.
+
+        Notes
+        -----
+        Callbacks of `on_replicated` are called in this thread, with no lock of the store held. Without threads
+        (``services=False``) this call also answers callbacks whose time is over, those of `on_flushed` among them.
+
+        Source: RocketMQ 5.5.0 HAService#notifyTransferSome, GroupTransferService#doWaitTransfer.
+        """
+        self._followers.replicated(phy_offset)
+
+    @property
+    def replicated_offset(self) -> int:
+        """CommitLog offset up to which enough followers are known to hold the log; 0 after an open, and it never goes back."""
+        return self._followers.replicated_offset
+
+    def on_replicated(
+        self, end_phy_offset: int, callback: Callback, timeout_ms: int | None = None
+    ) -> None:
+        """Call ``callback(status)`` once, when enough followers hold the CommitLog up to an offset: the wait of a SYNC_MASTER.
+
+        Whatever the role of the store and the messages are: a program that does not need followers does not ask.
+
+        Parameters
+        ----------
+        end_phy_offset : int
+            Where a message ends: ``phy_offset + msg_size`` of what `append` returned.
+        callback : callable
+            PUT_OK: `replicated` has reported that offset. FLUSH_SLAVE_TIMEOUT: the time is over; the message stays stored here,
+            and goes to followers when they come. UNKNOWN_ERROR: the store has failed, was closed or was dropped before. The
+            thread that has the answer calls it (docs/concurrency.md) and holds no lock of the store. What it raises is shown in
+            `stats()`, and keeps no other callback from its answer.
+        timeout_ms : int, optional
+            Milliseconds; `slave_timeout` when None.
+
+        Raises
+        ------
+        StoreFailedError, StoreClosedError
+            Followers are not known to hold it. The callback is not called.
+        ValueError
+            The log does not reach so far.
+        TypeError
+            A `callback` that cannot be called.
+
+        Notes
+        -----
+        Without threads (``services=False``) `replicated`, `flush` and `close` call the callbacks, and no other call watches the
+        time. A store that is dropped then calls none, nor does a forked child.
+
+        Source: RocketMQ 5.5.0 CommitLog#handleHA, GroupTransferService.
+        """
+        timeout_ms = self.config.slave_timeout if timeout_ms is None else timeout_ms
+        self._followers.on_replicated(end_phy_offset, callback, timeout_ms)
 
     def on_dispatched(self, callback: ArrivalCallback) -> Listening:
         """Call ``callback(arrivals)`` after each dispatch: which queues have new entries, for whoever waits for messages.
@@ -263,7 +337,8 @@ class ServedStore:
         Parameters
         ----------
         phy_offset : int
-            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last.
+            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last. A log that holds
+            nothing begins where any file of the master's does.
         data : buffer
             Records, and the rest of a file behind a BLANK. They may begin and end in the middle of a record: the log grows by
             whole records alone, and the begin of the next one is kept in memory until the rest is given.

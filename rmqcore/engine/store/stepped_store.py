@@ -9,7 +9,7 @@ from rmqcore.engine.clean.cleaner import Pause
 from rmqcore.engine.clean.report import CleanReport
 from rmqcore.engine.index.index_service import IndexService
 from rmqcore.engine.log.commitlog import CommitLog
-from rmqcore.engine.store.flush_waiters import FlushWaiters
+from rmqcore.engine.store.offset_waiters import OffsetWaiters
 from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
@@ -78,9 +78,14 @@ class SteppedStore:
         return self._flush.flush_log(least_pages)
 
     @property
-    def flush_waiters(self) -> FlushWaiters:
-        """Who waits for the disk; `flush` notes there how far it came, and whoever repeats it answers them."""
+    def flush_waiters(self) -> OffsetWaiters:
+        """Callbacks that wait for the disk; `flush` notes there how far it came, and the thread that repeats it answers them."""
         return self._state.flush_waiters
+
+    @property
+    def replica_waiters(self) -> OffsetWaiters:
+        """Callbacks that wait for followers; `replicated` answers them."""
+        return self._state.replica_waiters
 
     def flush_consume_queues(self, least_pages: int = 0) -> None:
         """Bring the queues' entries to disk; with 0 the checkpoint learns how far they are."""

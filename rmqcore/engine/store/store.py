@@ -22,6 +22,7 @@ from rmqcore.engine.store.stepped_store import SteppedStore
 from rmqcore.engine.store.store_clean import StoreClean
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_flush import StoreFlush
+from rmqcore.engine.store.store_followers import StoreFollowers
 from rmqcore.engine.store.store_get import StoreGet
 from rmqcore.engine.store.store_parts import Settle, StoreParts, as_given
 from rmqcore.engine.store.store_put import StorePut
@@ -94,7 +95,8 @@ class MessageStore(SteppedStore, ServedStore, PutMethod):
         self.recovery = parts.recovery
         self._dispatch = StoreDispatch(parts, config, self._state)
         self._flush = StoreFlush(parts, self._state, self._dispatch)
-        self._puts = StorePut(parts.log, config, self._state, self._flush)
+        self._followers = StoreFollowers(parts.log, self._state)
+        self._puts = StorePut(parts.log, config, self._state, self._flush, self._followers)
         self._gets = StoreGet(parts, self._state)
         self._raw = RawLog(parts, config, self._state, self._dispatch)
         self._scrub = StoreScrub(parts, config, self._state, self._dispatch)

@@ -6,16 +6,13 @@ lacked what comes back: room before a write, a descriptor before anything.
 
 from __future__ import annotations
 
-import time
-from operator import index
-
 from rmqcore._native.threads.mutex import Mutex
 from rmqcore.disk.durable import make_directory
-from rmqcore.engine.store.flush_waiters import Callback
+from rmqcore.engine.store.offset_calls import call_when_reached
+from rmqcore.engine.store.offset_waiters import Callback
 from rmqcore.engine.store.store_dispatch import StoreDispatch
 from rmqcore.engine.store.store_parts import StoreParts
 from rmqcore.engine.store.store_state import StoreState
-from rmqcore.errors.arguments import check_callables, check_ints
 
 
 class StoreFlush:
@@ -49,8 +46,8 @@ class StoreFlush:
         try:
             return self._sync_log(least_pages)
         finally:
-            if self._state.waiters is None and len(self._state.flush_waiters):
-                self._serve()
+            if self._state.waiters is None:
+                self._state.serve_waiters()
 
     def _sync_log(self, least_pages: int) -> int:
         self._state.raise_unless_writable()
@@ -61,34 +58,13 @@ class StoreFlush:
         self._state.flush_waiters.reached(flushed)
         return flushed
 
-    def _serve(self) -> None:
-        """Answer who waits for the disk, as the threads do."""
-        waiters = self._state.flush_waiters
-        if self._state.failure is None:
-            waiters.answer()
-            waiters.expire(time.monotonic())
-        else:
-            waiters.end()
-
     def on_flushed(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
         """Call `callback` when the log is on disk up to an offset, or it is known that this is not known."""
         state, waiters = self._state, self._state.flush_waiters
-        check_callables(callback=callback)
-        check_ints(end_phy_offset=end_offset, timeout_ms=timeout_ms)
-        end_offset, most = index(end_offset), self._log.max_offset
-        if not 0 <= end_offset <= most:
-            raise ValueError(
-                f"end_phy_offset is {end_offset}, expected 0 to {most}, the end of the log"
-            )
-        state.raise_if_closed()
         waiters.reached(self._log.flushed_offset)
-        if end_offset > waiters.flushed:
-            state.raise_unless_writable()
-        sooner = waiters.add(end_offset, callback, time.monotonic() + max(timeout_ms, 0) / 1000)
-        if end_offset <= waiters.flushed:
-            waiters.answer()
-        elif state.waiters is not None:
-            state.waiters.flush_soon(look=sooner)
+        waits = call_when_reached(self._log, state, waiters, end_offset, callback, timeout_ms)
+        if waits and state.waiters is not None:
+            state.waiters.flush_soon()
 
     def flush_queues(self, least_pages: int) -> None:
         """Sync queue files with so many dirty pages; with 0 all of them, and let the checkpoint say how far they are."""

@@ -15,49 +15,48 @@ from rmqcore.config import MessageStoreConfig
 from rmqcore.engine.log.commitlog import CommitLog
 from rmqcore.engine.store.light_put import LightPut
 from rmqcore.engine.store.put_many_result import PutManyResult
-from rmqcore.engine.store.replica_status import replica_status
+from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
 from rmqcore.engine.store.store_flush import StoreFlush
+from rmqcore.engine.store.store_followers import StoreFollowers
 from rmqcore.engine.store.store_state import StoreState
 from rmqcore.errors import StoreError
 from rmqcore.errors.arguments import check_iterable
 from rmqcore.status import PutMessageStatus
 
 Result = TypeVar("Result", PutResult, PutManyResult)
-LOOK_AGAIN = 0.05  # seconds: a put that waits for followers ends so soon after the store is closed or has failed
 
 
 class StorePut:
     """Appends messages to a log; MessageStore documents the methods."""
 
     def __init__(
-        self, log: CommitLog, config: MessageStoreConfig, state: StoreState, flush: StoreFlush
+        self,
+        log: CommitLog,
+        config: MessageStoreConfig,
+        state: StoreState,
+        flush: StoreFlush,
+        followers: StoreFollowers,
     ) -> None:
         self._appender = log.appender
         self._state = state
         self._flush = flush
+        self._followers = followers
         self._sync = config.flush_disk_type == "SYNC_FLUSH"
         self._timeout_ms = config.sync_flush_timeout
         self._is_slave = config.broker_role == "SLAVE" and not config.duplication_enable
-        self._replicas = replica_status(config)
+        self._replicates = replicas_needed(config) > MASTER_ALONE
         self._slave_timeout = config.slave_timeout / 1000
-        # What a put that waits is refused with before anything is stored.
-        self._refused: PutMessageStatus | None = None
-        if self._is_slave:
-            self._refused = PutMessageStatus.SERVICE_NOT_AVAILABLE
-        elif self._replicas is PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH:
-            self._refused = self._replicas
         self._is_plain = not (self._is_slave or config.enable_lmq)
         self._append: Callable[[Message], PutResult] = self._appender.put
         if self._is_slave:
-            self._append = partial(_refuse, state, PutMessageStatus.SERVICE_NOT_AVAILABLE)
+            self._append = partial(_refuse, state)
         elif config.enable_lmq:
             self._append = LightPut(log, config, self._appender.put).put
 
     @property
     def plain_appender(self) -> Appender | None:
         """The native append where to append a message is nothing more than that; else None."""
-        waits_for_followers = self._replicas is not PutMessageStatus.PUT_OK
-        return None if waits_for_followers or not self._is_plain else self._appender
+        return None if self._replicates or not self._is_plain else self._appender
 
     @property
     def put(self) -> Callable[[Message], PutResult]:
@@ -65,22 +64,16 @@ class StorePut:
 
         Under ASYNC_FLUSH it is the native append itself.
         """
-        waits = self._sync or self._replicas is not PutMessageStatus.PUT_OK
-        return self._put_and_wait if waits else self._append
+        return self._put_and_wait if self._sync or self._replicates else self._append
 
     @property
     def append(self) -> Callable[[Message], PutResult]:
         """Append one message and wait for nothing; chosen in the same way."""
-        return self._append if self._refused is None else self._append_or_refuse
-
-    def _append_or_refuse(self, message: Message) -> PutResult:
-        if self._refused is not None and _waits(message):
-            return _refuse(self._state, self._refused)
-        return self._append(message)
+        return self._append
 
     def _put_and_wait(self, message: Message) -> PutResult:
-        result = self._append_or_refuse(message)
-        if result.stored and _waits(message):
+        result = self._append(message)
+        if result.stored and waits(message.properties):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result
 
@@ -88,22 +81,22 @@ class StorePut:
         """Append messages of one queue, all of them or nothing."""
         batch = _copied(messages)
         result = self.append_batch(batch)
-        if result.stored and _waits(batch[0]):
+        if result.stored and waits(batch[0].properties):
             return self._wait(result, result.phy_offset + result.msg_size)
         return result
 
     def append_batch(self, messages: Iterable[Message]) -> PutResult:
         """Append messages of one queue, all of them or nothing, and wait for nothing."""
         batch = _copied(messages)
-        if self._refused is not None and batch and (self._is_slave or _waits(batch[0])):
-            return _refuse(self._state, self._refused)
+        if self._is_slave and batch:
+            return _refuse(self._state)
         return self._appender.put_batch(batch)
 
     def put_many(self, messages: Iterable[Message]) -> PutManyResult:
         """Append messages in order, each for itself."""
         every = messages if type(messages) is list else _copied(messages)
-        if self._refused is not None:
-            return PutManyResult.of_results([_refuse(self._state, self._refused)] * len(every))
+        if self._is_slave:
+            return PutManyResult.of_results([_refuse(self._state)] * len(every))
         if self._is_plain:
             result = PutManyResult.of_codes(*self._appender.put_many(every))
         else:
@@ -112,8 +105,8 @@ class StorePut:
 
     def put_arrow(self, data: object) -> PutManyResult:
         """Append the rows of Arrow data in order."""
-        if self._refused is not None:
-            _refuse(self._state, self._refused).raise_for_status()
+        if self._is_slave:
+            _refuse(self._state).raise_for_status()
         codes, phy_offsets, queue_offsets, times, refusal = put_arrow(self._appender, data)
         result = PutManyResult.of_codes(
             codes, phy_offsets, queue_offsets, times, self._appender.max_phy_offset, refusal
@@ -146,31 +139,21 @@ class StorePut:
 
     def _wait(self, result: Result, end_offset: int) -> Result:
         """Wait for disk and followers, both from now on; give the result with the status that comes of it."""
-        until = time.monotonic() + self._slave_timeout
-        if self._sync:
-            result = self._wait_flushed(result, end_offset)
-        if self._replicas is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-            self._wait_for_followers(until)
-            return result.with_status(self._replicas)  # as in Java, whatever the disk answered
-        return result
+        until = time.monotonic() + self._slave_timeout if self._replicates else 0.0
+        status = self._wait_flushed(end_offset) if self._sync else PutMessageStatus.PUT_OK
+        if self._replicates:
+            replicas = self._followers.wait(end_offset, until - time.monotonic())
+            if replicas is not PutMessageStatus.PUT_OK:
+                status = replicas  # as in Java, whatever the disk answered
+        return result if status is PutMessageStatus.PUT_OK else result.with_status(status)
 
-    def _wait_flushed(self, result: Result, end_offset: int) -> Result:
+    def _wait_flushed(self, end_offset: int) -> PutMessageStatus:
         """SYNC_FLUSH: wait for the group commit (without threads: sync here)."""
         waiters = self._state.waiters
         if waiters is None:
             self._flush.flush_log()
-            return result
-        status = waiters.wait_flushed(end_offset, self._timeout_ms)
-        return result if status is PutMessageStatus.PUT_OK else result.with_status(status)
-
-    def _wait_for_followers(self, until: float) -> None:
-        """Let the time pass in which followers would answer."""
-        state = self._state
-        while state.closed is None and state.failure is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            time.sleep(min(left, LOOK_AGAIN))
+            return PutMessageStatus.PUT_OK
+        return waiters.wait_flushed(end_offset, self._timeout_ms)
 
 
 def _copied(messages: Iterable[Message]) -> list[Message]:
@@ -179,12 +162,7 @@ def _copied(messages: Iterable[Message]) -> list[Message]:
     return list(messages)
 
 
-def _refuse(state: StoreState, status: PutMessageStatus, _message: object = None) -> PutResult:
-    """Answer a put that is not stored, in a store that takes messages."""
+def _refuse(state: StoreState, _message: object = None) -> PutResult:
+    """Answer a put of a slave: its log grows by what the master sends."""
     state.raise_unless_writable()
-    return refused_result(status)
-
-
-def _waits(message: Message) -> bool:
-    """Whether somebody waits for the disk: a message can say that nobody does."""
-    return message.properties.get("WAIT", "true").lower() == "true"
+    return refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +16,7 @@ from rmqcore._native.put.appender import Appender
 from rmqcore._native.threads.mutex import Calls, Mutex
 from rmqcore.disk.descriptors import descriptors_are_free, files_limit
 from rmqcore.disk.used_space import free_bytes
-from rmqcore.engine.store.flush_waiters import FlushWaiters
+from rmqcore.engine.store.offset_waiters import OffsetWaiters
 from rmqcore.errors import (
     DiskFullError,
     ShortageError,
@@ -36,8 +37,11 @@ class Waiters(Protocol):
     def wait_flushed(self, end_offset: int, timeout_ms: int) -> PutMessageStatus:
         """Wait until the CommitLog is on disk up to an offset."""
 
-    def flush_soon(self, *, look: bool) -> None:
-        """Flush for those who were added to the store's `FlushWaiters`; `look`: one's time is over sooner than all others'."""
+    def flush_soon(self) -> None:
+        """Flush for callbacks that were added to the store's `flush_waiters`."""
+
+    def look_soon(self) -> None:
+        """Look now which callbacks are to be answered because their time is over, or the store has failed."""
 
     def dispatch_soon(self) -> None:
         """Begin the next dispatch now."""
@@ -82,8 +86,10 @@ class StoreState:
         Why no method works any more; None while the store is open.
     errors : dict
         Errors that cost no data, by the thread that met them.
-    flush_waiters : FlushWaiters
-        Who waits until the log is on disk up to some offset.
+    flush_waiters : OffsetWaiters
+        Callbacks that wait until the log is on disk up to some offset.
+    replica_waiters : OffsetWaiters
+        Callbacks that wait until enough followers hold the log up to some offset.
     waiters : Waiters, optional
         The threads that do the steps; None while the caller does them.
 
@@ -97,8 +103,11 @@ class StoreState:
         self.calls = Calls()
         self.closed: str | None = None
         self.errors: dict[str, str] = {}
-        # It knows the errors alone, not this object: its threads must not keep a store that is dropped.
-        self.flush_waiters = FlushWaiters(partial(_note, self.errors))
+        # They know the errors alone, not this object: their threads must not keep a store that is dropped.
+        note_error = partial(_note, self.errors)
+        late = PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+        self.flush_waiters = OffsetWaiters("on_flushed", late[0], note_error)
+        self.replica_waiters = OffsetWaiters("on_replicated", late[1], note_error)
         self._no_room: str | None = None
         self._no_descriptor: str | None = None
         self.waiters: Waiters | None = None
@@ -208,6 +217,8 @@ class StoreState:
             raise TypeError(f"error: expected an exception, got {error!r}")
         self._failures.append(error)
         self.stop_puts()
+        if self.waiters is not None:
+            self.waiters.look_soon()
 
     def fail_by(self, error: OSError) -> NoReturn:
         """Fail the store because of `error`, and raise StoreFailedError; an error of no system call is raised as it is.
@@ -288,9 +299,23 @@ class StoreState:
             self._answer_waiters()
 
     def _answer_waiters(self) -> None:
-        """Answer who still waits for the disk, outside of all locks; the close after one that was interrupted does so too."""
-        if self._released and len(self.flush_waiters):
-            self.flush_waiters.end()
+        """Answer all callbacks that still wait, outside of all locks; the close after one that was interrupted does so too."""
+        if self._released:
+            self._end_waiters()
+
+    def serve_waiters(self) -> None:
+        """Answer the callbacks whose answer is known now, as the threads do; for a store without threads."""
+        if self.failure is not None:
+            self._end_waiters()
+            return
+        for waiters in (self.flush_waiters, self.replica_waiters):
+            if len(waiters):
+                waiters.answer()
+                waiters.expire(time.monotonic())
+
+    def _end_waiters(self) -> None:
+        self.flush_waiters.end()
+        self.replica_waiters.end()
 
     def _close(self, finish: Callable[[], None], release: Callable[[], None]) -> None:
         if self._released:
@@ -325,6 +350,7 @@ class StoreState:
         self.closed = self.closed or f"it is open in process {self._pid}, of which this is a fork"
         self._released = True
         self.flush_waiters.forget()
+        self.replica_waiters.forget()
         if self._appender is not None:
             self._appender.forbid(self.raise_refusal)
 

@@ -21,12 +21,18 @@ from rmqcore import Message
 from rmqcore._native.threads.bell import Bell
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.status import PutMessageStatus
-from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message, put
+from rmqcore.testing.crash_check import TINY, Acked, check_directory, drain, make_message
 
 HANG = 120  # seconds, after which a process that hangs says where it stands and ends
 
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+FOLLOWED: dict[str, Any] = {
+    "broker_role": "SYNC_MASTER",
+    "in_sync_replicas": 2,
+    "slave_timeout": 0,
+}
+"""A master that waits for a follower which does not come: its puts are stored, and late."""
 
 
 class Stage:
@@ -40,6 +46,7 @@ class Stage:
         self.acked: list[Acked] = []
         # The answers of each `on_flushed`, and whether the call returned.
         self.heard: list[tuple[list[PutMessageStatus], bool]] = []
+        self.heard_of_followers: list[tuple[list[PutMessageStatus], bool]] = []
         self.number = 0
         self.store: MessageStore | None = None
 
@@ -54,11 +61,15 @@ class Stage:
 
     def put(self, count: int) -> None:
         """Put messages one by one."""
-        for _ in range(count):
-            self.number += 1
-            answer = put(self.opened, self.number)
-            assert answer is not None
-            self.acked.append(answer)
+        for message in self.messages(count):
+            result = self.opened.put(message)
+            late = (
+                PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+                if FOLLOWED.items() <= self.config.items()
+                else None
+            )
+            assert result.status in (PutMessageStatus.PUT_OK, late)
+            self.ack([message], [result.queue_offset], [result.phy_offset])
 
     def append(self, count: int) -> None:
         """Append messages one by one, and ask each time when they are on disk."""
@@ -77,6 +88,10 @@ class Stage:
             assert answers in (
                 [[PutMessageStatus.PUT_OK]] if asked else [[], [PutMessageStatus.PUT_OK]]
             )
+        # No flush of a close answers these: without a report they are answered all the same, with what is known.
+        for answers, asked in self.heard_of_followers:
+            assert len(answers) == 1 or not (answers or asked)
+            assert set(answers) <= {PutMessageStatus.PUT_OK, PutMessageStatus.UNKNOWN_ERROR}
 
     def fill_file(self, left: int) -> None:
         """Put until no more than so many bytes are left in the log's file."""
@@ -167,6 +182,21 @@ def work(stage: Stage) -> None:
     stage.opened.close()
 
 
+def append_and_replicate(stage: Stage) -> None:
+    """Three callbacks whose follower comes, and a put whose follower does not."""
+    for message in stage.messages(3):
+        result = stage.opened.append(message)
+        stage.ack([message], [result.queue_offset], [result.phy_offset])
+        answers: list[PutMessageStatus] = []
+        stage.heard_of_followers.append((answers, False))
+        stage.opened.on_replicated(result.phy_offset + result.msg_size, answers.append, 60_000)
+        stage.heard_of_followers[-1] = answers, True
+        stage.opened.replicated(result.phy_offset + result.msg_size)
+        assert stage.closing or answers == [PutMessageStatus.PUT_OK]
+    stage.put(1)
+    assert len(stage.opened.replica_waiters) == 0
+
+
 def append_and_flush(stage: Stage) -> None:
     stage.append(3)
     stage.opened.flush()
@@ -241,6 +271,10 @@ SCENES: dict[str, Scene] = {
     "append, on_flushed": Scene(append_and_flush, lambda stage: stage.fill_file(400)),
     "append, on_flushed beside threads": Scene(
         append_and_flush, config={"flush_disk_type": "SYNC_FLUSH"}, services=True
+    ),
+    "append, on_replicated": Scene(append_and_replicate, config=FOLLOWED),
+    "append, on_replicated beside threads": Scene(
+        append_and_replicate, config=FOLLOWED, services=True
     ),
     "put_many": Scene(put_many, lambda stage: stage.fill_file(2000)),
     "put_batch": Scene(put_batch, lambda stage: stage.fill_file(600)),

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from rmqcore._native.threads.bell import Bell
 from rmqcore.config import MessageStoreConfig
 from rmqcore.disk.paths import StorePaths
-from rmqcore.engine.store.flush_waiters import FlushWaiters
+from rmqcore.engine.store.offset_waiters import OffsetWaiters
 from rmqcore.errors import StoreFailedError
 from rmqcore.services.steps import CleanRound
+from rmqcore.status import PutMessageStatus as Status
 
 
 class FakeRound(NamedTuple):
@@ -36,7 +37,9 @@ class FakeStore:
         self.kept: str | None = None  # what a round of cleaning could not delete
         self.failure: BaseException | None = None
         self.noted: dict[str, BaseException] = {}
-        self.flush_waiters = FlushWaiters(self.noted.__setitem__)
+        note = self.noted.__setitem__
+        self.flush_waiters = OffsetWaiters("on_flushed", Status.FLUSH_DISK_TIMEOUT, note)
+        self.replica_waiters = OffsetWaiters("on_replicated", Status.FLUSH_SLAVE_TIMEOUT, note)
         self.errors: dict[str, BaseException] = {}
         self.calls: list[tuple[str, int | None]] = []
         self.changed = threading.Condition()
@@ -179,6 +182,10 @@ class FakeStore:
     def on_low_space(self, ring: Callable[[], object]) -> None:
         self._space_ring = ring
         self._done()
+
+    @property
+    def failed(self) -> bool:
+        return self.failure is not None
 
     def fail(self, error: BaseException) -> None:
         with self._mutex:

@@ -337,16 +337,6 @@ def test_a_slow_disk_is_told_of_and_the_message_is_stored(
     assert response.ext_fields["msgId"]
 
 
-def test_followers_that_do_not_come_are_waited_for_by_the_clock(make: MakeSender) -> None:
-    sender = make(store={"broker_role": "SYNC_MASTER", "in_sync_replicas": 2, "slave_timeout": 500})
-    sender.start(send())
-    sender.loop.run_until(lambda: len(sender.messages("orders")) == 1)
-    sender.loop.advance(499)
-    assert sender.channel.sent == []
-    sender.loop.advance(1)
-    assert sender.channel.sent[0].code == ResponseCode.FLUSH_SLAVE_TIMEOUT
-
-
 # ---- replies
 
 

@@ -25,8 +25,9 @@ cdef class PutMethod:
         Returns
         -------
         PutResult
-            PUT_OK: the message is in the log, with SYNC_FLUSH on disk too (docs/durability.md). A message that breaks a limit
-            is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED, and nothing is stored.
+            PUT_OK: the message is in the log, with SYNC_FLUSH on disk too, and where a SYNC_MASTER waits for followers in enough
+            of theirs (docs/durability.md). FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT: it is in the log, and disk or followers were
+            late. A message that breaks a limit is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED, and nothing is stored.
 
         Raises
         ------
@@ -46,7 +47,8 @@ cdef class PutMethod:
     def append(self, message):
         """Append one message and wait for nothing: neither for the disk, under SYNC_FLUSH, nor for followers.
 
-        `on_flushed` tells when the log is on disk up to ``phy_offset + msg_size`` of the answer.
+        `on_flushed` tells when the log is on disk up to ``phy_offset + msg_size`` of the answer, `on_replicated` when enough
+        followers hold it.
 
         Parameters
         ----------
@@ -55,8 +57,8 @@ cdef class PutMethod:
         Returns
         -------
         PutResult
-            PUT_OK: the message is in the log, in the page cache at least. What is refused is refused as `put` does, also where
-            too few followers are there to begin with (IN_SYNC_REPLICAS_NOT_ENOUGH), and for a slave.
+            PUT_OK: the message is in the log, in the page cache at least. What is refused is refused as `put` does, also
+            by a slave.
 
         Notes
         -----

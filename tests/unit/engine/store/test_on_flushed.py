@@ -142,14 +142,6 @@ def test_append_is_refused_as_put_is(tmp_path: Path) -> None:
         assert store.append(message).status is Status.PUT_OK, (
             "stored, and nobody has asked for followers"
         )
-    conf = tmp_path / "broker.conf"
-    conf.write_text("brokerRole=SYNC_MASTER\ninSyncReplicas=2\nenableSlaveActingMaster=true\n")
-    with rmqcore.open(tmp_path / "group", conf, services=False, **SMALL) as store:
-        assert store.append(message).status is Status.IN_SYNC_REPLICAS_NOT_ENOUGH
-        assert store.append(unwaited).status is Status.PUT_OK
-        store.close()
-        with pytest.raises(StoreClosedError):
-            store.append(unwaited)
 
 
 @pytest.mark.parametrize("mode", MODES)

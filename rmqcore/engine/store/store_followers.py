@@ -1,0 +1,61 @@
+"""Up to which offset enough followers hold the log, and the puts and callbacks that wait for that."""
+
+from __future__ import annotations
+
+from rmqcore._native.threads.mutex import Mutex
+from rmqcore.engine.log.commitlog import CommitLog
+from rmqcore.engine.store.offset_calls import call_when_reached, inside_log
+from rmqcore.engine.store.offset_waiters import Callback
+from rmqcore.engine.store.store_state import StoreState
+from rmqcore.errors.arguments import check_ints
+from rmqcore.status import PutMessageStatus
+
+
+class StoreFollowers:
+    """What a store hears from replication; MessageStore documents the methods."""
+
+    def __init__(self, log: CommitLog, state: StoreState) -> None:
+        self._log = log
+        self._state = state
+        self._lock = Mutex(
+            state.calls
+        )  # so that two threads that report never move the offset back
+
+    @property
+    def replicated_offset(self) -> int:
+        """CommitLog offset up to which enough followers are known to hold the log."""
+        return self._state.replica_waiters.reached_offset
+
+    def replicated(self, phy_offset: int) -> None:
+        """Note up to which offset enough followers hold the log, and answer the callbacks that waited for it."""
+        check_ints(phy_offset=phy_offset)
+        self._state.raise_if_closed()
+        waiters = self._state.replica_waiters
+        self._lock.run(waiters.reached, inside_log(self._log, "phy_offset", phy_offset))
+        if self._state.waiters is None:
+            self._state.serve_waiters()
+        else:
+            waiters.answer()
+
+    def on_replicated(self, end_offset: int, callback: Callback, timeout_ms: int) -> None:
+        """Call `callback` when enough followers hold the log up to an offset, or it is known that this is not known."""
+        state = self._state
+        call_when_reached(self._log, state, state.replica_waiters, end_offset, callback, timeout_ms)
+
+    def wait(self, end_offset: int, seconds: float) -> PutMessageStatus:
+        """Wait in this thread for followers.
+
+        Returns
+        -------
+        PutMessageStatus
+            PUT_OK, or FLUSH_SLAVE_TIMEOUT: the time is over, or the store is closed, and too few followers are known to hold it.
+
+        Raises
+        ------
+        StoreFailedError
+            The store has failed: whether the message is on disk is not known.
+        """
+        if self._state.replica_waiters.wait(end_offset, seconds, bool):
+            return PutMessageStatus.PUT_OK
+        self._state.raise_if_failed()
+        return PutMessageStatus.FLUSH_SLAVE_TIMEOUT

@@ -1,0 +1,39 @@
+"""The time of callbacks that wait for the disk or for followers: a sync that hangs must not keep their answer."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from rmqcore.services.service import Service
+from rmqcore.services.steps import StoreSteps
+
+
+class Deadlines(Service):
+    """Answers callbacks whose time is over, FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT, one thread for all of them.
+
+    It sleeps until the first one's time, or for good where no callback waits. A thread that waits itself (a put) watches its own
+    time. When the store fails or this thread ends, those that wait for followers are answered: no other thread of the store does.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 FlushDiskWatcher, GroupTransferService.
+    """
+
+    name = "deadlines"
+
+    def __init__(self, store: StoreSteps) -> None:
+        super().__init__(store)
+        self._replica_waiters = store.replica_waiters
+
+    def step(self, store: StoreSteps) -> float | None:
+        """Look whose time is over."""
+        if store.failed:
+            self._replica_waiters.end()
+        now = time.monotonic()
+        coming = min(store.flush_waiters.expire(now), self._replica_waiters.expire(now))
+        return None if coming == math.inf else max(coming - now, 0)
+
+    def ended(self) -> None:
+        """Answer all who wait for followers: the store is closed, or was dropped."""
+        self._replica_waiters.end()
