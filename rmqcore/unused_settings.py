@@ -78,10 +78,7 @@ UNUSED: Mapping[str, str] = MappingProxyType(
                         "waits for fewer replicas while fewer are there",
                     ),
                     ("all_ack_in_sync_state_set", "waits for all replicas in sync"),
-                    (
-                        "ha_max_gap_not_in_sync",
-                        "counts followers that are less bytes behind as in sync",
-                    ),
+                    ("total_replicas", "knows how many brokers its group has"),
                 )
             },
         ),
@@ -111,17 +108,6 @@ UNUSED: Mapping[str, str] = MappingProxyType(
             {
                 "destroy_maped_file_interval_forcibly": "how long Java waits for the readers of a file that it deletes",
                 "redelete_hanged_file_interval": "how often Java tries again to delete a file that is being read",
-            },
-        ),
-        **_each(
-            "rmqcore does not replicate yet: no other machine gets a copy",
-            {
-                "ha_listen_port": "the port at which Java's master gives its log to followers",
-                "ha_send_heartbeat_interval": "how often Java's master and followers say that they live",
-                "ha_housekeeping_interval": "after how long Java's master gives up a silent follower",
-                "ha_transfer_batch_size": "how many bytes Java's master sends at once",
-                "ha_master_address": "where Java's follower gets the log",
-                "total_replicas": "how many copies Java's broker group has",
             },
         ),
     }

@@ -7,14 +7,14 @@ import sys
 from collections import Counter
 
 from rmqcore import errors
-from rmqcore.errors import jobs, network, stores
+from rmqcore.errors import jobs, network, replication, stores
 
 
 def error_classes() -> list[type[errors.StoreError]]:
     """The classes of all errors of the package, file by file of `rmqcore/errors/` in its order."""
     found = [
         value
-        for module in (stores, jobs, network)
+        for module in (stores, jobs, network, replication)
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, errors.StoreError)
     ]

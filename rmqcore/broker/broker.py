@@ -24,6 +24,7 @@ from rmqcore.broker.state.held_pulls import CHECK_PERIOD_MS, HeldPulls
 from rmqcore.broker.state.offsets import Offsets
 from rmqcore.broker.state.producers import Producers
 from rmqcore.broker.state.queue_locks import QueueLocks
+from rmqcore.broker.state.replication import Replication
 from rmqcore.broker.state.stats import BrokerStats
 from rmqcore.broker.state.store_watch import LOOK_MS, StoreWatch
 from rmqcore.broker.state.topics import TopicConfigs
@@ -84,6 +85,7 @@ class Broker:
     uniq_keys : UniqKeys
     schedule : ScheduleMessages
     transactions : Transactions
+    replication : Replication
     find_route : FindRoute
         Asks a name server; without one, the broker's own queues are the route.
     said_once : SaidOnce
@@ -125,6 +127,7 @@ class Broker:
         self.stats = BrokerStats(settings.broker_cluster_name, self.now_ms, self.topics.is_system)
         self.disk_guard = DiskGuard(store.paths, store.config, self.now_ms)
         self.uniq_keys = UniqKeys(self.store_host, self.now_ms)
+        self.replication = Replication()
         self.schedule = ScheduleMessages(self)
         self.transactions = Transactions(self)
         self.every(1_000, self.stats.every_second)

@@ -121,6 +121,10 @@ class ScheduleMessages:
         """Give how far each level was delivered, as `delayOffset.json` and a slave have it."""
         return self._offsets.as_json()
 
+    def adopt(self, told: dict[str, Any]) -> None:
+        """Have a slave know how far its master has delivered; see `DelayOffsets.adopt`."""
+        self._offsets.adopt(told)
+
     def offsets(self) -> dict[int, int]:
         """Give by level the queue offset of the message that is delivered next."""
         return self._offsets.whole()

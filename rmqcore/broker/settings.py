@@ -49,6 +49,10 @@ class BrokerSettings:
     filter_support_retry : bool
         Retried messages pass the filter again.
     slave_read_enable : bool
+    ha_flow_control_enable : bool
+        All slaves together are sent at most `max_ha_transfer_byte_in_second`.
+    max_ha_transfer_byte_in_second : int
+        Bytes of the log; Java counts the headers of frames alone.
     flush_consumer_offset_interval : int
     register_name_server_period : int
     """
@@ -78,6 +82,8 @@ class BrokerSettings:
     enable_property_filter: bool = False
     filter_support_retry: bool = False
     slave_read_enable: bool = False
+    ha_flow_control_enable: bool = False
+    max_ha_transfer_byte_in_second: int = 100 << 20
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
 
@@ -143,6 +149,7 @@ _RANGES = {
     "transaction_check_interval": (10, 365 * _DAY_MS),
     "transaction_check_max": (0, (1 << 31) - 1),
     "short_polling_time_mills": (1, _DAY_MS),
+    "max_ha_transfer_byte_in_second": (1, (1 << 63) - 1),
     "channel_expired_timeout": (1_000, _DAY_MS),
     "flush_consumer_offset_interval": (10, _DAY_MS),
     "register_name_server_period": (10, 60_000),

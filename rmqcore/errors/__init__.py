@@ -33,6 +33,7 @@ from rmqcore.errors.network import (
     RequestError,
     SendFailedError,
 )
+from rmqcore.errors.replication import HaProtocolError, LogGapError, LogsPartedError
 from rmqcore.errors.stores import (
     HOW_TO_FOLLOW,
     CommitLogMissingError,
@@ -89,10 +90,13 @@ __all__ = [
     "FilterExpressionError",
     "ForeignFilesError",
     "GroupNotFoundError",
+    "HaProtocolError",
     "JavaMissingError",
     "KnowsLessError",
     "LinkError",
     "LogFileTwiceError",
+    "LogGapError",
+    "LogsPartedError",
     "LostPagesError",
     "NoRouteError",
     "NotAStoreError",

@@ -209,6 +209,9 @@ REQUEST_FIELDS: Mapping[RequestCode, tuple[FieldSpec, ...]] = MappingProxyType(
             _CODE.GET_ALL_PRODUCER_INFO: "",
             _CODE.GET_ALL_MESSAGE_REQUEST_MODE: "",
             _CODE.GET_BROKER_HA_STATUS: "",
+            _CODE.EXCHANGE_BROKER_HA_INFO: "masterHaAddress:s masterFlushOffset:l masterAddress:s",
+            _CODE.GET_TIMER_CHECK_POINT: "",
+            _CODE.GET_TIMER_METRICS: "",
             # name server
             _CODE.PUT_KV_CONFIG: "namespace:s* key:s* value:s*",
             _CODE.GET_KV_CONFIG: "namespace:s* key:s*",

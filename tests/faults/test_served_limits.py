@@ -23,7 +23,7 @@ import uvloop
 from support.eventually import eventually, eventually_async
 from support.ports import PortBlock
 from support.raw_client import AsyncRawClient, RawClient, pull_request, send_request
-from support.server_process import OPENED, ServerProcess
+from support.server_process import OPENED, ServerProcess, fsck
 
 import rmqcore
 from rmqcore.broker.network import connection, server
@@ -232,10 +232,42 @@ def test_what_a_start_has_cut_is_told(tmp_path: Path, golden: Path) -> None:
     assert f"they are kept in {store / 'cut'}" in said
 
 
-def test_a_slave_says_that_it_takes_nothing(tmp_path: Path) -> None:
+def test_a_slave_without_a_master_says_so(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, settings={"brokerRole": "SLAVE"}) as process:
+        with RawClient(process.broker) as client:
+            assert client.ask(send_request("t", b"x")).code != ResponseCode.SUCCESS
+        eventually(lambda: "no address of the master: haMasterAddress is not set" in process.log)
         assert process.stop() == 0
-    assert "Warning: brokerRole is SLAVE, and replication is not served" in process.log
+
+
+def test_a_pair_of_processes(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "one", "--ha-port", "0") as master:
+        with RawClient(master.broker) as client:
+            for number in range(50):
+                body = str(number).encode() * 100
+                assert client.ask(send_request("t", body)).code == ResponseCode.SUCCESS
+        options = ("--role", "SLAVE", "--ha-master", master.ha)
+        with ServerProcess(tmp_path / "two", *options) as slave:
+            first = "commitlog/00000000000000000000"
+            eventually(
+                lambda: (
+                    (slave.store / first).is_file()
+                    and (slave.store / first).read_bytes() == (master.store / first).read_bytes()
+                )
+            )
+            slave.kill()
+            slave.start()
+            assert slave.stop() == 0
+        assert master.stop() == 0
+    code, said = fsck(tmp_path / "two" / "store")
+    assert code == 0, said
+
+
+def test_a_sync_master_says_for_whom_it_waits(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, settings={"brokerRole": "SYNC_MASTER"}) as process:
+        assert process.ha
+        assert process.stop() == 0
+    assert "inSyncReplicas=2 waits for one" in process.log
 
 
 def test_a_disk_that_is_too_full_is_told_at_the_start(tmp_path: Path) -> None:

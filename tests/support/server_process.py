@@ -41,6 +41,8 @@ class ServerProcess:
     store : Path
     broker, namesrv : str
         Where they listen, once `start` has returned; a later start uses the same ports.
+    ha : str
+        Where slaves get the log; empty: nowhere.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class ServerProcess:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.store = folder / "store"
-        self.broker = self.namesrv = ""
+        self.broker = self.namesrv = self.ha = ""
         self._options = options
         self._before = before
         self._log = folder / "serve.log"
@@ -101,6 +103,7 @@ class ServerProcess:
             raise AssertionError(f"no server (exit code {code}): {self.log[-4000:]}")
         ready = json.loads(line)
         self.broker, self.namesrv = ready["broker"], ready["namesrv"] or ""
+        self.ha = ready["ha"] or ""
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         """Send it a signal."""

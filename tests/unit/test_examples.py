@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.places import ROOT
 
+import rmqcore
+from rmqcore.offline.fsck import fsck
+
 if TYPE_CHECKING:
     from conftest import StoreCopy
 
@@ -44,6 +47,18 @@ def test_duckdb(golden: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     rows = re.findall(r"(TopicBasic\w) *│ *(\d+)", done.stdout)
     assert sorted(rows) == [("TopicBasicA", "658"), ("TopicBasicB", "668"), ("TopicBasicC", "674")]
+
+
+def test_a_log_through_a_pipe(store_copy: StoreCopy, tmp_path: Path) -> None:
+    store, copy = store_copy("basic"), tmp_path / "copy"
+    script = [sys.executable, str(EXAMPLES / "follow.py")]
+    with subprocess.Popen([*script, "send", str(store)], stdout=subprocess.PIPE) as sender:
+        taken = subprocess.run(
+            [*script, "take", str(copy)], stdin=sender.stdout, capture_output=True, check=False
+        )
+    assert (sender.returncode, taken.returncode, taken.stderr) == (0, 0, b"")
+    assert rmqcore.diff(store, copy).exit_code == 0
+    assert fsck(copy).exit_code == 0
 
 
 def test_polars(golden: Path) -> None:

@@ -58,6 +58,8 @@ class Connections:
         Takes plain sends from the bytes that came, before `answer` sees a command.
     quick_pulls : QuickPulls, optional
         The same for pulls that find something.
+    on_answered : callable, optional
+        Called when requests of one connection were answered; they may have appended messages.
     max_buffered : int
         Bytes that may lie in buffers of all connections together; above it requests are answered with SYSTEM_BUSY, and peers that
         do not move lose their connections (`StuckPeers`). Above twice as many a connection that brings more of a frame is closed:
@@ -72,6 +74,7 @@ class Connections:
     max_connections: int
     quick_sends: QuickSends | None = None
     quick_pulls: QuickPulls | None = None
+    on_answered: Callable[[], object] | None = None
     max_buffered: int = 256 << 20
     turns: Turns = field(default_factory=Turns)
     open: set[ClientConnection] = field(default_factory=set)
@@ -332,6 +335,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise
         finally:
             self._flush()
+        if self._connections.on_answered is not None:
+            self._connections.on_answered()
         took = (
             self._last_bytes - now
         )  # quick answers set it; all others end with a look at the clock

@@ -1,5 +1,7 @@
 """A connection to a name server elsewhere: kept open, because one that is lost deregisters a broker, and made again.
 
+A slave's connection to its master's broker is of the same kind.
+
 Source: RocketMQ 5.5.0 BrokerOuterAPI, NettyRemotingClient.
 """
 
@@ -23,8 +25,13 @@ AGAIN_AFTER_S = 1.0
 _LOG = logging.getLogger("rmqcore.broker")
 
 
-def parse_address(address: str) -> tuple[str, int]:
-    """Give host and port of ``host:port`` or ``[host]:port``.
+def host_port(host: str, port: int) -> str:
+    """Return ``host:port``; of IPv6 ``[host]:port``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(address: str, what: str = "name server") -> tuple[str, int]:
+    """Give host and port of ``host:port`` or ``[host]:port``; an error names `what` it is of.
 
     Raises
     ------
@@ -34,7 +41,7 @@ def parse_address(address: str) -> tuple[str, int]:
     host, colon, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
-        raise ValueError(f"name server {address!r} is not host:port")
+        raise ValueError(f"{what} {address!r} is not host:port")
     return host, int(port)
 
 
@@ -47,6 +54,10 @@ class NameServerLink(asyncio.Protocol):
         ``host:port``.
     on_connected : callable
         Called each time that the connection stands.
+    what : str
+        What is there, for the log.
+    once : bool
+        It is tried once, and given up where that fails, without a line in the log; one that stood is made again.
 
     Attributes
     ----------
@@ -60,22 +71,30 @@ class NameServerLink(asyncio.Protocol):
         The address is none.
     """
 
-    def __init__(self, address: str, on_connected: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        address: str,
+        on_connected: Callable[[], object],
+        what: str = "name server",
+        *,
+        once: bool = False,
+    ) -> None:
         self.peer = address
+        self._what = what
         self.answers = False
-        self._host, self._port = parse_address(address)
+        self._host, self._port = parse_address(address, what)
         self._on_connected = on_connected
         self._transport: asyncio.Transport | None = None
         self._decoder = FrameDecoder()
         self._connecting: asyncio.Task[None] | None = None
         self._requests: ClientRequests | None = None
         self._ended = False
-        self._told = False
+        self._told = self._once = once
 
     # ---- connecting ---------------------------------------------------------------------------------
 
     def start(self, after: float = 0.0) -> asyncio.Task[None]:
-        """Begin to connect; the task ends when the connection stands, or `stop` was called."""
+        """Begin to connect; the task ends when the connection stands, `stop` was called, or the only try failed."""
         loop = asyncio.get_running_loop()
         if self._requests is None:
             self._requests = ClientRequests(loop)
@@ -93,7 +112,9 @@ class NameServerLink(asyncio.Protocol):
                 if not self._told:
                     self._told = True
                     why = str(error) or "no answer"
-                    _LOG.warning("name server %s cannot be reached: %s", self.peer, why)
+                    _LOG.warning("%s %s cannot be reached: %s", self._what, self.peer, why)
+                if self._once:
+                    return
                 await asyncio.sleep(AGAIN_AFTER_S)
             else:
                 return
@@ -104,7 +125,7 @@ class NameServerLink(asyncio.Protocol):
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self._decoder = FrameDecoder()
-        self._told = False
+        self._told = self._once = False
         self.answers = True
         if self._ended:
             transport.close()
@@ -118,7 +139,7 @@ class NameServerLink(asyncio.Protocol):
         if self._requests is not None:
             self._requests.channel_closed(self)
         if not self._ended:
-            _LOG.warning("name server %s has closed the connection: %s", self.peer, exc)
+            _LOG.warning("%s %s has closed the connection: %s", self._what, self.peer, exc)
             self.start(AGAIN_AFTER_S)
 
     def data_received(self, data: bytes) -> None:
@@ -131,7 +152,7 @@ class NameServerLink(asyncio.Protocol):
                     self.answers = True
                     self._requests.answered(self, command)
         except StoreError as error:
-            _LOG.warning("name server %s: %s", self.peer, error)
+            _LOG.warning("%s %s: %s", self._what, self.peer, error)
             self.close()
 
     # ---- a channel ----------------------------------------------------------------------------------
@@ -147,7 +168,7 @@ class NameServerLink(asyncio.Protocol):
             try:
                 self._transport.write(encode_command(command))
             except (StoreError, ValueError) as error:
-                _LOG.error("name server %s: %s", self.peer, error)
+                _LOG.error("%s %s: %s", self._what, self.peer, error)
 
     def ask(self, request: RemotingCommand, on_answer: OnAnswer) -> None:
         """Send a request, and call `on_answer` with the response; with None where none comes in time."""

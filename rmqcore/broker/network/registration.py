@@ -16,7 +16,7 @@ from functools import partial
 
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.handlers.in_background import SHORT_TABLE
-from rmqcore.broker.network.name_server_link import parse_address
+from rmqcore.broker.network.name_server_link import host_port, parse_address
 from rmqcore.broker.network.remote_name_server import Done, RemoteNameServer
 from rmqcore.broker.thens import nothing
 from rmqcore.broker.worker import WorkerBusyError
@@ -201,7 +201,7 @@ class Registration:
     def _registration(self, body: bytes = b"") -> RemotingCommand:
         host, port = parse_address(self._broker.address)
         fields: dict[str, Value] = {
-            "haServerAddr": f"[{host}]:{port + 1}" if ":" in host else f"{host}:{port + 1}",
+            "haServerAddr": self._broker.replication.ha_address or host_port(host, port + 1),
             "bodyCrc32": zlib.crc32(body) & _CRC_MASK,
             "compressed": False,
         }

@@ -22,6 +22,9 @@ from rmqcore.broker.channel import Channel
 from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
+from rmqcore.broker.network.ha_master import HaMaster
+from rmqcore.broker.network.ha_slave import HaSlave
+from rmqcore.broker.network.name_server_link import host_port
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
@@ -58,6 +61,8 @@ class Ports:
         Name servers elsewhere, ``host:port``, where the broker registers as well.
     advertise : str or None
         The host that clients are told; None: `host`.
+    ha : int or None
+        The port at which slaves get the log of a master; 0 picks a free one, None: nothing listens.
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
@@ -70,6 +75,7 @@ class Ports:
     vip: bool = False
     namesrvs: tuple[str, ...] = ()
     advertise: str | None = None
+    ha: int | None = None
     allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     max_connections: int = MOST_CONNECTIONS
 
@@ -91,6 +97,7 @@ class Ready:
 
     broker: str
     namesrv: str | None
+    ha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Bound:
     broker : socket
     namesrv, vip : socket or None
         None without a name server, and without a second port of the broker.
+    ha : socket or None
+        None without an HA port.
     host : str
         The host that clients are told.
     store_host : str
@@ -111,6 +120,7 @@ class Bound:
     broker: socket.socket
     namesrv: socket.socket | None
     vip: socket.socket | None
+    ha: socket.socket | None
     host: str
     store_host: str
 
@@ -121,7 +131,7 @@ class Bound:
 
     def close(self) -> None:
         """Let go of the ports."""
-        for one in (self.broker, self.namesrv, self.vip):
+        for one in (self.broker, self.namesrv, self.vip, self.ha):
             if one is not None:
                 one.close()
 
@@ -145,7 +155,8 @@ def bind(settings: BrokerSettings, ports: Ports) -> Bound:
         broker = bound_to(ports.broker)
         vip = bound_to(broker.getsockname()[1] - VIP_BELOW) if ports.vip else None
         namesrv = None if ports.namesrv is None else bound_to(ports.namesrv)
-        bound = Bound(broker, namesrv, vip, host, _numbers(host))
+        ha = None if ports.ha is None else bound_to(ports.ha)
+        bound = Bound(broker, namesrv, vip, ha, host, _numbers(host))
         stack.pop_all()
     return bound
 
@@ -162,12 +173,18 @@ class Running:
         Those of the broker.
     asking : Connections or None
         Those of the name server.
+    ha_master : HaMaster or None
+        The HA port.
+    ha_slave : HaSlave or None
+        What follows a master.
     """
 
     ready: Ready
     broker: Broker
     connections: Connections
     asking: Connections | None
+    ha_master: HaMaster | None
+    ha_slave: HaSlave | None
 
 
 async def serve(
@@ -201,7 +218,8 @@ async def serve(
     OSError
         As for `bind`.
     """
-    allowed = allowed_connections(1 if ports.namesrv is None else 2, ports.max_connections)
+    listening = 1 + (ports.namesrv is not None) + (ports.ha is not None)
+    allowed = allowed_connections(listening, ports.max_connections)
     ports = replace(ports, max_connections=allowed)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrors())
@@ -269,6 +287,9 @@ async def _start(
         asking = _name_connections(name_server, broker, ports)
         namesrv_address = host_port(ports.host, bound.namesrv.getsockname()[1])
         await _listen(bound.namesrv, asking, broker, stack)
+    ha_master = (
+        None if bound.ha is None else await _listen_ha(bound.ha, bound.host, broker, ports, stack)
+    )
     registration = Registration(broker, name_server, ports.namesrvs)
     await registration.start()
     connections = Connections(
@@ -278,13 +299,41 @@ async def _start(
         ports.max_connections,
         QuickSends(broker),
         QuickPulls(broker),
+        None if ha_master is None else ha_master.requests_answered,
     )
     broker.start()
     await _listen(bound.broker, connections, broker, stack)
     if bound.vip is not None:
         await _listen(bound.vip, connections, broker, stack)
+    ha_slave = None
+    if store.config.broker_role == "SLAVE":
+        ha_slave = HaSlave(broker, registration)
+        stack.push_async_callback(ha_slave.stop)
+        ha_slave.start()
     stack.push_async_callback(registration.stop)
-    return Running(Ready(host_port(ports.host, port), namesrv_address), broker, connections, asking)
+    ha_address = None if bound.ha is None else host_port(ports.host, bound.ha.getsockname()[1])
+    ready = Ready(host_port(ports.host, port), namesrv_address, ha_address)
+    return Running(ready, broker, connections, asking, ha_master, ha_slave)
+
+
+async def _listen_ha(
+    bound: socket.socket, host: str, broker: Broker, ports: Ports, stack: AsyncExitStack
+) -> HaMaster:
+    """Listen for slaves; at the end they get what is appended, before their connections are closed."""
+    ha_master = HaMaster(broker, ports.may_connect, ports.max_connections, broker.store.replicated)
+    broker.replication.ha_address = host_port(host, bound.getsockname()[1])
+    broker.replication.slaves = ha_master.slaves
+    server = await asyncio.get_running_loop().create_server(ha_master, sock=bound, backlog=1)
+    bound.listen(COMING)
+
+    async def end() -> None:
+        server.close()
+        await _until(ha_master.all_hold, LAST_BYTES_S)
+        ha_master.close()
+        await _until(lambda: not ha_master.open, LAST_BYTES_S)
+
+    stack.push_async_callback(end)
+    return ha_master
 
 
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
@@ -380,8 +429,3 @@ def _bind(host: str, port: int) -> socket.socket:
             error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}"
         ) from None
     return bound
-
-
-def host_port(host: str, port: int) -> str:
-    """Give ``host:port``; of IPv6 ``[host]:port``."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -75,6 +75,19 @@ class DelayOffsets:
         offsets = {str(level): self._table[level] for level in sorted(self._table)}
         return {"dataVersion": self._version.as_json(), "offsetTable": offsets}
 
+    def adopt(self, told: dict[str, Any]) -> None:
+        """Have the offsets of a master, in the words of GET_ALL_DELAY_OFFSET, and have the file written where they differ.
+
+        Raises
+        ------
+        RequestError
+            They are none.
+        """
+        found = _parse(told)
+        if found != (self._version, self._table):
+            self._version, self._table = found
+            self.save(self.as_json())
+
     def save(self, snapshot: dict[str, Any]) -> None:
         """Have the file written."""
         self._config_files.save(FILE, snapshot)

@@ -129,6 +129,20 @@ class SubscriptionGroups:
         """Give all groups as they are now, with the version of the table."""
         return SubscriptionGroupTable(dict(self._groups), dict(self._forbidden), self._version)
 
+    def adopt(self, table: SubscriptionGroupTable) -> None:
+        """Have the groups of a master instead of these, and the version of its table; what only this broker has is deleted.
+
+        Source: RocketMQ 5.5.0 SlaveSynchronize#syncSubscriptionGroupConfig.
+        """
+        if table == self.table():
+            return
+        own = {group.group_name: group for group in system_groups()}
+        wanted = {name: group for name, group in table.groups.items() if wrong_group(name) is None}
+        self._groups = {**own, **wanted}
+        self._forbidden = dict(table.forbidden)
+        self._version = table.data_version
+        self._files.save(FILE, self._saved)
+
     def update(
         self, group: SubscriptionGroupConfig, then: Callable[[], object] | None = None
     ) -> None:

@@ -74,6 +74,23 @@ class Offsets:
         if version is not None:
             self._version = version
 
+    def adopt(self, told: Mapping[str, Any]) -> None:
+        """Have the offsets of a master, in the words of GET_ALL_CONSUMER_OFFSET; groups that it does not name keep theirs.
+
+        Source: RocketMQ 5.5.0 SlaveSynchronize#syncConsumerOffset.
+        """
+        groups, version = parse_consumer_offsets(told, self._leave_out)
+        for group, offsets in groups.items():
+            by_topic: dict[tuple[str, str], dict[int, int]] = {}
+            for (topic, queue_id), queue_offset in offsets.items():
+                by_topic.setdefault((topic, group), {})[queue_id] = queue_offset
+            for place, queues in by_topic.items():
+                self._changed |= self._table.get(place) != queues
+                self._table[place] = queues
+        if version is not None:
+            self._version = version
+        self.save_if_changed()
+
     def _leave_out(self, problem: str) -> None:
         self._tell(f"{self._file}: {problem}; it is left out")
 

@@ -285,6 +285,29 @@ class TopicConfigs:
         _LOG.info("topic %s is deleted", name)
         self._save(partial(self._tell, (), then))
 
+    def adopt(self, table: TopicTable) -> None:
+        """Have the topics of a master instead of these, and the version of its table; what only this broker has is deleted.
+
+        Source: RocketMQ 5.5.0 SlaveSynchronize#syncTopicConfig.
+        """
+        wanted = {
+            name: topic
+            for name, topic in table.topics.items()
+            if name in self._own or wrong_topic(name) is None
+        }
+        gone = self._topics.keys() - wanted.keys() - self._own
+        changed = [topic for name, topic in wanted.items() if self._topics.get(name) != topic]
+        if not (gone or changed) and self._version == table.data_version:
+            return
+        for name in gone:
+            del self._topics[name]
+        self._topics.update({topic.name: topic for topic in changed})
+        for name in (*gone, *(topic.name for topic in changed)):
+            self._note(name)
+        self._version = table.data_version
+        self._files.save(FILE, self._saved)
+        self._tell((), nothing)
+
     def tell_all(self) -> None:
         """Register all topics anew: what the broker permits is another thing now."""
         self._version = self._version.next(self._now_ms())

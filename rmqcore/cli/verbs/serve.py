@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,7 @@ from rmqcore.cli.values import (
     wrong_value,
 )
 from rmqcore.config import MessageStoreConfig
+from rmqcore.config_values import CHOICES
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.exit_codes import FAILED, OK
@@ -48,8 +50,11 @@ from rmqcore.unused_settings import (
 )
 
 LOOPBACK = "127.0.0.1"
+ROLES = CHOICES["broker_role"]
 BROKER_PORT = 10911
 NAMESRV_PORT = 9876
+SLAVE_ID = 1
+"""The brokerId of a slave that has none in its configuration."""
 FREE = "free"
 OFF = "0"
 
@@ -100,6 +105,34 @@ def serve(
             metavar="H:N",
             help="Register at this name server too; may be given several times.",
             show_default="namesrvAddr of the configuration",
+        ),
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help=f"{', '.join(ROLES)}: whether the broker takes messages, or follows a master.",
+            show_default=f"brokerRole of the configuration, {ROLES[0]}",
+        ),
+    ] = None,
+    ha_port: Annotated[
+        int | None,
+        typer.Option(
+            "--ha-port",
+            metavar="P",
+            parser=whole_number(0, MOST_PORT, "a port"),
+            help="A master's port for slaves; 0 picks a free one.",
+            show_default="haListenPort of the configuration; one above the broker's with SYNC_MASTER; else none",
+        ),
+    ] = None,
+    ha_master: Annotated[
+        str | None,
+        typer.Option(
+            "--ha-master",
+            metavar="H:A",
+            help="A slave's master: its HA port.",
+            show_default="haMasterAddress of the configuration; what the name server answers",
         ),
     ] = None,
     advertise: Annotated[
@@ -156,10 +189,12 @@ def serve(
     given = read_config(config, runs=True) if config is not None else MessageStoreConfig()
     if for_version is not None:
         given = given.changed(for_version=for_version)
+    given = _replicated(given, role, ha_master)
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra, vip=vip
     )
+    ports = replace(ports, ha=_ha_port(ha_port, ports.broker, config, given))
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _say_what_is_not_true(store, config, given)
@@ -215,7 +250,7 @@ def _ignoring_hangup() -> Iterator[None]:
 
 def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSettings:
     try:
-        return BrokerSettings.from_properties(given.extra)
+        return _with_role(BrokerSettings.from_properties(given.extra), given)
     except SettingError as error:
         if config is None:
             raise
@@ -223,8 +258,63 @@ def _broker_settings(config: Path | None, given: MessageStoreConfig) -> BrokerSe
         raise wrong_in_file(config, error, places) from None
 
 
+def _with_role(settings: BrokerSettings, given: MessageStoreConfig) -> BrokerSettings:
+    """Give a master the id 0 and a slave another one, as Java's broker does.
+
+    Raises
+    ------
+    SettingError
+        A slave is configured with the id 0.
+
+    Notes
+    -----
+    Source: RocketMQ 5.5.0 BrokerStartup#createBrokerController, which ends where a SLAVE has no brokerId.
+    """
+    if given.broker_role != "SLAVE":
+        return replace(settings, broker_id=0)
+    if settings.broker_id:
+        return settings
+    if "brokerId" in given.extra:
+        raise SettingError(
+            ("brokerId",), "expected 1 or more with brokerRole=SLAVE, got 0: 0 is the master"
+        )
+    return replace(settings, broker_id=SLAVE_ID)
+
+
+def _replicated(
+    given: MessageStoreConfig, role: str | None, ha_master: str | None
+) -> MessageStoreConfig:
+    """Give the configuration with the options of replication."""
+    if role is not None:
+        if role.upper() not in ROLES:
+            raise wrong_value(role, f"one of {', '.join(ROLES)}", "--role")
+        given = given.changed(broker_role=role.upper())
+    if ha_master is not None:
+        if given.broker_role != "SLAVE":
+            raise typer.BadParameter("--ha-master is for a slave: add --role SLAVE")
+        given = given.changed(ha_master_address=endpoint(ha_master, "--ha-master"))
+    return given
+
+
+def _ha_port(
+    option: int | None, broker_port: int, config: Path | None, given: MessageStoreConfig
+) -> int | None:
+    """Return the port for slaves; None where none is wanted."""
+    if given.broker_role == "SLAVE":
+        if option is not None:
+            raise typer.BadParameter("--ha-port is for a master: a slave has no slaves")
+        return None
+    if option is not None:
+        return option
+    if config is not None and "haListenPort" in read_properties(config):
+        return given.ha_listen_port or broker_port + 1
+    if given.broker_role == "SYNC_MASTER":
+        return broker_port and broker_port + 1
+    return None
+
+
 def _say_what_was_found(store: MessageStore) -> None:
-    """Tell what the recovery has taken from the store, which clients may miss, and that a slave has no master here."""
+    """Tell what the recovery has taken from the store, which clients may miss, and for whom a SYNC_MASTER waits."""
     found = store.recovery
     if found.cut_bytes:
         note(
@@ -233,9 +323,10 @@ def _say_what_was_found(store: MessageStore) -> None:
         )
     for warning in found.warnings:
         note(f"Warning: {warning}")
-    if store.config.broker_role == "SLAVE":
+    if store.config.broker_role == "SYNC_MASTER" and store.config.in_sync_replicas < 2:
         note(
-            "Warning: brokerRole is SLAVE, and replication is not served: this broker takes no messages"
+            "Warning: brokerRole is SYNC_MASTER and inSyncReplicas 1, as in Java: a send waits for no slave; "
+            "inSyncReplicas=2 waits for one"
         )
 
 
@@ -336,7 +427,7 @@ def _say_ready(ready: Ready, *, json: bool) -> None:
     found = {
         "broker": ready.broker,
         "namesrv": ready.namesrv,
-        "ha": None,
+        "ha": ready.ha,
         "metrics": None,
         "web": None,
     }

@@ -78,6 +78,7 @@ class CommitLog:
             self.appender,
             check_in_place=check_in_place,
             warm=config.warm_maped_file_enable,
+            follows=config.broker_role == "SLAVE" and not config.duplication_enable,
         )
         # Taken before the space lock where both are (`log_space` says why).
         self._file_lock = Mutex(calls)
@@ -117,6 +118,21 @@ class CommitLog:
         self._flushed_offset = self.appended_from = end_offset
         self._space.begin(tail, end_offset)
         self._begun = True
+
+    def begin_at(self, start: int) -> None:
+        """Let a log that holds nothing begin at a log offset, where a file begins; one that holds something stays as it is.
+
+        Raises
+        ------
+        OSError
+            The disk has no room, or refuses.
+        """
+        self._file_lock.run(self._space_lock.run, self._space.begin_at, start)
+
+    @property
+    def holds_nothing(self) -> bool:
+        """There is no record."""
+        return self._space.holds_nothing
 
     # ---- where it is
 

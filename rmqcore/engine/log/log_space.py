@@ -131,6 +131,8 @@ class LogSpace:
         Raises OSError where the directories are no longer those that the store has locked.
     warm : bool
         warmMapedFileEnable: keep a whole file ahead, however little was written.
+    follows : bool
+        The log of a slave: where it begins its master says, so nothing is made ahead before that.
     """
 
     def __init__(
@@ -141,7 +143,14 @@ class LogSpace:
         *,
         check_in_place: Callable[[], None],
         warm: bool = False,
+        follows: bool = False,
     ) -> None:
+        self._follows = follows
+        self._empty_at: frozenset[int] = (
+            frozenset()
+        )  # where the log ends as long as it holds nothing
+        self._beginning: Path | None = None  # the file that `begin_at` makes, or has made
+        self._left: list[MappedFile] = []
         self._folders = folders
         self._check_in_place = check_in_place
         self.files = files
@@ -163,9 +172,54 @@ class LogSpace:
     def begin(self, tail: MappedFile | None, end_offset: int) -> None:
         """Go on at `end_offset` in the file `tail`; it has no room behind it yet."""
         self._began = end_offset
+        if end_offset == self.files.first_offset:
+            self._empty_at = frozenset((end_offset,))
         if tail is not None:
             self._current = _Part(tail, end_offset)
             self.appender.set_file(tail, end_offset, end_offset)
+
+    @property
+    def holds_nothing(self) -> bool:
+        """There is no record: no file, or one in which nothing was written."""
+        return (
+            self._next is None
+            and len(self.files) <= 1
+            and self.appender.max_phy_offset in self._empty_at
+        )
+
+    def begin_at(self, start: int) -> None:
+        """Let a log that holds nothing begin at a log offset, where a file begins; with both locks.
+
+        Raises
+        ------
+        OSError
+            The disk has no room, or refuses.
+        """
+        self.appender.state()  # refuses in a forked child, as in `next_step`
+        if self._closed or not self.holds_nothing:
+            return
+        self._check_in_place()
+        path = self._folders.for_new_file(start, self.file_size) / file_name(start)
+        make_directory(path.parent)
+        again, self._beginning = path == self._beginning, path
+        self._empty_at |= {start}
+        file = create_mapped_file(path.parent, self.file_size, start, again=again)
+        if self._current is not None:
+            self._left.append(self._current.file)
+        self._current = _Part(file, start)
+        self.files.replace([file])
+        self.appender.set_file(file, start, start)
+        self._empty_at = frozenset((start,))
+        self._drop_left()
+
+    def _drop_left(self) -> None:
+        """Delete files that held nothing when the log began elsewhere."""
+        kept = {file.path for file in self.files.files}
+        for file in self._left:
+            if file.path not in kept:
+                file.seal()
+                unlink(Path(file.path), missing_ok=True)
+        self._left = []
 
     def _roll(self) -> None:
         """Notice that the appender went on to the next file: then it has room there."""
@@ -220,6 +274,8 @@ class LogSpace:
             self.appender.state()
         )  # refuses in a forked child, which must not make its parent's files
         self._roll()
+        if self._follows and self.holds_nothing:
+            return None
         step = self._step_to(self._wanted)
         if step is None and self._want_more(wrote):
             step = self._step_to(self._wanted)
@@ -313,6 +369,7 @@ class LogSpace:
         """Delete a next file that holds nothing; the appender is stopped, and no file is made any more. With both locks."""
         self._closed = True
         self._roll()
+        self._drop_left()
         unused = self._making if self._next is None else Path(self._next.file.path)
         if unused is not None:
             unlink(unused, missing_ok=True)

@@ -90,6 +90,9 @@ class RawLog:
         begun_at, begun = self._begun
         if begun_at != begin:
             begun = b""
+        if phy_offset != begin and phy_offset % self._log.file_size == 0 and self._is_new():
+            self._begin_at(phy_offset)
+            begin, begun = phy_offset, b""
         if begun and phy_offset == begin + len(begun):
             data = memoryview(begun + data)
         elif phy_offset != begin:
@@ -105,6 +108,15 @@ class RawLog:
             pos += taken
         self._begun = begin + pos, bytes(data[pos:])
         return self._log.max_offset
+
+    def _is_new(self) -> bool:
+        return self._log.holds_nothing and not self._begun[1]
+
+    def _begin_at(self, phy_offset: int) -> None:
+        try:
+            self._log.begin_at(phy_offset)
+        except OSError as error:
+            self._state.repeat_or_fail_by(error, pause=False)
 
     def _take(self, data: memoryview, pos: int, at: int) -> int:
         """Append what is whole in `data` from `pos` on, which lies at log offset `at`; answer its bytes, 0: more have to come."""

@@ -358,7 +358,8 @@ class ServedStore:
         Parameters
         ----------
         phy_offset : int
-            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last.
+            Where they lie in the master's log: `max_phy_offset`, or behind the bytes that were given last. A log that holds
+            nothing begins where any file of the master's does.
         data : buffer
             Records, and the rest of a file behind a BLANK. They may begin and end in the middle of a record: the log grows by
             whole records alone, and the begin of the next one is kept in memory until the rest is given.

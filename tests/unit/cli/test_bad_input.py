@@ -210,6 +210,11 @@ VERBS_WITH_CONF = {
     [(verb, "maxIndexNum=1", "maxIndexNum: expected 2 to 2147483647, got 1") for verb in VERBS_WITH_CONF]
     + [
         ("serve", "brokerPermission=9", "brokerPermission: expected 0 to 7, got 9"),
+        (
+            "serve",
+            "brokerId=0\nbrokerRole=SLAVE",
+            "brokerId: expected 1 or more with brokerRole=SLAVE, got 0: 0 is the master",
+        ),
         ("serve", "traceOn=1", "traceOn: expected true or false, got '1'"),
         ("serve", "brokerName= ", "brokerName: expected a name, got none"),
         *(

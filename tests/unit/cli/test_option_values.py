@@ -67,6 +67,8 @@ NEEDED = {
         ("fsck", "--max-findings", "x", f"expected a whole number from 1 {INT32}"),
         ("serve", "--port", "x", "expected a port from 0 to 65535"),
         ("serve", "--port", "65536", "expected a port from 0 to 65535"),
+        ("serve", "--ha-port", "65536", "expected a port from 0 to 65535"),
+        ("serve", "--role", "x", "expected one of ASYNC_MASTER, SYNC_MASTER, SLAVE"),
         ("serve", "--max-connections", "0", f"expected a whole number from 1 {INT32}"),
         ("serve", "--namesrv-port", "x", "expected a port from 1 to 65535, 0 or free"),
         ("serve", "--namesrv", "host:x", "expected host:port, with a port from 1 to 65535"),
@@ -176,4 +178,21 @@ def test_no_port_lies_two_below_the_first_ones(rmqcore: Run, tmp_path: Path) -> 
     assert "'2' was given, expected a port above 2, for --vip listens 2 below" in " ".join(
         done.err.split()
     )
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ha-master", "h:1"), "--ha-master is for a slave: add --role SLAVE"),
+        (("--role", "slave", "--ha-master", "h"), "expected host:port"),
+        (("--role", "slave", "--ha-port", "1"), "--ha-port is for a master"),
+    ],
+)
+def test_options_of_replication_that_do_not_fit(
+    rmqcore: Run, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = rmqcore("serve", tmp_path / "store", *options)
+    assert (done.code, done.out) == (64, b"")
+    assert said in " ".join(done.err.replace("│", " ").split())
     assert not (tmp_path / "store").exists()

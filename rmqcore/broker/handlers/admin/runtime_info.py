@@ -1,6 +1,6 @@
-"""Requests about how a broker does: what ``mqadmin clusterList``, ``brokerStatus`` and ``haStatus`` show.
+"""Requests about how a broker does: what ``mqadmin clusterList`` and ``brokerStatus`` show.
 
-Source: RocketMQ 5.5.0 AdminBrokerProcessor#prepareRuntimeInfo, #getBrokerHaStatus, StoreStatsService#getRuntimeInfo,
+Source: RocketMQ 5.5.0 AdminBrokerProcessor#prepareRuntimeInfo, StoreStatsService#getRuntimeInfo,
 DefaultMessageStore#getRuntimeInfo.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call
+from rmqcore.broker.handlers.admin.ha import replication_info
 from rmqcore.broker.handlers.in_background import answer_in_background
 from rmqcore.broker.queue_times import earliest_of_all
 from rmqcore.broker.state.stats import BrokerStats
@@ -65,6 +66,7 @@ def _get_broker_runtime_info(call: Call) -> RemotingCommand | None:
     known["brokerVersion"] = str(OUR_VERSION)
     known["brokerVersionDesc"] = VERSION
     known["startAcceptSendRequestTimeStamp"] = "0"
+    known.update(replication_info(broker))
     delayed = broker.schedule.offsets()
 
     def work() -> RemotingCommand:
@@ -189,26 +191,6 @@ def _bytes_text(many: int) -> str:
     return f"{many / 1024**exponent:.1f} {_UNITS[exponent - 1]}iB"
 
 
-def _get_broker_ha_status(call: Call) -> RemotingCommand:
-    """Tell which slaves are connected: none, as nothing is replicated yet."""
-    body = {
-        "haClientRuntimeInfo": {
-            "activated": False,
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
-            "masterFlushOffset": 0,
-            "maxOffset": 0,
-            "transferredByteInSecond": 0,
-        },
-        "haConnectionInfo": [],
-        "inSyncSlaveNums": 0,
-        "master": True,
-        "masterCommitLogMaxOffset": call.broker.store.max_phy_offset,
-    }
-    return call.respond(body=encode_json(body))
-
-
 HANDLERS: Mapping[RequestCode, Callable[[Call], RemotingCommand | None]] = {
     RequestCode.GET_BROKER_RUNTIME_INFO: _get_broker_runtime_info,
-    RequestCode.GET_BROKER_HA_STATUS: _get_broker_ha_status,
 }

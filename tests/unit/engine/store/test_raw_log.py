@@ -50,9 +50,9 @@ def read_all(store: MessageStore, begin: int = 0) -> bytes:
     return bytes(found)
 
 
-def copy(source: MessageStore, to: MessageStore, most: int) -> None:
-    """What a replication does, with at most so many bytes at once; it begins where the slave's log ends."""
-    at = to.max_phy_offset
+def copy(source: MessageStore, to: MessageStore, most: int, first: int = 0) -> None:
+    """What a replication does, with at most so many bytes at once; it begins where the slave's log ends, a new one at `first`."""
+    at = max(to.max_phy_offset, first)
     while at < source.confirm_offset:
         data = source.read_range(at, most)
         to.append_raw(at, data)
@@ -92,6 +92,64 @@ def test_a_slave_has_what_its_master_has(tmp_path: Path, rng: random.Random, mos
     with rmqcore.open(tmp_path / "slave", services=False, **SMALL) as promoted:
         end = promoted.max_offset("T0", 0)
         assert promoted.put(Message("T0", b"mine")).queue_offset == end
+
+
+@pytest.mark.parametrize("services", [True, False])
+def test_a_slave_begins_at_a_later_file(
+    tmp_path: Path, rng: random.Random, *, services: bool
+) -> None:
+    """As a new slave of an old master does: a log without its begin, and queues that begin somewhere."""
+    with master(tmp_path / "master", rng) as source:
+        begin = 3 * FILE_SIZE
+        with rmqcore.open(tmp_path / "slave", services=services, **SLAVE) as to:
+            with pytest.raises(ValueError, match="the bytes begin at phy_offset 100, expected 0"):
+                to.append_raw(100, source.read_range(100, 100))
+            for again in range(2):  # nothing was taken: it may begin elsewhere
+                to.append_raw(begin + again * FILE_SIZE, b"")
+            to.append_raw(begin, source.read_range(begin, 60))
+            assert (to.min_phy_offset, to.max_phy_offset) == (begin, begin)
+            with pytest.raises(ValueError, match=f"expected {begin}, the end of the log"):
+                to.append_raw(begin + FILE_SIZE, b"")
+        assert (tmp_path / "slave" / "commitlog" / f"{begin:020}").exists()
+        with rmqcore.open(tmp_path / "slave", services=services, **SLAVE) as to:
+            copy_from = to.max_phy_offset
+            assert copy_from == begin
+            copy(source, to, 1000)
+            assert to.max_phy_offset == source.max_phy_offset
+            assert to.wait_dispatched(60)
+            assert source.dispatch_once() >= 0
+            assert read_all(to, begin) == read_all(source, begin)
+            for topic, queue_id in source.queues():
+                assert to.max_offset(topic, queue_id) == source.max_offset(topic, queue_id)
+                first = to.min_offset(topic, queue_id)
+                assert 0 < first <= to.max_offset(topic, queue_id)
+                bodies = [store.get(topic, queue_id, first, 32).bodies() for store in (source, to)]
+                assert bodies[0] == bodies[1]
+    assert fsck(tmp_path / "slave").exit_code == 0
+    with rmqcore.open(tmp_path / "slave", services=services, **SMALL) as promoted:
+        end = promoted.max_offset("T0", 0)
+        assert promoted.put(Message("T0", b"mine")).queue_offset == end
+
+
+def test_a_slave_that_died_before_its_first_record(tmp_path: Path, rng: random.Random) -> None:
+    """It left an empty file, at one place or another."""
+    for left in (0, FILE_SIZE):
+        root = tmp_path / str(left)
+        (root / "commitlog").mkdir(parents=True)
+        (root / "commitlog" / f"{left:020}").write_bytes(bytes(FILE_SIZE))
+        (root / "abort").touch()
+        with (
+            master(tmp_path / f"master{left}", rng) as source,
+            rmqcore.open(root, services=False, **SLAVE) as to,
+        ):
+            assert to.max_phy_offset == to.min_phy_offset == left
+            begin = 2 * FILE_SIZE
+            to.append_raw(begin, source.read_range(begin, FILE_SIZE))
+            copy(source, to, FILE_SIZE)
+            assert to.min_phy_offset == begin
+            assert to.max_phy_offset == source.max_phy_offset
+        assert min(path.name for path in (root / "commitlog").iterdir()) == f"{begin:020}"
+        assert fsck(root).exit_code == 0
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
@@ -231,3 +289,25 @@ def test_an_exception_at_any_place(tmp_path: Path, rng: random.Random) -> None:
                 assert not to.failed
                 copy(source, to, 900)
                 same(source, to)
+
+
+def test_interrupted_at_any_instruction_where_a_new_log_begins(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    first = 2 * FILE_SIZE
+    with master(tmp_path / "master", rng, 12) as source:
+        assert source.max_phy_offset > first
+        with rmqcore.open(tmp_path / "0", services=False, **SLAVE) as to:
+            counted = Injector()
+            counted.run(to.append_raw, first, source.read_range(first, 500))
+        for at in range(1 + rng.randrange(5), counted.events, 5):
+            folder = tmp_path / str(at) / "commitlog"
+            folder.mkdir(parents=True)
+            (folder / f"{0:020}").write_bytes(bytes(FILE_SIZE))
+            with rmqcore.open(tmp_path / str(at), services=False, **SLAVE) as to:
+                with suppress(Interrupted, TimedOut):
+                    Injector(at).run(to.append_raw, first, source.read_range(first, 500))
+                assert not to.failed
+                copy(source, to, 900, first)
+                assert read_all(to, first) == read_all(source, first)
+            assert fsck(tmp_path / str(at)).exit_code == 0

@@ -1,0 +1,394 @@
+"""The HA port of a master: one connection for each slave, which is sent the log as it grows.
+
+Source: RocketMQ 5.5.0 DefaultHAService, DefaultHAConnection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import cast
+
+import numpy as np
+
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.state.replication import ByteRate, SlaveInfo
+from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed
+from rmqcore.errors import StoreError
+from rmqcore.ha.master import Follower, Pace, held_by
+
+LOOK_MS = 1_000
+"""Milliseconds between two looks for silent slaves and heartbeats that are due."""
+BUSY_S, IDLE_S = 0.001, 0.02
+"""Least and most seconds between two looks at the end of the log, while slaves are connected: it grows by threads that tell
+nobody. Each look at a log that rests doubles them."""
+MOST_UNSENT = 1 << 20
+"""Bytes in the buffer of a connection, above which nothing is added until the slave takes some."""
+MOST_FRAMES = 32
+"""Frames that one slave is sent before the loop serves others."""
+READ_IN_BYTES = 1 << 20
+"""Bytes that one piece of work of a reader brings into memory."""
+IN_MEMORY_BYTES = 16 << 20
+"""Bytes before the end of the log that are taken as being in memory if this process has appended them."""
+_TOUCH = 64
+"""One byte of so many is read to bring a page in: NumPy lets go of the GIL for 500 and more, which the least batch has not."""
+_LOG = logging.getLogger("rmqcore.broker")
+Clock = Callable[[], float]
+
+
+class HaMaster:
+    """The slaves of a broker. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+    may_connect : callable
+        Told a peer's host; says whether it may stay.
+    max_connections : int
+    on_held : callable, optional
+        Told the CommitLog offset up to which `inSyncReplicas` replicas hold the log, when it grows.
+    clock : callable
+        Seconds, monotonic.
+
+    Attributes
+    ----------
+    open : set of SlaveConnection
+    on_held : callable or None
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        may_connect: Callable[[str], bool],
+        max_connections: int,
+        on_held: Callable[[int], object] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.broker = broker
+        self.may_connect = may_connect
+        self.max_connections = max_connections
+        self.clock = clock
+        self.open: set[SlaveConnection] = set()
+        self.pace = Pace(_bytes_per_second(broker), clock())
+        self.started_end = broker.store.max_phy_offset
+        self.on_held = on_held
+        self._replicas = replicas_needed(broker.store.config)
+        self._held = -1
+        self._end = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._delay_s = BUSY_S
+        broker.every(LOOK_MS, self._look)
+
+    def __call__(self) -> SlaveConnection:
+        """Make the protocol of a connection that comes in."""
+        return SlaveConnection(self)
+
+    def connected(self, one: SlaveConnection) -> None:
+        """Count a connection."""
+        self.open.add(one)
+        if self._timer is None:
+            self._set_timer(BUSY_S)
+
+    def lost(self, one: SlaveConnection) -> None:
+        """Forget a connection."""
+        self.open.discard(one)
+        if not self.open and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # ---- the log grows
+
+    def requests_answered(self) -> None:
+        """Look whether requests have appended messages; called after those that one connection has sent at once."""
+        if self.open and self._grown() and self._delay_s > BUSY_S:
+            self._set_timer(BUSY_S)
+
+    def _grown(self) -> bool:
+        """Send what is new; return whether there was something, or it is on its way to the disk."""
+        store = self.broker.store
+        end = store.confirm_offset
+        if end == self._end:
+            return store.max_phy_offset != end
+        self._end = end
+        for one in list(self.open):
+            one.send_more()
+        return True
+
+    def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._delay_s = seconds
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._tick)
+
+    def _tick(self) -> None:
+        self._set_timer(BUSY_S if self._grown() else min(2 * self._delay_s, IDLE_S))
+
+    # ---- what slaves report
+
+    def reported(self) -> None:
+        """Tell of a log that more replicas hold now."""
+        if self.on_held is None or self._replicas == MASTER_ALONE:
+            return
+        held = held_by([one.follower for one in self.open], self._replicas)
+        if held > self._held:
+            self._held = held
+            self.on_held(held)
+
+    def slaves(self) -> list[SlaveInfo]:
+        """Describe the slaves that are connected."""
+        end, now = self.broker.store.confirm_offset, self.clock()
+        return [one.info(end, now) for one in self.open]
+
+    def all_hold(self) -> bool:
+        """Say whether every slave that has reported holds all of the log."""
+        end = self.broker.store.confirm_offset
+        return all(one.follower.ack < 0 or one.follower.ack >= end for one in self.open)
+
+    # ---- the clock
+
+    def _look(self) -> None:
+        now = self.clock()
+        for one in list(self.open):
+            one.look(now)
+
+    def close(self) -> None:
+        """Close all connections at once."""
+        for one in list(self.open):
+            one.abort()
+
+
+class SlaveConnection(asyncio.Protocol):
+    """The connection of one slave. Used by the loop's thread only.
+
+    Attributes
+    ----------
+    follower : Follower
+    """
+
+    follower: Follower
+
+    def __init__(self, master: HaMaster) -> None:
+        self._master = master
+        self._store = master.broker.store
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._waits = False  # for a reader, a timer or the loop: then it goes on by itself
+        self._read_in_to = -1
+        self._is_ended = False  # from here
+        self._in_sync = True
+
+    # ---- asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or close it where there are too many or the peer may not come in."""
+        # A class of its own with uvloop, which is no asyncio.Transport.
+        transport = cast("asyncio.Transport", transport)
+        master = self._master
+        peername = transport.get_extra_info("peername")
+        if peername is None:  # it is gone already
+            transport.abort()
+            return
+        host = peername[0].partition("%")[0]
+        peer = f"[{host}]:{peername[1]}" if ":" in host else f"{host}:{peername[1]}"
+        if not master.may_connect(host):
+            _LOG.warning("%s may not connect to the HA port: see --allow", peer)
+            transport.abort()
+            return
+        if len(master.open) >= master.max_connections:
+            most = master.max_connections
+            _LOG.warning("%s is one connection too many (%d) at the HA port", peer, most)
+            transport.abort()
+            return
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(high=MOST_UNSENT)
+        now = master.clock()
+        self.follower = Follower(self._store, peer, now)
+        self._rate = ByteRate(now)
+        self._transport = transport
+        master.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the slave."""
+        if self._transport is None:
+            return
+        self._transport = None
+        self._master.lost(self)
+        if self.follower.ack >= 0 and not self._is_ended:
+            why = exc or "the connection was closed"
+            _LOG.warning("slave %s is gone at %d: %s", self.follower.peer, self.follower.ack, why)
+
+    def data_received(self, data: bytes) -> None:
+        """Take reports, and send what the slave lacks."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        follower = self.follower
+        is_first = follower.ack < 0
+        try:
+            has_reported = follower.data_received(data, self._master.clock())
+        except StoreError as error:
+            self._end(error)
+            return
+        if not has_reported:
+            return
+        if is_first:
+            text = "slave %s holds the log up to %d, and is sent it from %d on"
+            _LOG.info(text, follower.peer, follower.ack, follower.sent_to)
+        self._master.reported()
+        self.send_more()
+
+    def pause_writing(self) -> None:
+        """Send nothing more: the slave does not take it."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._paused = False
+        self.send_more()
+
+    # ---- what is sent
+
+    def send_more(self) -> None:
+        """Send what the slave lacks, until it takes no more, or others are to be served."""
+        if self._paused or self._waits or self._transport is None or self._transport.is_closing():
+            return
+        try:
+            self._send(self._transport, self.follower)
+        except (StoreError, ValueError) as error:
+            self._end(error)
+
+    def _send(self, transport: asyncio.Transport, follower: Follower) -> None:
+        master = self._master
+        now, frames = master.clock(), 0
+        while follower.lacks and not self._paused:
+            if follower.sent_to < self._store.min_phy_offset:
+                follower.next_body()  # raises: it is deleted
+            if frames == MOST_FRAMES:
+                self._go_on_after(0)
+                return
+            wait_s = master.pace.wait(now)
+            if wait_s > 0:
+                self._go_on_after(wait_s)
+                return
+            if not self._is_in_memory(follower.sent_to):
+                self._read_in(follower.sent_to)
+                return
+            body = follower.next_body()
+            transport.writelines((follower.frame(body, now), body))
+            master.pace.sent(len(body))
+            frames += 1
+
+    def _go_on_after(self, seconds: float) -> None:
+        self._waits = True
+        asyncio.get_running_loop().call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._waits = False
+        self.send_more()
+
+    # ---- what lies on the disk alone
+
+    def _is_in_memory(self, phy_offset: int) -> bool:
+        """Say whether the batch that begins there is read without a wait, as far as is known."""
+        near = max(self._master.started_end, self._store.max_phy_offset - IN_MEMORY_BYTES)
+        return phy_offset >= near or phy_offset < self._read_in_to
+
+    def _read_in(self, phy_offset: int) -> None:
+        """Let a reader wait for the disk, then go on."""
+        self._waits = True
+        self._master.broker.readers.run(
+            lambda: _touch(self._store.read_range(phy_offset, READ_IN_BYTES)), self._is_read_in
+        )
+
+    def _is_read_in(self, done: Future[int]) -> None:
+        error = done.exception()
+        if error is None:
+            self._read_in_to = self.follower.sent_to + done.result()
+        elif self.follower.sent_to >= self._store.min_phy_offset:
+            self._end(error)
+            return
+        self._go_on()  # what is deleted is found there
+
+    # ---- the rest
+
+    def look(self, now: float) -> None:
+        """Close the connection of a silent slave, or send a heartbeat where one is due."""
+        if self._transport is None:
+            return
+        follower = self.follower
+        self._rate.look(follower.sent_bytes, now)
+        self._note_sync()
+        if follower.is_silent(now):
+            _LOG.warning("slave %s has been silent for too long: it is given up", follower.peer)
+            self.abort()
+            return
+        if not (self._paused or self._transport.is_closing()) and not follower.lacks:
+            beat = follower.heartbeat(now)
+            if beat:
+                self._transport.write(beat)
+
+    def _note_sync(self) -> None:
+        """Log that the slave has fallen too far behind, and that it is near again."""
+        follower = self.follower
+        in_sync = follower.ack < 0 or follower.is_in_sync(self._store.confirm_offset)
+        if in_sync != self._in_sync:
+            self._in_sync = in_sync
+            text = "slave %s is %s: it holds the log up to %d of %d"
+            how = "in sync again" if in_sync else "not in sync any more"
+            _LOG.warning(text, follower.peer, how, follower.ack, self._store.confirm_offset)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for the slave to take them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def info(self, end: int, now: float) -> SlaveInfo:
+        """Describe the slave."""
+        follower = self.follower
+        lag_bytes = max(0, end - max(follower.ack, 0))
+        return SlaveInfo(
+            peer=follower.peer,
+            ack=follower.ack,
+            sent_to=follower.sent_to,
+            lag_bytes=lag_bytes,
+            lag_s=now - follower.caught_up_at if lag_bytes else 0.0,
+            bytes_per_second=self._rate.rate,
+            in_sync=follower.is_in_sync(end),
+        )
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._is_ended = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, error: BaseException) -> None:
+        """Close the connection of a slave that cannot go on; one line for each host and kind of error."""
+        broker, peer = self._master.broker, self.follower.peer
+        host = peer.rpartition(":")[0]
+        hint = getattr(error, "hint", None)
+        broker.said_once.warn(
+            broker.now_ms(),
+            ("ha", host, type(error)),
+            "slave %s: %s; the connection is closed%s",
+            peer,
+            str(error),
+            f" ({hint})" if hint else "",
+        )
+        self.abort()
+
+
+def _touch(data: memoryview) -> int:
+    """Wait for the disk until memory holds some bytes; return how many."""
+    if data:
+        np.frombuffer(data, np.uint8)[::_TOUCH].max()
+    return len(data)
+
+
+def _bytes_per_second(broker: Broker) -> int | None:
+    """Return what `haFlowControlEnable` and `maxHaTransferByteInSecond` allow; None: no limit."""
+    settings = broker.settings
+    return settings.max_ha_transfer_byte_in_second if settings.ha_flow_control_enable else None

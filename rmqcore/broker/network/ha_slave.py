@@ -1,0 +1,296 @@
+"""What follows a master: a thread that appends what the HA port sends, and the loop's part, which says where the master is.
+
+Source: RocketMQ 5.5.0 DefaultHAClient.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.network.master_broker import MasterBroker
+from rmqcore.broker.network.name_server_link import parse_address
+from rmqcore.broker.network.registration import Registration
+from rmqcore.broker.state.replication import ByteRate, MasterInfo
+from rmqcore.errors import CorruptMessageError, LogGapError, LogsPartedError, StoreError
+from rmqcore.ha.slave import Slave
+from rmqcore.status import PutMessageStatus
+
+CONNECT_TIMEOUT_S = 5.0
+AGAIN_AFTER_S = 5.0
+"""Seconds from a connection that was lost, or could not be made, to the next try."""
+LOOK_S = 0.2
+"""Seconds between two looks at the clock while nothing comes: for reports that are due, and a silent master."""
+READ_BYTES = 1 << 20
+_LOG = logging.getLogger("rmqcore.broker")
+_STAYS = LogsPartedError, LogGapError, CorruptMessageError
+"""Errors that another try does not cure: an operator has to."""
+
+
+class HaSlave:
+    """Follows a master until `stop`. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+        Its store is a SLAVE.
+    registration : Registration
+        Knows what name servers say of the master.
+    """
+
+    def __init__(self, broker: Broker, registration: Registration) -> None:
+        self._broker = broker
+        self._registration = registration
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-ha-slave")
+        self._task: asyncio.Task[None] | None = None
+        self._line: _Line | None = None
+        self._ended = False
+        self._said = ""
+        self._error = ""
+        self._ha_address = ""
+        self.master_broker = MasterBroker(broker, registration)
+        self._counts = _Counts()
+        self._rate = ByteRate(time.monotonic())
+        broker.replication.master = self.info
+        broker.every(1_000, self._look)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Follow no longer; what came is appended."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._line is not None:
+            self._line.end()
+        self.master_broker.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    def info(self) -> MasterInfo:
+        """Describe the master."""
+        counts = self._counts
+        return MasterInfo(
+            ha_address=self._ha_address,
+            address=self.master_broker.address or "",
+            connected=self._line is not None and self._line.is_connected,
+            last_read_ms=counts.last_read_ms,
+            last_write_ms=counts.last_write_ms,
+            bytes_per_second=self._rate.rate,
+            master_end=self.master_broker.end,
+            error=self._error,
+        )
+
+    def _look(self) -> None:
+        self._rate.look(self._counts.received_bytes, time.monotonic())
+
+    # ---- the loop's part
+
+    async def _run(self) -> None:
+        while not self._ended:
+            try:
+                await self._follow_once()
+            except (StoreError, OSError, ValueError) as error:
+                self._failed(error)
+            except Exception:  # noqa: BLE001 a bug must not end the replication for good
+                _LOG.exception("replication from %s failed; it is tried again", self._ha_address)
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    async def _follow_once(self) -> None:
+        """Connect to the master, and follow it until that ends with an error."""
+        ha_address = self._find_master()
+        if ha_address is None:
+            self._registration.register_all()  # a name server answers with the master's address
+            raise ConnectionError(
+                "no address of the master: haMasterAddress is not set, and no name server knows a master of this name"
+            )
+        place = parse_address(ha_address, "haMasterAddress")
+        self._ha_address = ha_address
+        first = await self._check_master(ha_address)
+        line = self._line = _Line(self._broker, self._counts, place, first, self._followed)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, line.follow)
+        finally:
+            line.end()
+
+    def _find_master(self) -> str | None:
+        configured = self._broker.store.config.ha_master_address
+        if configured:
+            return configured
+        found = self._registration.master
+        return None if found is None else found.ha_address or None
+
+    async def _check_master(self, ha_address: str) -> int | None:
+        """Ask the master's broker where its log lies; return where it begins, None where no broker answers.
+
+        Raises
+        ------
+        LogsPartedError
+            The master's log is shorter than this one.
+        LogGapError
+            It begins behind the end of this one.
+        """
+        log = await self.master_broker.log_of(ha_address)
+        if log is None:
+            return None
+        first, end = log
+        own_first, own_end = self._broker.store.min_phy_offset, self._broker.store.max_phy_offset
+        if end < own_end:
+            raise LogsPartedError(end, own_end, end, "the slave's is longer than its master's")
+        if own_first < own_end < first:
+            raise LogGapError(own_end, first)
+        self.master_broker.sync_now()
+        return first
+
+    def _followed(self) -> None:
+        """Take note that the logs are alike; called in the loop's thread."""
+        if self._said:
+            _LOG.warning("master %s is followed again", self._ha_address)
+        else:
+            _LOG.info("master %s is followed", self._ha_address)
+        self._said = self._error = ""
+
+    def _failed(self, error: BaseException) -> None:
+        """Log why the master is not followed: once, until it is another reason, or it was followed in between."""
+        self._error = str(error)
+        if self._ended or self._said == self._kind(error):
+            return
+        self._said = self._kind(error)
+        where = self._ha_address or "of this slave"
+        if isinstance(error, _STAYS):
+            text = "master %s is not followed: %s; nothing was written. %s"
+            _LOG.error(text, where, str(error), str(error.hint))
+        else:
+            _LOG.warning(
+                "master %s is not followed: %s; it is tried again each %g s",
+                where,
+                str(error) or type(error).__name__,
+                AGAIN_AFTER_S,
+            )
+
+    @staticmethod
+    def _kind(error: BaseException) -> str:
+        """Name an error, of connections all as one: whether it was reset or refused changes from try to try."""
+        return "OSError" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Written by the thread, read by the loop's."""
+
+    received_bytes: int = 0
+    last_read_ms: int = 0
+    last_write_ms: int = 0
+
+
+class _Line:
+    """One connection, with the thread that waits for it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        counts: _Counts,
+        place: tuple[str, int],
+        master_first: int | None,
+        on_followed: Callable[[], object],
+    ) -> None:
+        self._broker = broker
+        self._store = broker.store
+        self._counts = counts
+        self._place = place
+        self._master_first = master_first
+        self._on_followed = on_followed
+        self._is_followed = False
+        self._asked_to = -1  # on_flushed was asked for up to there
+        self._ended = False
+        self._bell, self._rope = socket.socketpair()
+        self.is_connected = False
+
+    def end(self) -> None:
+        """End the connection; may be repeated, and called from any thread."""
+        self._ended = True
+        self._ring()
+
+    def _ring(self, _status: PutMessageStatus | None = None) -> None:
+        """Wake the thread; of one that has ended the socket is closed, which is no harm."""
+        with suppress(OSError):
+            self._rope.send(b"!", socket.MSG_DONTWAIT)
+
+    # ---- the thread's part
+
+    def follow(self) -> None:
+        """Connect, and append what comes until `end`, or an error.
+
+        Raises
+        ------
+        OSError
+            There is no connection, or it is lost.
+        StoreError, ValueError
+            As for `Slave.data_received`.
+        """
+        try:
+            with socket.create_connection(self._place, CONNECT_TIMEOUT_S) as line:
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.is_connected = True
+                self._follow(line)
+        finally:
+            self.is_connected = False
+            self._bell.close()
+            self._rope.close()
+
+    def _follow(self, line: socket.socket) -> None:
+        slave = Slave.at_end(self._store, self._master_first, time.monotonic())
+        self._send(line, slave.first_report())
+        poller = select.poll()
+        poller.register(line, select.POLLIN)
+        poller.register(self._bell, select.POLLIN)
+        buffer = memoryview(bytearray(READ_BYTES))
+        while not self._ended:
+            ready = [number for number, _ in poller.poll(LOOK_S * 1000)]
+            if self._bell.fileno() in ready:
+                self._bell.recv(READ_BYTES)
+            if line.fileno() in ready:
+                self._read(line, slave, buffer)
+            now = time.monotonic()
+            if slave.is_silent(now):
+                raise ConnectionError("the master has said nothing for haHousekeepingInterval")
+            if report := slave.report(now):
+                self._send(line, report)
+            self._ask_for_flush()
+
+    def _read(self, line: socket.socket, slave: Slave, buffer: memoryview) -> None:
+        count = line.recv_into(buffer)
+        if not count:
+            raise ConnectionError("the master closed the connection")
+        self._counts.last_read_ms = self._broker.now_ms()
+        before = slave.received_bytes
+        try:
+            slave.data_received(buffer[:count], time.monotonic())
+        finally:
+            self._counts.received_bytes += slave.received_bytes - before
+        if slave.is_alike and not self._is_followed:
+            self._is_followed = True
+            self._broker.loop.call_soon_threadsafe(self._on_followed)
+
+    def _send(self, line: socket.socket, report: bytes) -> None:
+        line.sendall(report)
+        self._counts.last_write_ms = self._broker.now_ms()
+
+    def _ask_for_flush(self) -> None:
+        """Be woken when what came is on disk: under SYNC_FLUSH it is reported then, not before."""
+        end = self._store.max_phy_offset
+        if self._asked_to < end and self._store.config.flush_disk_type == "SYNC_FLUSH":
+            self._asked_to = end
+            if self._store.flushed_phy_offset < end:
+                self._store.on_flushed(end, self._ring)

@@ -1,0 +1,250 @@
+"""A slave's connection to the broker of its master: where the master's log lies, and its topics, groups and offsets.
+
+Source: RocketMQ 5.5.0 SlaveSynchronize, BrokerOuterAPI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from rmqcore.broker.broker import Broker
+from rmqcore.broker.network.name_server_link import NameServerLink, host_port, parse_address
+from rmqcore.broker.network.registration import Registration
+from rmqcore.errors import RequestError, StoreError
+from rmqcore.java_json import parse_json
+from rmqcore.remoting.bodies.json_object import MAX_DEPTH, parse_body
+from rmqcore.remoting.bodies.subscription_groups import subscription_group_table
+from rmqcore.remoting.bodies.topic_configs import topic_table
+from rmqcore.remoting.codes import RequestCode, ResponseCode
+from rmqcore.remoting.command import RemotingCommand
+from rmqcore.remoting.request_fields import Value, encode_fields
+
+SYNC_MS = 60_000
+"""Milliseconds between two looks at the master's topics, groups and offsets; the first look is made when it is found."""
+MODES_FILE = "messageRequestMode.json"
+CONNECT_S = 3.0
+"""Seconds that a connection to the master's broker has."""
+BROKER_BELOW_HA = 1
+"""A broker's port is one below its HA port unless both are configured."""
+_LOG = logging.getLogger("rmqcore.broker")
+
+
+class MasterBroker:
+    """The broker of the master, once it is found. Its methods are called by the loop's thread only.
+
+    Parameters
+    ----------
+    broker : Broker
+        The slave's.
+    registration : Registration
+
+    Attributes
+    ----------
+    address : str or None
+        ``host:port``; None: not found.
+    end : int
+        CommitLog offset where the master's log ended when it was asked last; 0: not known.
+    synced : int
+        How many times topics, groups and offsets were got.
+    """
+
+    def __init__(self, broker: Broker, registration: Registration) -> None:
+        self._broker = broker
+        self._registration = registration
+        self._link: NameServerLink | None = None
+        self.address: str | None = None
+        self.end = 0
+        self.synced = 0
+        self._syncing: asyncio.Task[None] | None = None
+        self._modes: dict[str, Any] = {}
+        self._adopts = {
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._adopt_topics,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._adopt_groups,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self._adopt_offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: self._adopt_delays,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._adopt_modes,
+        }
+        broker.every(SYNC_MS, self.sync_now)
+
+    # ---- where it is
+
+    async def log_of(self, ha_address: str) -> tuple[int, int] | None:
+        """Ask where the log of the master with this HA port begins and ends; None where no broker answers."""
+        link = await self._find(ha_address)
+        if link is None:
+            return None
+        response = await self._ask(link, RequestCode.GET_BROKER_RUNTIME_INFO)
+        if response is None:
+            return None
+        try:
+            table = parse_body("GET_BROKER_RUNTIME_INFO", response.body).text_table("table")
+            found = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+        except (RequestError, KeyError, ValueError) as error:
+            _LOG.warning(
+                "master's broker %s does not say where its log lies: %s", self.address, error
+            )
+            return None
+        self.end = found[1]
+        return found
+
+    async def _find(self, ha_address: str) -> NameServerLink | None:
+        """Connect to the broker that a name server names; else to the one below the HA port, if that port is its own."""
+        named = self._registration.master
+        if named is not None and named.address and named.address != self._broker.address:
+            return await self._connect(named.address)
+        host, port = parse_address(ha_address, "haMasterAddress")
+        if port <= BROKER_BELOW_HA:
+            return None
+        link = await self._connect(host_port(host, port - BROKER_BELOW_HA))
+        if link is None or await self._is_of(link, port):
+            return link
+        self.stop()
+        text = "the broker at %s is not that of the HA port %d: its topics, groups and offsets are not taken"
+        self._warn(host, text, link.peer, port)
+        return None
+
+    async def _is_of(self, link: NameServerLink, ha_port: int) -> bool:
+        """Whether a broker says that its HA port is this one."""
+        response = await self._ask(link, RequestCode.EXCHANGE_BROKER_HA_INFO)
+        if response is None:
+            return False
+        told = response.ext_fields.get("masterHaAddress", "")
+        return told.rpartition(":")[2] == str(ha_port)
+
+    async def _connect(self, address: str) -> NameServerLink | None:
+        """Return a connection that stands; None where none does in time."""
+        if self._link is not None and (self.address != address or self._link.closed):
+            self.stop()
+        if self._link is None:
+            self._link = link = NameServerLink(address, _nothing, "master's broker", once=True)
+            self.address = address
+            await asyncio.wait({link.start()}, timeout=CONNECT_S)
+            if link.closed:
+                self.stop()
+                self._warn(
+                    address,
+                    "master's broker %s cannot be reached: its topics, groups and offsets do not come; name servers "
+                    "(--namesrv) say where it is, else it is looked for one below the HA port",
+                    address,
+                )
+                return None
+        return self._link
+
+    async def _ask(
+        self, link: NameServerLink, code: RequestCode, fields: dict[str, Value] | None = None
+    ) -> RemotingCommand | None:
+        """Return the response to a request; None where none comes, or the master refuses."""
+        if link.closed:
+            return None
+        answered: asyncio.Future[RemotingCommand | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+        def on_answer(response: RemotingCommand | None) -> None:
+            if not answered.done():
+                answered.set_result(response)
+
+        link.ask(RemotingCommand(code, ext_fields=encode_fields(code, fields or {})), on_answer)
+        response = await answered
+        if response is not None and response.code != ResponseCode.SUCCESS:
+            _LOG.warning(
+                "master's broker %s refuses %s: %s", self.address, code.name, response.remark
+            )
+            return None
+        return response
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._syncing is not None:
+            self._syncing.cancel()
+        if self._link is not None:
+            self._link.stop()
+        self._link = None
+        self.address = None
+
+    # ---- topics, groups and offsets
+
+    def sync_now(self) -> None:
+        """Begin to get the master's topics, groups and offsets, unless that is going on."""
+        if self._link is None or self._link.closed or self._syncing is not None:
+            return
+        self._syncing = asyncio.get_running_loop().create_task(self._sync(self._link))
+        self._syncing.add_done_callback(self._synced)
+
+    def _synced(self, done: asyncio.Task[None]) -> None:
+        self._syncing = None
+        if not done.cancelled() and done.exception() is not None:
+            _LOG.error("metadata of the master: %s", done.exception(), exc_info=done.exception())
+
+    async def _sync(self, link: NameServerLink) -> None:
+        """Get all that a slave has beside the log; what the master does not answer stays as it is."""
+        for code, adopt in self._adopts.items():
+            response = await self._ask(link, code)
+            if response is None:
+                continue
+            try:
+                adopt(response)
+            except (StoreError, ValueError) as error:
+                text = "master's broker %s: %s of it is not taken: %s"
+                self._warn(code.name, text, link.peer, code.name, str(error))
+        self.synced += 1
+
+    def _adopt_topics(self, response: RemotingCommand) -> None:
+        table = topic_table(parse_body("GET_ALL_TOPIC_CONFIG", response.body))
+        check_whole(response, "totalTopicNum", len(table.topics))
+        self._broker.topics.adopt(table)
+
+    def _adopt_groups(self, response: RemotingCommand) -> None:
+        code = "GET_ALL_SUBSCRIPTIONGROUP_CONFIG"
+        table = subscription_group_table(parse_body(code, response.body))
+        check_whole(response, "totalGroupNum", len(table.groups))
+        self._broker.groups.adopt(table)
+
+    def _adopt_offsets(self, response: RemotingCommand) -> None:
+        self._broker.offsets.adopt(_object("GET_ALL_CONSUMER_OFFSET", response.body))
+
+    def _adopt_delays(self, response: RemotingCommand) -> None:
+        self._broker.schedule.adopt(_object("GET_ALL_DELAY_OFFSET", response.body))
+
+    def _adopt_modes(self, response: RemotingCommand) -> None:
+        """Keep which groups pop for a broker that serves that."""
+        told = _object("GET_ALL_MESSAGE_REQUEST_MODE", response.body)
+        if told.get("messageRequestModeMap") and told != self._modes:
+            self._modes = told
+            self._broker.config_files.save(MODES_FILE, told)
+
+    def _warn(self, what: str, text: str, *values: object) -> None:
+        self._broker.said_once.warn(self._broker.now_ms(), ("master", what), text, *values)
+
+
+def check_whole(response: RemotingCommand, field: str, count: int) -> None:
+    """Refuse a part of a table: what it lacks would be deleted.
+
+    Raises
+    ------
+    ValueError
+        The master has more.
+    """
+    total = response.ext_fields.get(field, str(count))
+    if total != str(count):
+        raise ValueError(f"{field} is {total}, and {count} came")
+
+
+def _object(code: str, body: bytes) -> dict[str, Any]:
+    """Read a body that is the JSON of a file.
+
+    Raises
+    ------
+    RequestError
+        It is none.
+    """
+    parse_body(code, body)
+    found = parse_json(body, MAX_DEPTH)
+    assert isinstance(found, dict)
+    return found
+
+
+def _nothing() -> None:
+    """A connection that stands is asked by who waits for it."""

@@ -1,0 +1,114 @@
+"""What a broker tells of its copies: the slaves that follow it, or the master that it follows.
+
+Source: RocketMQ 5.5.0 HARuntimeInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaveInfo:
+    """A slave that is connected.
+
+    Attributes
+    ----------
+    peer : str
+        ``ip:port``.
+    ack : int
+        CommitLog offset up to which it holds the log; -1 before its first report.
+    sent_to : int
+        CommitLog offset behind the bytes that it was sent last; -1 before its first report.
+    lag_bytes : int
+        CommitLog bytes that it lacks.
+    lag_s : float
+        Seconds since it held all of the log; 0 while it does.
+    bytes_per_second : int
+        Bytes of the log that it was sent in the last second.
+    in_sync : bool
+    """
+
+    peer: str
+    ack: int
+    sent_to: int
+    lag_bytes: int
+    lag_s: float
+    bytes_per_second: int
+    in_sync: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterInfo:
+    """The master that a slave follows.
+
+    Attributes
+    ----------
+    ha_address : str
+        ``host:port`` of its HA port; empty while it is not known.
+    address : str
+        ``host:port`` of its broker; empty while it is not known.
+    connected : bool
+        The HA connection stands.
+    last_read_ms, last_write_ms : int
+        When it was heard last, and reported to last; milliseconds since the epoch, 0: never.
+    bytes_per_second : int
+        Bytes of the log that came in the last second.
+    master_end : int
+        CommitLog offset where its log ended when it was asked last; 0: not known.
+    error : str
+        Why it is not followed; empty while it is.
+    """
+
+    ha_address: str = ""
+    address: str = ""
+    connected: bool = False
+    last_read_ms: int = 0
+    last_write_ms: int = 0
+    bytes_per_second: int = 0
+    master_end: int = 0
+    error: str = ""
+
+
+def _no_slaves() -> list[SlaveInfo]:
+    return []
+
+
+def _no_master() -> MasterInfo | None:
+    return None
+
+
+@dataclass(slots=True)
+class Replication:
+    """What handlers are told of the HA sockets; without any, there are no copies.
+
+    Attributes
+    ----------
+    ha_address : str or None
+        ``host:port`` of the own HA port that slaves are told; None: nothing listens.
+    slaves : callable
+        Returns the slaves that are connected.
+    master : callable
+        Returns what a slave knows of its master; None for a master.
+    """
+
+    ha_address: str | None = None
+    slaves: Callable[[], list[SlaveInfo]] = _no_slaves
+    master: Callable[[], MasterInfo | None] = _no_master
+
+
+class ByteRate:
+    """Bytes per second of a counter that only grows, by the looks at it."""
+
+    __slots__ = ("_at", "_before", "rate")
+
+    def __init__(self, now: float) -> None:
+        self._before, self._at = 0, now
+        self.rate = 0
+
+    def look(self, total: int, now: float) -> None:
+        """Note the counter's value."""
+        if now > self._at:
+            self.rate = round((total - self._before) / (now - self._at))
+            self._before, self._at = total, now

@@ -1,0 +1,88 @@
+"""Errors of replication: of a master and a slave that cannot go on together."""
+
+from __future__ import annotations
+
+from rmqcore.errors.stores import StoreError
+
+
+class HaProtocolError(StoreError):
+    """Bytes at an HA port that are no report and no frame; the connection they came on is to be closed.
+
+    Parameters
+    ----------
+    part : str
+        What was read: ``report`` or ``frame``.
+    field : str
+        ``phy_offset`` or ``body_size``.
+    expected, found : object
+        What the field should hold, and what it holds.
+    """
+
+    code = "HA_PROTOCOL"
+    hint = "does the other side speak RocketMQ's HA protocol (DefaultHAService)? Look at haListenPort and haMasterAddress"
+
+    def __init__(self, part: str, field: str, expected: object, found: object) -> None:
+        super().__init__(part, field, expected, found)
+        self.part = part
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.part} of the HA port: {self.field} is {self.found}, expected {self.expected}"
+
+
+class LogsPartedError(StoreError):
+    """A slave's log has bytes that its master's has not: neither goes on, and nothing is written over.
+
+    Parameters
+    ----------
+    phy_offset : int
+        CommitLog offset up to which the two may be alike.
+    slave_end, master_end : int
+        CommitLog offsets where the logs end; -1 where that is not known.
+    reason : str
+        How it was found.
+    """
+
+    code = "LOGS_PARTED"
+    hint = "compare the two stores with `rmqcore diff`, keep the slave's, and start the slave with an empty one"
+
+    def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:
+        super().__init__(phy_offset, slave_end, master_end, reason)
+        self.phy_offset = phy_offset
+        self.slave_end = slave_end
+        self.master_end = master_end
+        self.reason = reason
+
+    def __str__(self) -> str:
+        ends = f"the slave's log ends at phy_offset {self.slave_end}"
+        if self.master_end >= 0:
+            ends += f", its master's at {self.master_end}"
+        return f"the logs of master and slave part at phy_offset {self.phy_offset} or behind it: {self.reason}; {ends}"
+
+
+class LogGapError(StoreError):
+    """A master has deleted what its slave lacks: the slave's log cannot go on without a gap.
+
+    Parameters
+    ----------
+    slave_end : int
+        CommitLog offset where the slave's log ends.
+    master_begin : int
+        CommitLog offset where the master's begins.
+    """
+
+    code = "LOG_GAP"
+    hint = "start the slave with an empty store; what it has stays readable in the old one"
+
+    def __init__(self, slave_end: int, master_begin: int) -> None:
+        super().__init__(slave_end, master_begin)
+        self.slave_end = slave_end
+        self.master_begin = master_begin
+
+    def __str__(self) -> str:
+        return (
+            f"the slave's log ends at phy_offset {self.slave_end}, and the master's begins at {self.master_begin}: "
+            f"{self.master_begin - self.slave_end} bytes are deleted there"
+        )

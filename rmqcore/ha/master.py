@@ -1,0 +1,193 @@
+"""A master's side: what a slave is sent next, and which slaves hold the log up to where.
+
+Source: RocketMQ 5.5.0 DefaultHAConnection, DefaultHAService, GroupTransferService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rmqcore.config import MessageStoreConfig
+from rmqcore.errors import HaProtocolError, LogGapError, LogsPartedError
+from rmqcore.ha.frames import ReportReader, encode_header
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
+
+FIRST_REPORT = 0
+"""A slave that has nothing reports it, and is sent the log from its last file on."""
+_NOT_YET = -1  # Java's requests and acknowledgements before the first report
+
+
+class Follower:
+    """A slave that is connected, as its master sees it. It belongs to one thread.
+
+    Parameters
+    ----------
+    store : MessageStore
+        The master's.
+    peer : str
+        ``host:port``.
+    now : float
+        Seconds of a clock that never steps, as everywhere here.
+
+    Attributes
+    ----------
+    peer : str
+    ack : int
+        CommitLog offset up to which the slave holds the log, by its last report; -1 before the first one.
+    sent_to : int
+        CommitLog offset behind what it was sent last; -1 before the first report.
+    sent_bytes : int
+        Bytes of bodies that it was sent.
+    since : float
+        When it connected.
+    caught_up_at : float
+        When it last held all of the log.
+    """
+
+    def __init__(self, store: MessageStore, peer: str, now: float) -> None:
+        config: MessageStoreConfig = store.config
+        self.peer = peer
+        self.ack = _NOT_YET
+        self.sent_to = _NOT_YET
+        self.sent_bytes = 0
+        self.since = now
+        self.caught_up_at = now
+        self._store = store
+        self._reports = ReportReader()
+        self._batch = config.ha_transfer_batch_size
+        self._heartbeat_s = config.ha_send_heartbeat_interval / 1000
+        self._housekeeping_s = config.ha_housekeeping_interval / 1000
+        self._heard_at = self._written_at = now
+
+    def data_received(self, data: bytes, now: float) -> bool:
+        """Take what the slave sends; whether it has reported.
+
+        Raises
+        ------
+        HaProtocolError
+            A report is no offset.
+        LogsPartedError
+            The slave's log is longer than this one: what it has more was never here, or is lost here.
+        """
+        self._heard_at = now
+        phy_offset = self._reports.feed(data)
+        if phy_offset is None or (phy_offset == _NOT_YET == self.sent_to):
+            return False
+        if phy_offset < 0:
+            raise HaProtocolError("report", "phy_offset", "0 or more", phy_offset)
+        end = self._store.max_phy_offset
+        if phy_offset > end:
+            raise LogsPartedError(end, phy_offset, end, "the slave's is longer than its master's")
+        if self.sent_to == _NOT_YET:
+            self.sent_to = self._begin(phy_offset)
+        self.ack = phy_offset
+        if phy_offset == end:
+            self.caught_up_at = now
+        return True
+
+    def _begin(self, phy_offset: int) -> int:
+        """Give the offset from which a slave is served that asks for one."""
+        if phy_offset == FIRST_REPORT:
+            size = self._store.config.mapped_file_size_commit_log
+            end = self._store.confirm_offset
+            return max(self._store.min_phy_offset, end - end % size)
+        return phy_offset
+
+    # ---- what it is sent
+
+    @property
+    def lacks(self) -> bool:
+        """There are bytes to send."""
+        return 0 <= self.sent_to < self._store.confirm_offset
+
+    def next_body(self) -> memoryview:
+        """Give the bytes that are sent next; empty where there are none. They may lie on the disk alone.
+
+        Raises
+        ------
+        LogGapError
+            Their file is deleted.
+        """
+        first = self._store.min_phy_offset
+        if self.sent_to < first:
+            raise LogGapError(self.sent_to, first)
+        if not self.lacks:
+            return memoryview(b"")
+        return self._store.read_range(self.sent_to, self._batch)
+
+    def frame(self, body: memoryview, now: float) -> bytes:
+        """Give the header of a frame for the body that `next_body` gave; it counts as sent."""
+        header = encode_header(self.sent_to, len(body))
+        self.sent_to += len(body)
+        self.sent_bytes += len(body)
+        self._written_at = now
+        return header
+
+    def heartbeat(self, now: float) -> bytes:
+        """Give an empty frame where one is due, else nothing."""
+        if self.sent_to == _NOT_YET or now - self._written_at <= self._heartbeat_s:
+            return b""
+        return self.frame(memoryview(b""), now)
+
+    # ---- how it is
+
+    def is_silent(self, now: float) -> bool:
+        """Whether it has said nothing for so long that it is given up."""
+        return now - self._heard_at > self._housekeeping_s
+
+    def is_in_sync(self, end: int) -> bool:
+        """Whether it is near enough the end of the log to count.
+
+        Source: RocketMQ 5.5.0 DefaultHAService#inSyncReplicasNums.
+        """
+        return end - self.ack < self._store.config.ha_max_gap_not_in_sync
+
+
+class Pace:
+    """How many bytes a second all slaves are sent (`haFlowControlEnable`); bodies count, of which Java counts none.
+
+    Parameters
+    ----------
+    bytes_per_second : int or None
+        None is no limit.
+    now : float
+    """
+
+    def __init__(self, bytes_per_second: int | None, now: float) -> None:
+        self._most = bytes_per_second
+        self._left = float(bytes_per_second or 0)
+        self._at = now
+
+    def wait(self, now: float) -> float:
+        """Give the seconds until more may be sent; 0: now."""
+        if self._most is None:
+            return 0.0
+        self._left = min(self._left + (now - self._at) * self._most, float(self._most))
+        self._at = now
+        return 0.0 if self._left > 0 else -self._left / self._most + 1 / self._most
+
+    def sent(self, count: int) -> None:
+        """Count bytes that were sent."""
+        if self._most is not None:
+            self._left -= count
+
+
+def held_by(followers: Iterable[Follower], replicas: int) -> int:
+    """Give the CommitLog offset up to which so many replicas hold the log, the master among them; -1 where so many are not there.
+
+    Two connections of one host are one replica, unless they are of this machine: a slave that connects anew is not counted twice.
+
+    Source: RocketMQ 5.5.0 GroupTransferService#doWaitTransfer.
+    """
+    acks: dict[str, int] = {}
+    for follower in followers:
+        host = follower.peer.rpartition(":")[0]
+        key = follower.peer if host in ("127.0.0.1", "[::1]") else host
+        acks[key] = max(acks.get(key, _NOT_YET), follower.ack)
+    needed = replicas - 1
+    if needed < 1:
+        raise ValueError(f"replicas is {replicas}, expected at least 2: the master is one")
+    return sorted(acks.values(), reverse=True)[needed - 1] if len(acks) >= needed else _NOT_YET

@@ -1,0 +1,153 @@
+"""A slave's side: what a frame means for its log, and what is reported.
+
+Source: RocketMQ 5.5.0 DefaultHAClient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcore.errors import CorruptMessageError, HaProtocolError, LogsPartedError
+from rmqcore.ha.frames import FrameReader, encode_report
+
+if TYPE_CHECKING:
+    from rmqcore.engine.store.store import MessageStore
+
+OVERLAP = 64 << 10
+"""Bytes before the end of its log that a slave asks for again, and compares: logs that have parted are found before anything is
+appended. A Java slave appends."""
+
+
+class Slave:
+    """One connection of a slave to its master. It belongs to one thread.
+
+    Made by `at_end`, which may wait for the disk.
+
+    Parameters
+    ----------
+    store : MessageStore
+        The slave's.
+    begin : int or None
+        CommitLog offset that the master is asked for; None where the log is empty: then the master chooses.
+    overlap : bytes
+        What the log has from `begin` on.
+    now : float
+        Seconds of a clock that never steps.
+
+    Attributes
+    ----------
+    received_bytes : int
+        Bytes of bodies that came.
+    is_alike : bool
+        The bytes before the end of this log are the master's too.
+    """
+
+    def __init__(self, store: MessageStore, begin: int | None, overlap: bytes, now: float) -> None:
+        config = store.config
+        self.received_bytes = 0
+        self.is_alike = not overlap
+        self._store = store
+        self._place = begin  # where the next byte from the master must lie
+        self._own_end = -1 if begin is None else begin + len(overlap)
+        self._overlap = memoryview(overlap)
+        self._frames = FrameReader()
+        self._reported = 0 if begin is None else begin
+        self._heartbeat_s = config.ha_send_heartbeat_interval / 1000
+        self._housekeeping_s = config.ha_housekeeping_interval / 1000
+        self._heard_at = self._written_at = now
+
+    @classmethod
+    def at_end(cls, store: MessageStore, master_first: int | None, now: float) -> Slave:
+        """Begin at the end of the log, which is synced before.
+
+        Parameters
+        ----------
+        store : MessageStore
+        master_first : int or None
+            Where the master's log begins; None where that is not known.
+        now : float
+        """
+        first, end = store.min_phy_offset, store.max_phy_offset
+        if first == end:
+            return cls(store, None, b"", now)
+        store.flush()
+        size = store.config.mapped_file_size_commit_log
+        last_file = (end - 1) // size * size
+        # Not from 0 on: a master takes that for the report of a slave that has nothing.
+        begin = max(end - OVERLAP, last_file, first, min(master_first or 0, end), 1)
+        return cls(store, begin, bytes(store.read_range(begin, end - begin)), now)
+
+    def first_report(self) -> bytes:
+        """Give the report that says from where on bytes are wanted."""
+        return encode_report(self._reported)
+
+    def data_received(self, data: memoryview, now: float) -> None:
+        """Take what the master sends: compare it with what is here, then append it.
+
+        Raises
+        ------
+        HaProtocolError
+            A frame is none, or lies somewhere else.
+        LogsPartedError
+            The master has other bytes where this log has its own.
+        StoreError
+            As for `append_raw`.
+        """
+        self._heard_at = now
+        for phy_offset, piece in self._frames.feed(data):
+            self._check_place(phy_offset)
+            self.received_bytes += len(piece)
+            self._take(phy_offset, piece)
+
+    def _check_place(self, phy_offset: int) -> None:
+        if self._place is None:
+            size = self._store.config.mapped_file_size_commit_log
+            if phy_offset < 0 or phy_offset % size:
+                expected = f"the start of a file of {size} bytes"
+                raise HaProtocolError("frame", "phy_offset", expected, phy_offset)
+            self._place = phy_offset
+        elif phy_offset != self._place:
+            raise HaProtocolError("frame", "phy_offset", self._place, phy_offset)
+
+    def _take(self, phy_offset: int, piece: memoryview) -> None:
+        same = min(len(self._overlap), len(piece))
+        if piece[:same] != self._overlap[:same]:
+            self._parted(phy_offset, "the bytes before the slave's end differ")
+        self._overlap = self._overlap[same:]
+        self.is_alike = not self._overlap
+        self._place = phy_offset + len(piece)
+        piece = piece[same:]
+        if piece:
+            try:
+                self._store.append_raw(phy_offset + same, piece)
+            except CorruptMessageError as error:
+                if error.phy_offset == self._own_end:
+                    self._parted(self._own_end, f"no record begins there at the master ({error})")
+                raise
+
+    def _parted(self, phy_offset: int, reason: str) -> None:
+        raise LogsPartedError(phy_offset, self._store.max_phy_offset, -1, reason)
+
+    # ---- what is reported
+
+    def report(self, now: float) -> bytes:
+        """Give the report that is due: the log has grown since the last one, or it was long ago; else nothing.
+
+        Under SYNC_FLUSH what is on disk is reported.
+        """
+        if self.is_alike:
+            end = self._store.confirm_offset
+            if end > self._reported:
+                return self._say(end, now)
+        if now - self._written_at > self._heartbeat_s:
+            return self._say(self._reported, now)
+        return b""
+
+    def _say(self, phy_offset: int, now: float) -> bytes:
+        self._reported = phy_offset
+        self._written_at = now
+        return encode_report(phy_offset)
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the master has said nothing for so long that it is given up."""
+        return now - self._heard_at > self._housekeeping_s
