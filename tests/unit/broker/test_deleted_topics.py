@@ -14,7 +14,7 @@ from support.broker import FakeLoop
 from support.sends import SMALL, Sender, send
 
 import rmqcore
-from rmqcore.broker.config_files import ConfigFiles
+from rmqcore.broker.config_files import ConfigFiles, Snapshot
 from rmqcore.broker.state.deleted_topics import DeletedTopics
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.errors import StoreFormatError
@@ -144,8 +144,8 @@ def test_messages_are_hidden_on_disk_before_the_topic_is_forgotten(
     write = client.broker.config_files._write
     seen: list[tuple[str, bool, bool]] = []
 
-    def writing(name: str, data: bytes) -> None:
-        write(name, data)
+    def writing(name: str, snapshot: Snapshot) -> None:
+        write(name, snapshot)
         config = client.store.paths.config
         there = "orders" in json.loads((config / "topics.json").read_text())["topicConfigTable"]
         seen.append((name, there, (config / "deletedTopics.json").exists()))

@@ -16,6 +16,7 @@ from support.replication import RawSlave, Side, slave_of
 
 from rmqcore import Message
 from rmqcore.broker.network import ha_slave, master_broker
+from rmqcore.broker.thens import nothing
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -76,7 +77,8 @@ def test_a_slave_has_the_metadata_of_its_master_at_once(
                 assert slave.broker.topics.table() == master.broker.topics.table()
                 assert slave.broker.groups.table() == master.broker.groups.table()
                 assert slave.broker.offsets.query("readers", "made", 2) == 17
-                master.broker.topics.delete("made")
+                master.broker.topics.begin_delete("made")
+                master.broker.topics.end_delete("made", nothing)
                 master.broker.topics.update(TopicConfig("other", 1, 1))
                 master.broker.offsets.commit("readers", "made", 2, 18)
                 await synced(slave)

@@ -108,7 +108,7 @@ def test_a_slave_that_was_stopped_goes_on_at_its_end(tmp_path: Path, run: Run) -
 
 def test_a_slave_follows_over_the_ends_of_files(tmp_path: Path, run: Run) -> None:
     async def test() -> None:
-        size = {"mapped_file_size_commit_log": 1 << 16}
+        size: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
         async with (
             Side(tmp_path / "master", **size) as master,
             slave_of(tmp_path / "slave", master.ha, **size) as slave,
@@ -357,7 +357,7 @@ def test_files_that_the_master_deletes(
     tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        size = {"mapped_file_size_commit_log": 1 << 16}
+        size: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
         master = Side(tmp_path / "master", **size)
         master.block = PortBlock()
         async with master:
