@@ -310,6 +310,7 @@ async def _listen(
 ) -> None:
     # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
     # all again. So one at a time; the queue of the port is another matter.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # see _keep
     server = await asyncio.get_running_loop().create_server(connections, sock=bound, backlog=1)
     bound.listen(COMING)
     broker.every(CHECK_IDLE_MS, connections.close_idle)
@@ -374,12 +375,27 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        if port:
+            _keep(bound)
     except OSError as error:
         bound.close()
         raise OSError(
             error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}"
         ) from None
     return bound
+
+
+def _keep(bound: socket.socket) -> None:
+    """Let nobody else bind the port, though nothing listens yet.
+
+    SO_REUSEADDR lets a server start over connections that the one before it has closed, and lets two servers bind one port as
+    long as neither listens: the second would learn of it when its store is open. So the socket listens for a moment, which the
+    kernel notes, and allows no reuse until `_listen` allows it again. A port that the kernel has picked would be lost by that,
+    and nobody else asks for it.
+    """
+    bound.listen(1)
+    bound.shutdown(socket.SHUT_RDWR)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
 
 
 def host_port(host: str, port: int) -> str:
