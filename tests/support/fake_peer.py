@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.turns import Turns
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command
 
-Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
+Answer = Callable[[RemotingCommand, Asker], RemotingCommand | None]
 
 
 class FakeTransport(asyncio.Transport):
@@ -89,7 +89,7 @@ class Peer:
     def __init__(
         self, answer: Answer, *, host: str = "127.0.0.1", connections: Connections | None = None
     ) -> None:
-        self.closed: list[Channel] = []
+        self.closed: list[Asker] = []
         self.connections = connections or Connections(
             answer,
             self.closed.append,

@@ -18,7 +18,7 @@ from functools import partial
 
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker
 from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
@@ -290,7 +290,7 @@ async def _start(
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
     """Give the connections of a name server, which looks once in a while which brokers are silent."""
 
-    def answer(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def answer(request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         return name_server.answer_peer(
             request, channel, now_ms=broker.now_ms(), later=broker.parser.run
         )
