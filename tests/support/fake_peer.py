@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rmqcore.broker.channel import Asker
+from rmqcore.broker.channel import Asker, Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.turns import Turns
 from rmqcore.remoting.command import RemotingCommand
@@ -89,7 +89,7 @@ class Peer:
     def __init__(
         self, answer: Answer, *, host: str = "127.0.0.1", connections: Connections | None = None
     ) -> None:
-        self.closed: list[Asker] = []
+        self.closed: list[Channel] = []
         self.connections = connections or Connections(
             answer,
             self.closed.append,
