@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker, Channel
 from rmqcore.errors import RequestError, StoreError
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import RemotingCommand, code_name
@@ -28,7 +28,7 @@ class Call:
     ----------
     broker : Broker
     request : RemotingCommand
-    channel : Channel
+    channel : Asker
     code : RequestCode
     fields : RequestFields
         By RocketMQ's long names, each with its type.
@@ -41,7 +41,7 @@ class Call:
 
     __slots__ = ("broker", "channel", "code", "fields", "request")
 
-    def __init__(self, broker: Broker, request: RemotingCommand, channel: Channel) -> None:
+    def __init__(self, broker: Broker, request: RemotingCommand, channel: Asker) -> None:
         self.broker = broker
         self.request = request
         self.channel = channel

@@ -30,6 +30,18 @@ class Channel(Protocol):
         ...
 
 
+class Asker(Channel, Protocol):
+    """A channel over which requests come, which are answered in their order."""
+
+    def hold(self) -> None:
+        """Leave the requests that follow unanswered until `release` is called as often."""
+        ...
+
+    def release(self) -> None:
+        """Go on with the requests that followed. Called by the loop's thread only."""
+        ...
+
+
 class Timer(Protocol):
     """A call that was asked for at a later time."""
 

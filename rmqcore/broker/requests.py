@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from rmqcore.broker.broker import Broker
 from rmqcore.broker.call import Call, error_response
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker
 from rmqcore.broker.handlers import (
     assignments,
     clients,
@@ -75,7 +75,7 @@ HANDLERS: Mapping[int, Handler] = {
 }
 
 
-def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+def handle(broker: Broker, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
     """Give the response to a request; None where there is none, or it comes later through the channel.
 
     A handler that fails answers for itself alone: the connection and all else go on.
@@ -87,7 +87,7 @@ def handle(broker: Broker, request: RemotingCommand, channel: Channel) -> Remoti
     return None if request.is_oneway else response
 
 
-def _response(broker: Broker, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+def _response(broker: Broker, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
     handler = HANDLERS.get(request.code)
     if handler is None:
         warn_unserved(broker.said_once, broker.now_ms(), "broker", channel.peer, request)

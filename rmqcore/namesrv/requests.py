@@ -72,6 +72,14 @@ class Asking(Protocol):
         """Send a command."""
         ...
 
+    def hold(self) -> None:
+        """Leave the requests that follow unanswered until `release`."""
+        ...
+
+    def release(self) -> None:
+        """Go on with the requests that followed."""
+        ...
+
 
 Parsed = tuple[Registration, RegisteredTopics] | None
 Later = Callable[[Callable[[], Any], Callable[[Future[Any]], object]], object]
@@ -95,15 +103,15 @@ class NameServer:
         self.kv_config = KvConfig()
         self.settings = settings or NameServerSettings()
         self.said_once = SaidOnce(_LOG)
-        self._long: dict[object, int] = {}
+        self._long = 0
 
     def answer_peer(
         self, request: RemotingCommand, peer: Asking, *, now_ms: int, later: Later
     ) -> RemotingCommand | None:
         """Answer a request of another process, which has bounds; None also where the response is sent later.
 
-        Topics of a long registration are parsed by `later`. Registrations that follow over the same connection wait for it: the
-        last one counts.
+        Topics of a long registration are parsed by `later`. What follows it over the same connection waits: the last registration
+        counts, and a broker that leaves is gone.
         """
         if request.is_response:
             return None
@@ -111,7 +119,7 @@ class NameServer:
         if refused is not None:
             return None if request.is_oneway else refused
         is_registration = request.code == RequestCode.REGISTER_BROKER
-        if not is_registration or (len(request.body) <= LONG_BODY_BYTES and peer not in self._long):
+        if not is_registration or len(request.body) <= LONG_BODY_BYTES:
             return self.answer(
                 request, connection=peer, now_ms=now_ms, is_bounded=True, later=later
             )
@@ -137,14 +145,13 @@ class NameServer:
     def _parse_later(
         self, request: RemotingCommand, peer: Asking, now_ms: int, later: Later
     ) -> None:
-        if sum(self._long.values()) >= MOST_LONG_WAITING:
+        if self._long >= MOST_LONG_WAITING:
             raise ValueError(f"{MOST_LONG_WAITING} long registrations wait already, try again")
         call = _Call(self, request, peer, now_ms, is_bounded=True)
 
         def parsed(done: Future[Parsed]) -> None:
-            self._long[peer] -= 1
-            if not self._long[peer]:
-                del self._long[peer]
+            self._long -= 1
+            peer.release()
             if peer.closed:
                 return  # `connection_closed` came first: the registration would stay
             try:
@@ -155,7 +162,8 @@ class NameServer:
                 peer.send(response)
 
         later(partial(_registered_topics, call), parsed)
-        self._long[peer] = self._long.get(peer, 0) + 1
+        self._long += 1
+        peer.hold()
 
     def answer(
         self,

@@ -19,6 +19,7 @@ class FakeChannel:
         self.peer = peer
         self.closed = False
         self.sent: list[RemotingCommand] = []
+        self.held = 0
 
     def send(self, command: RemotingCommand) -> None:
         if not self.closed:
@@ -26,6 +27,12 @@ class FakeChannel:
 
     def close(self) -> None:
         self.closed = True
+
+    def hold(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
 
 
 class FakeTimer:

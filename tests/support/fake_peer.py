@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker, Channel
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.turns import Turns
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import FrameDecoder
 from rmqcore.remoting.header import decode_command
 
-Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
+Answer = Callable[[RemotingCommand, Asker], RemotingCommand | None]
 
 
 class FakeTransport(asyncio.Transport):

@@ -38,7 +38,7 @@ def with_parsed_body(
     parse: Callable[[str, bytes], _T],
     go_on: Callable[[Call, _T], RemotingCommand | None],
 ) -> RemotingCommand | None:
-    """Continue with the parsed body of a request; a long body is parsed in another thread."""
+    """Continue with the parsed body of a request; a long body is parsed in another thread, and what follows it waits."""
     name, body = call.code.name, call.request.body
     if len(body) <= LONG_BODY_BYTES:
         return go_on(call, parse(name, body))
@@ -46,11 +46,13 @@ def with_parsed_body(
     def then(done: Future[_T]) -> None:
         if not call.channel.closed:
             answer_later(call, lambda: go_on(call, done.result()))
+        call.channel.release()
 
     try:
         call.broker.parser.run(partial(parse, name, body), then)
     except WorkerBusyError as error:
         return call.respond(ResponseCode.SYSTEM_BUSY, str(error))
+    call.channel.hold()
     return None
 
 

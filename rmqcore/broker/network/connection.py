@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker, Channel
 from rmqcore.broker.network.stuck_peers import StuckPeers
 from rmqcore.broker.network.turns import NOT_CHARGED_S, SLICE_S, Turns
 from rmqcore.broker.quick_pulls import QuickPulls
@@ -25,7 +25,7 @@ from rmqcore.remoting.command import RemotingCommand, code_name
 from rmqcore.remoting.frame import Frame, FrameDecoder
 from rmqcore.remoting.header import decode_command, encode_command
 
-Answer = Callable[[RemotingCommand, Channel], RemotingCommand | None]
+Answer = Callable[[RemotingCommand, Asker], RemotingCommand | None]
 _LOG = logging.getLogger("rmqcore.broker")
 _READ_BYTES = 256 << 10
 _READ_BEHIND_BYTES = 32 << 10
@@ -121,6 +121,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unsent_full = self._ended = False
         self._reading = True
         self._waits_turn = self._is_behind = False
+        self._held = 0
         self._turns = connections.turns
         self._clock = connections.turns.clock
         self.used_s = 0.0
@@ -216,7 +217,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._waits_turn = False
         if self.closed or self._ended:
             return
-        if self._decoder.pending and not self._unsent_full:
+        if self._decoder.pending and not self._is_stopped:
             self._answer_what_came(0, self._clock())
         else:
             self._read_or_wait()
@@ -238,7 +239,25 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Go on, with the requests that have come already."""
         self._unsent_full = False
-        if self._waits_turn:
+        self._go_on()
+
+    def hold(self) -> None:
+        """Leave what follows unanswered, and read nothing more; see `Asker.hold`."""
+        self._held += 1
+        self._read_or_wait()
+
+    def release(self) -> None:
+        """Go on with what followed; see `Asker.release`."""
+        self._held -= 1
+        self._go_on()
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether no request is answered for now: the peer takes no answers, or the last request must be answered first."""
+        return self._unsent_full or self._held > 0
+
+    def _go_on(self) -> None:
+        if self._waits_turn or self._is_stopped:
             return
         if self._decoder.pending and not (self.closed or self._ended):
             if self._turns.are_over:
@@ -354,7 +373,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         They are taken from where they were read to; the rest goes to the decoder.
         """
         connections, taken = self._connections, 0
-        if not self._decoder.pending and not connections.are_full(self._last_bytes):
+        is_next = not (self._decoder.pending or self._held)
+        if is_next and not connections.are_full(self._last_bytes):
             taken = self._take_quick(connections.read_buffer, 0, nbytes)
             if taken == nbytes:
                 return True
@@ -378,15 +398,15 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self.send(response)
             self._last_bytes = now = clock()
             if now >= until:
-                return self._decoder.pending > 0 and not self._unsent_full
+                return self._decoder.pending > 0 and not self._is_stopped
         return False
 
     def _is_full(self) -> bool:
-        """Whether the peer is to take answers first: a single read may ask for far more than is kept for it."""
+        """Whether requests must wait. A single read may ask for far more than is kept for the peer, which takes answers first."""
         if self._batch_bytes >= MOST_UNSENT:
             self._flush()
             self._batch = []
-        return self._unsent_full
+        return self._is_stopped
 
     def _next_frame(self) -> Frame | None:
         """Give the next frame that a handler is to answer."""
@@ -477,7 +497,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
     def _read_or_wait(self) -> None:
-        full = self._unsent_full or self._waits_turn or self._unanswered >= MOST_UNANSWERED
+        full = self._is_stopped or self._waits_turn or self._unanswered >= MOST_UNANSWERED
         wanted = not (full or self._ended)
         if wanted == self._reading or self.closed:
             return

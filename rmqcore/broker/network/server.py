@@ -11,6 +11,7 @@ import ipaddress
 import signal
 import socket
 import sys
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from functools import partial
 
 from rmqcore.broker import requests
 from rmqcore.broker.broker import Broker
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker
 from rmqcore.broker.long_work import SWITCH_INTERVAL_S
 from rmqcore.broker.network.connection import ClientConnection, Connections
 from rmqcore.broker.network.files_limit import COMING, LoopErrors, allowed_connections
@@ -323,8 +324,7 @@ async def _listen_ha(
     ha_master = HaMaster(broker, ports.may_connect, ports.max_connections, broker.store.replicated)
     broker.replication.ha_address = host_port(host, bound.getsockname()[1])
     broker.replication.slaves = ha_master.slaves
-    server = await asyncio.get_running_loop().create_server(ha_master, sock=bound, backlog=1)
-    bound.listen(COMING)
+    server = await _accept(bound, ha_master)
 
     async def end() -> None:
         server.close()
@@ -339,7 +339,7 @@ async def _listen_ha(
 def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> Connections:
     """Give the connections of a name server, which looks once in a while which brokers are silent."""
 
-    def answer(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def answer(request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         return name_server.answer_peer(
             request, channel, now_ms=broker.now_ms(), later=broker.parser.run
         )
@@ -357,12 +357,19 @@ def _name_connections(name_server: NameServer, broker: Broker, ports: Ports) -> 
 async def _listen(
     bound: socket.socket, connections: Connections, broker: Broker, stack: AsyncExitStack
 ) -> None:
-    # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
-    # all again. So one at a time; the queue of the port is another matter.
-    server = await asyncio.get_running_loop().create_server(connections, sock=bound, backlog=1)
-    bound.listen(COMING)
+    server = await _accept(bound, connections)
     broker.every(CHECK_IDLE_MS, connections.close_idle)
     stack.push_async_callback(_end, server, connections, broker)
+
+
+async def _accept(bound: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+    """Let peers connect to a port; each gets a protocol of its own."""
+    # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
+    # all again. So one at a time; the queue of the port is another matter.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # see _keep
+    server = await asyncio.get_running_loop().create_server(protocol, sock=bound, backlog=1)
+    bound.listen(COMING)
+    return server
 
 
 async def _end(server: asyncio.Server, connections: Connections, broker: Broker) -> None:
@@ -423,9 +430,24 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        if port and sys.platform == "linux":
+            _keep(bound)
     except OSError as error:
         bound.close()
         raise OSError(
             error.errno, f"cannot listen on {host_port(host, port)}: {error.strerror}"
         ) from None
     return bound
+
+
+def _keep(bound: socket.socket) -> None:
+    """Let nobody else bind the port, though nothing listens yet.
+
+    SO_REUSEADDR lets a server start over connections that the one before it has closed, and on Linux two servers bind one port as
+    long as neither listens: the second would learn of it when its store is open. So the socket listens for a moment, which the
+    kernel notes, and allows no reuse until `_accept` allows it again. A port that the kernel has picked would be lost by that,
+    and nobody else asks for it.
+    """
+    bound.listen(1)
+    bound.shutdown(socket.SHUT_RDWR)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_peer import FakeTransport, Peer
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker, Channel
 from rmqcore.broker.network import connection as module
 from rmqcore.remoting.codes import RequestCode, ResponseCode
 from rmqcore.remoting.command import ONEWAY_FLAG, RemotingCommand
@@ -68,6 +68,34 @@ def test_an_answer_that_comes_later_is_sent_at_once() -> None:
     channel.send(command.response())
     assert [answer.opaque for answer in peer.answers()] == [8]
     assert peer.connection.unanswered == 1
+
+
+@pytest.mark.parametrize("cut", [0, 10], ids=["in one read", "in two reads"])
+def test_what_follows_a_request_that_holds_its_connection_waits(cut: int) -> None:
+    held: list[Asker] = []
+    came: list[int] = []
+
+    def answer(command: RemotingCommand, channel: Asker) -> RemotingCommand | None:
+        came.append(command.opaque)
+        if command.opaque not in (2, 3):
+            return command.response()
+        channel.hold()
+        held.append(channel)
+        return None
+
+    peer = Peer(answer)
+    data = b"".join(request(number) for number in range(6))
+    peer.comes(data[: len(data) - cut])
+    assert came == [0, 1, 2]
+    assert not peer.transport.is_read
+    if cut:
+        peer.comes(data[len(data) - cut :])  # what was read already
+    held.pop().release()
+    assert came == [0, 1, 2, 3]
+    held.pop().release()
+    assert came == [0, 1, 2, 3, 4, 5]
+    assert peer.transport.is_read
+    assert [found.opaque for found in peer.answers()] == [0, 1, 4, 5]
 
 
 def test_a_one_way_request_owes_no_answer() -> None:

@@ -11,7 +11,7 @@ import itertools
 import pytest
 from support.fake_peer import Clock, Peer, Steps
 
-from rmqcore.broker.channel import Channel
+from rmqcore.broker.channel import Asker
 from rmqcore.broker.network import connection as connection_module
 from rmqcore.broker.network.connection import Connections
 from rmqcore.broker.network.turns import SLICE_S, TURN_S, Turns
@@ -28,7 +28,7 @@ class Crowd:
 
     def __init__(self, peers: int) -> None:
         self.clock, self.steps = Clock(), Steps()
-        self.order: list[Channel] = []
+        self.order: list[Asker] = []
         self.connections = Connections(
             self._answer,
             lambda channel: None,
@@ -38,7 +38,7 @@ class Crowd:
         )
         self.peers = [Peer(self._answer, connections=self.connections) for _ in range(peers)]
 
-    def _answer(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def _answer(self, request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         self.clock.now += COST_S
         self.order.append(channel)
         return None if request.is_oneway else request.response()
@@ -176,7 +176,7 @@ def test_a_turn_that_raises_ends_its_connection_and_the_others_have_theirs() -> 
     broken, other = crowd.peers
     answer = crowd.connections.answer
 
-    def answer_one(request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def answer_one(request: RemotingCommand, channel: Asker) -> RemotingCommand | None:
         if channel is broken.connection:
             raise MemoryError("no room for the answer")
         return answer(request, channel)

@@ -92,17 +92,15 @@ def test_a_long_registration_is_parsed_in_another_thread_and_answered_then() -> 
     assert code(asker.register(3)) == ResponseCode.SUCCESS, "a short one is answered at once"
 
 
-def test_registrations_of_a_connection_count_in_their_order() -> None:
+def test_what_follows_a_long_registration_over_its_connection_waits() -> None:
     asker = Asker()
     asker.register(2_000, fill="x" * 40)
-    assert asker.register(3) is None
-    asker.works()
-    assert len(asker.work) == 1
-    asker.works()
-    assert len(asker.channel.sent) == 2
-    assert not asker.server._long
+    assert asker.channel.held == 1
     other = FakeChannel()
     assert code(asker.register(3, "other", channel=other)) == ResponseCode.SUCCESS
+    asker.works()
+    assert len(asker.channel.sent) == 1
+    assert (asker.channel.held, other.held, asker.server._long) == (0, 0, 0)
 
 
 def test_a_connection_that_closes_while_its_registration_is_parsed_registers_nothing() -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.broker import FakeChannel
 from support.served_broker import ServedBroker
 
+from rmqcore.broker.handlers.in_background import LONG_BODY_BYTES
 from rmqcore.remoting.bodies.heartbeat import (
     SQL92,
     ConsumerData,
@@ -174,3 +175,16 @@ def test_a_body_that_is_none(served: ServedBroker) -> None:
         response = served.answer(code, body=b"[]")
         assert response.code == ResponseCode.SYSTEM_ERROR
         assert code.name in str(response.remark)
+
+
+def test_what_follows_a_long_heartbeat_waits_until_it_is_noted(served: ServedBroker) -> None:
+    groups = tuple(f"{number}{'x' * 100}" for number in range(900))
+    body = encode_heartbeat(Heartbeat("c", groups))
+    assert len(body) > LONG_BODY_BYTES
+    assert served.ask(RequestCode.HEART_BEAT, body=body) is None
+    assert served.channel.held == 1
+    served.loop.run_until(lambda: not served.channel.held)
+    assert served.broker.producers.channels(groups[-1]) == [served.channel]
+    assert served.ask(RequestCode.HEART_BEAT, body=b"[" * len(body)) is None
+    served.loop.run_until(lambda: not served.channel.held)
+    assert [one.code for one in served.channel.sent][-1] == ResponseCode.SYSTEM_ERROR
