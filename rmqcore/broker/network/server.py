@@ -11,7 +11,6 @@ import ipaddress
 import signal
 import socket
 import sys
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -362,7 +361,9 @@ async def _listen(
     stack.push_async_callback(_end, server, connections, broker)
 
 
-async def _accept(bound: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+async def _accept(
+    bound: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]
+) -> asyncio.Server:
     """Let peers connect to a port; each gets a protocol of its own."""
     # asyncio accepts that many sockets at once, and after EMFILE goes on with the rest: each failure sets a timer that tries them
     # all again. So one at a time; the queue of the port is another matter.

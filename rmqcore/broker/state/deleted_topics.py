@@ -86,12 +86,18 @@ class DeletedTopics:
 def begin_phy_offset(paths: StorePaths, topic: str) -> int:
     """Return the CommitLog offset behind the messages that the last deletion of a topic hid; 0 without one.
 
+    As a broker does, it reads the ``.bak`` where a kill has left no file.
+
     Raises
     ------
     StoreFormatError
         The file cannot be read.
     """
-    return _parse(read_config_file(paths, f"config/{FILE}") or {}).get(topic, 0)
+    for name in (FILE, f"{FILE}.bak"):
+        saved = read_config_file(paths, f"config/{name}")
+        if saved is not None:
+            return _parse(saved).get(topic, 0)
+    return 0
 
 
 def _parse(saved: dict[str, Any]) -> dict[str, int]:

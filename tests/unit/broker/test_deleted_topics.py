@@ -15,7 +15,7 @@ from support.sends import SMALL, Sender, send
 
 import rmqcore
 from rmqcore.broker.config_files import ConfigFiles, Snapshot
-from rmqcore.broker.state.deleted_topics import DeletedTopics
+from rmqcore.broker.state.deleted_topics import DeletedTopics, begin_phy_offset
 from rmqcore.disk.config_files import read_config_file
 from rmqcore.errors import StoreFormatError
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
@@ -214,3 +214,15 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
         with pytest.raises(StoreFormatError, match=r"deletedTopics\.json"):
             DeletedTopics(files, store)
         files.close()
+
+
+def test_a_kill_between_two_renames_leaves_the_backup(client: Sender) -> None:
+    fill(client, 3, "old")
+    delete(client)
+    paths = client.store.paths
+    begin = begin_phy_offset(paths, "orders")
+    assert begin == client.store.max_phy_offset
+    file = paths.config / "deletedTopics.json"
+    file.rename(f"{file}.bak")
+    assert begin_phy_offset(paths, "orders") == begin
+    assert begin_phy_offset(paths, "another") == 0
