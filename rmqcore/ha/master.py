@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqcore.config import MessageStoreConfig
 from rmqcore.errors import HaProtocolError, LogGapError, LogsPartedError
-from rmqcore.ha.frames import ReportReader, encode_header
+from rmqcore.ha.frames import MOST_BODY, ReportReader, encode_header
 
 if TYPE_CHECKING:
     from rmqcore.engine.store.store import MessageStore
@@ -57,7 +57,7 @@ class Follower:
         self.caught_up_at = now
         self._store = store
         self._reports = ReportReader()
-        self._batch = config.ha_transfer_batch_size
+        self._batch = min(config.ha_transfer_batch_size, MOST_BODY)
         self._heartbeat_s = config.ha_send_heartbeat_interval / 1000
         self._housekeeping_s = config.ha_housekeeping_interval / 1000
         self._heard_at = self._written_at = now

@@ -17,6 +17,7 @@ from support.replication import RawSlave, Side, slave_of
 from rmqcore import Message
 from rmqcore.broker.network import ha_slave, master_broker
 from rmqcore.broker.thens import nothing
+from rmqcore.errors import LogsPartedError
 from rmqcore.remoting.bodies.subscription_groups import SubscriptionGroupConfig
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
 from rmqcore.remoting.codes import RequestCode, ResponseCode
@@ -174,7 +175,7 @@ def test_a_shorter_master_is_not_followed(tmp_path: Path, caplog: pytest.LogCapt
         async with paired(tmp_path) as master:
             master.put(10)
             async with slave_of(tmp_path / "slave", master.ha) as slave:
-                await eventually_async(lambda: "truncate-to-master" in caplog.text)
+                await eventually_async(lambda: LogsPartedError.hint in caplog.text)
                 error = slave.broker.replication.master()
                 assert error is not None
                 assert f"its master's at {master.store.max_phy_offset}" in error.error
