@@ -82,7 +82,6 @@ def test_how_many_replicas_must_hold_a_message(settings: dict[str, Any], needed:
         ({"enable_auto_in_sync_replicas": True}, 2),
         ({"all_ack_in_sync_state_set": True}, 2),
         ({"min_in_sync_replicas": 2, "in_sync_replicas": 1}, 1),
-        ({"ha_max_gap_not_in_sync": 1}, 2),
     ],
 )
 @pytest.mark.parametrize("mode", ["enableSlaveActingMaster", "enableControllerMode"])

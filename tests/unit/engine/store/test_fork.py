@@ -47,6 +47,7 @@ REFUSED: dict[str, Callable[[MessageStore], object]] = {
     "append": lambda store: store.append(Message("t", b"child")),
     "append_batch": lambda store: store.append_batch([Message("t", b"child")]),
     "append_raw": lambda store: store.append_raw(0, b""),
+    "hide_before": lambda store: store.hide_before("t", 0),
     "put of a light message": lambda store: store.put(LIGHT),
     "put_batch": lambda store: store.put_batch([Message("t", b"child")]),
     "put_many": lambda store: store.put_many([Message("t", b"child"), LIGHT]),
