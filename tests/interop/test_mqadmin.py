@@ -75,8 +75,20 @@ COMMANDS = [
 ]
 OF_EACH = "brokerStatus -b {b}"
 """Its values are the broker's own: the names are compared."""
-OURS_ALONE = {"brokerVersion", "getTransferedTps"}
-"""Names of our `brokerStatus` that Java has no more since 5.0: the released rocketmq-exporter fails without them."""
+OURS_ALONE = {
+    # Java has no more since 5.0: the released rocketmq-exporter fails without them.
+    "brokerVersion",
+    "getTransferedTps",
+    # Java says elsewhere, or not at all: `rmqcore ping` shows them.
+    "brokerClusterName",
+    "brokerId",
+    "brokerName",
+    "brokerRole",
+    "haSlaves",
+    "storeState",
+    "storeStateReason",
+}
+"""Names of our `brokerStatus` alone."""
 
 # What is not the same, in this order: addresses, ids, times, durations, rates.
 _MASKS = [

@@ -151,6 +151,8 @@ WITHOUT_HEADER = {
     RequestCode.SEND_REPLY_MESSAGE_V2: RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2: RequestCode.SEND_MESSAGE,
     RequestCode.LITE_PULL_MESSAGE: RequestCode.PULL_MESSAGE,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
 }
 """Requests that bear the fields of another."""
 INHERITED = {"ns", "nsd", "oway", "lo", "bname"}
