@@ -12,6 +12,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from support.eventually import eventually
 from support.spark.spark_rows import (
     Row,
     damage_rows,
@@ -359,8 +360,6 @@ def test_a_worker_without_the_package_says_so(golden: Path, way: str) -> None:
 
 
 def test_workers_freeze_what_they_have_loaded(spark: SparkSession, golden: Path) -> None:
-    rmqcore.spark.read(spark, store_of(golden, "basic"), maxPartitionBytes="1k").count()
-
     def frozen(batches: Iterator[Any]) -> Iterator[Any]:
         import gc
 
@@ -369,8 +368,13 @@ def test_workers_freeze_what_they_have_loaded(spark: SparkSession, golden: Path)
         for _ in batches:
             yield pa.record_batch([pa.array([gc.get_freeze_count()], pa.int64())], ["n"])
 
-    counts = spark.range(2).repartition(2).mapInArrow(frozen, "n bigint").collect()
-    assert max(row.n for row in counts) > 10_000
+    def is_frozen() -> bool:
+        """Look at the workers that have read; on a busy machine Spark gives the look to new ones."""
+        rmqcore.spark.read(spark, store_of(golden, "basic"), maxPartitionBytes="1k").count()
+        counts = spark.range(2).repartition(2).mapInArrow(frozen, "n bigint").collect()
+        return any(row.n > 10_000 for row in counts)
+
+    eventually(is_frozen)
 
 
 def test_nothing_is_frozen_outside_a_worker(golden: Path) -> None:
