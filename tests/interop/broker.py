@@ -84,10 +84,18 @@ class Broker:
     """Where a broker's files lie, and how to start it: more than once, over the same store.
 
     Its ports belong to it as long as the object lives.
+
+    Parameters
+    ----------
+    replicates
+        Slaves may connect to `ha_address`, or with `brokerRole=SLAVE` it follows a master; else the HA port is closed.
     """
 
-    def __init__(self, folder: Path, store_config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, store_config: Mapping[str, Any], *, replicates: bool = False
+    ) -> None:
         self.folder = folder
+        self._replicates = replicates
         self.store = folder / "store"
         self._given = store_config
         self._ports = PortBlock()
@@ -128,6 +136,11 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def ha_address(self) -> str:
+        """Where slaves get the log."""
+        return f"127.0.0.1:{self._port + 1}"
+
     @contextlib.contextmanager
     def running(self, *, may_move: bool = True) -> Iterator[JavaServer]:
         """Run the broker and its name server; at the end both are killed.
@@ -164,7 +177,8 @@ class Broker:
         name_server.wait_ready("boot success")  # a broker that finds none waits for it
         main = "org.rmqcore.interop.RegisteredBroker"
         sizes = "-Xmx512m", "-XX:MaxDirectMemorySize=512m"
-        broker = JavaServer(self.folder / "broker", main, self._settings, *sizes)
+        more = ("-Drmqcore.ha=true",) if self._replicates else ()
+        broker = JavaServer(self.folder / "broker", main, self._settings, *sizes, *more)
         servers.enter_context(broker)
         # A topic that was made before the name server knew the broker was refused, and had no route for half a minute.
         broker.wait_ready("registered at its name server")
