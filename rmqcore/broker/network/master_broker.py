@@ -24,10 +24,13 @@ from rmqcore.remoting.request_fields import Value, encode_fields
 SYNC_MS = 60_000
 """Milliseconds between two looks at the master's topics, groups and offsets; the first look is made when it is found."""
 MODES_FILE = "messageRequestMode.json"
+CATCH_UP_S, CATCH_UP_LOOK_S = 60.0, 0.02
+"""Seconds that offsets wait for the messages before them, and between two looks."""
 CONNECT_S = 3.0
 """Seconds that a connection to the master's broker has."""
 BROKER_BELOW_HA = 1
 """A broker's port is one below its HA port unless both are configured."""
+_OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET
 _LOG = logging.getLogger("rmqcore.broker")
 
 
@@ -62,9 +65,9 @@ class MasterBroker:
         self._adopts = {
             RequestCode.GET_ALL_TOPIC_CONFIG: self._adopt_topics,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._adopt_groups,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._adopt_modes,
             RequestCode.GET_ALL_CONSUMER_OFFSET: self._adopt_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self._adopt_delays,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._adopt_modes,
         }
         broker.every(SYNC_MS, self.sync_now)
 
@@ -73,8 +76,10 @@ class MasterBroker:
     async def log_of(self, ha_address: str) -> tuple[int, int] | None:
         """Ask where the log of the master with this HA port begins and ends; None where no broker answers."""
         link = await self._find(ha_address)
-        if link is None:
-            return None
+        return None if link is None else await self._log(link)
+
+    async def _log(self, link: NameServerLink) -> tuple[int, int] | None:
+        """Ask the master's broker where its log begins and ends; None where it does not say so."""
         response = await self._ask(link, RequestCode.GET_BROKER_RUNTIME_INFO)
         if response is None:
             return None
@@ -184,12 +189,31 @@ class MasterBroker:
             response = await self._ask(link, code)
             if response is None:
                 continue
+            if code in _OFFSETS and not await self._catches_up(link):
+                continue
             try:
                 adopt(response)
             except (StoreError, ValueError) as error:
                 text = "master's broker %s: %s of it is not taken: %s"
                 self._warn(code.name, text, link.peer, code.name, str(error))
         self.synced += 1
+
+    async def _catches_up(self, link: NameServerLink) -> bool:
+        """Wait until this log holds what the master's holds now; whether it does, in time.
+
+        A master knows offsets behind messages that its slave has not got yet. If it dies then, the slave gives those offsets to
+        other messages, and a consumer would skip them. A Java slave takes offsets at once.
+        """
+        log = await self._log(link)
+        if log is None:
+            return False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CATCH_UP_S
+        while self._broker.store.reput_from_offset < log[1]:
+            if link.closed or loop.time() > until:
+                return False
+            await asyncio.sleep(CATCH_UP_LOOK_S)
+        return True
 
     def _adopt_topics(self, response: RemotingCommand) -> None:
         table = topic_table(parse_body("GET_ALL_TOPIC_CONFIG", response.body))

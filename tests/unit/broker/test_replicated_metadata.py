@@ -93,6 +93,36 @@ def test_a_slave_has_the_metadata_of_its_master_at_once(
     run(test)
 
 
+def test_offsets_wait_for_the_messages_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failover the slave gives those offsets to other messages, which a consumer would skip."""
+    monkeypatch.setattr(master_broker, "SYNC_MS", 30)
+    monkeypatch.setattr(master_broker, "CATCH_UP_S", 0.1)
+    monkeypatch.setattr(ha_slave, "AGAIN_AFTER_S", 0.05)
+
+    async def test() -> None:
+        async with paired(tmp_path) as master, slave_of(tmp_path / "slave", master.ha) as slave:
+            master.broker.groups.update(SubscriptionGroupConfig("readers"))
+            master.put(4)
+            master.broker.offsets.commit("readers", "t", 0, 1)
+            await eventually_async(lambda: slave.broker.offsets.query("readers", "t", 0) == 1)
+            ha = master.running.ha_master
+            assert ha is not None
+            most, ha.max_connections = ha.max_connections, 0
+            ha.close()
+            await eventually_async(lambda: not ha.open)
+            master.put(4)
+            master.broker.offsets.commit("readers", "t", 0, 2)
+            await synced(slave)
+            assert slave.broker.offsets.query("readers", "t", 0) == 1
+            ha.max_connections = most
+            await eventually_async(lambda: slave.broker.offsets.query("readers", "t", 0) == 2)
+            assert slave.store.max_phy_offset == master.store.max_phy_offset
+
+    run(test)
+
+
 async def synced(slave: Side) -> None:
     """Wait until a look at the master that begins now has ended."""
     assert slave.running.ha_slave is not None
