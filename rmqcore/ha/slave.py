@@ -57,7 +57,9 @@ class Slave:
         self._heard_at = self._written_at = now
 
     @classmethod
-    def at_end(cls, store: MessageStore, master_first: int | None, now: float) -> Slave:
+    def at_end(
+        cls, store: MessageStore, master_first: int | None, now: float, *, from_first: bool = False
+    ) -> Slave:
         """Begin at the end of the log, which is synced before.
 
         Parameters
@@ -66,10 +68,13 @@ class Slave:
         master_first : int or None
             Where the master's log begins; None where that is not known.
         now : float
+        from_first : bool
+            A log that holds nothing begins where the master's does, if that is above 0: who asks from 0 on gets the last file.
         """
         first, end = store.min_phy_offset, store.max_phy_offset
         if first == end:
-            return cls(store, None, b"", now)
+            begin = master_first if from_first and master_first else None
+            return cls(store, begin, b"", now)
         store.flush()
         size = store.config.mapped_file_size_commit_log
         last_file = (end - 1) // size * size

@@ -44,9 +44,14 @@ class HaSlave:
         Its store is a SLAVE.
     registration : Registration
         Knows what name servers say of the master.
+    from_first : bool
+        A store that holds nothing begins with the master's first file, not with its last.
     """
 
-    def __init__(self, broker: Broker, registration: Registration) -> None:
+    def __init__(
+        self, broker: Broker, registration: Registration, *, from_first: bool = False
+    ) -> None:
+        self._from_first = from_first
         self._broker = broker
         self._registration = registration
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-ha-slave")
@@ -118,7 +123,11 @@ class HaSlave:
         place = parse_address(ha_address, "haMasterAddress")
         self._ha_address = ha_address
         first = await self._check_master(ha_address)
-        line = self._line = _Line(self._broker, self._counts, place, first, self._followed)
+        if self._from_first:
+            await self._begin_with_first(first)
+        line = self._line = _Line(
+            self._broker, self._counts, place, first, self._followed, from_first=self._from_first
+        )
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, line.follow)
         finally:
@@ -152,6 +161,29 @@ class HaSlave:
             raise LogGapError(own_end, first)
         self.master_broker.sync_now()
         return first
+
+    async def _begin_with_first(self, master_first: int | None) -> None:
+        """Give a log that holds nothing the master's first record, where that lies at 0: an HA port sends none from 0 on.
+
+        Raises
+        ------
+        ConnectionError
+            The master's broker does not say where its log begins, or has no such record.
+        """
+        store = self._broker.store
+        if store.min_phy_offset < store.max_phy_offset:
+            return
+        if master_first is None:
+            raise ConnectionError(
+                "--ha-from first: the master's broker is not reached, and it alone says where its log begins"
+            )
+        if master_first == 0 < self.master_broker.end:
+            record = await self.master_broker.record_at(0)
+            if record is None:
+                raise ConnectionError("--ha-from first: the master gives no record at phy_offset 0")
+            await asyncio.get_running_loop().run_in_executor(
+                self._thread, store.append_raw, 0, record
+            )
 
     def _followed(self) -> None:
         """Take note that the logs are alike; called in the loop's thread."""
@@ -204,7 +236,10 @@ class _Line:
         place: tuple[str, int],
         master_first: int | None,
         on_followed: Callable[[], object],
+        *,
+        from_first: bool,
     ) -> None:
+        self._from_first = from_first
         self._broker = broker
         self._store = broker.store
         self._counts = counts
@@ -250,7 +285,9 @@ class _Line:
             self._rope.close()
 
     def _follow(self, line: socket.socket) -> None:
-        slave = Slave.at_end(self._store, self._master_first, time.monotonic())
+        slave = Slave.at_end(
+            self._store, self._master_first, time.monotonic(), from_first=self._from_first
+        )
         self._send(line, slave.first_report())
         poller = select.poll()
         poller.register(line, select.POLLIN)

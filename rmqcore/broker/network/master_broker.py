@@ -94,6 +94,14 @@ class MasterBroker:
         self.end = found[1]
         return found
 
+    async def record_at(self, phy_offset: int) -> bytes | None:
+        """Ask for the record that begins at a CommitLog offset; None where there is no answer."""
+        if self._link is None:
+            return None
+        code = RequestCode.VIEW_MESSAGE_BY_ID
+        response = await self._ask(self._link, code, {"offset": phy_offset})
+        return None if response is None else response.body
+
     async def _find(self, ha_address: str) -> NameServerLink | None:
         """Connect to the broker that a name server names; else to the one below the HA port, if that port is its own."""
         named = self._registration.master

@@ -63,6 +63,8 @@ class Ports:
         The host that clients are told; None: `host`.
     ha : int or None
         The port at which slaves get the log of a master; 0 picks a free one, None: nothing listens.
+    ha_from_first : bool
+        A slave with an empty store begins with its master's first CommitLog file, not with its last.
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
@@ -76,6 +78,7 @@ class Ports:
     namesrvs: tuple[str, ...] = ()
     advertise: str | None = None
     ha: int | None = None
+    ha_from_first: bool = False
     allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     max_connections: int = MOST_CONNECTIONS
 
@@ -307,7 +310,7 @@ async def _start(
         await _listen(bound.vip, connections, broker, stack)
     ha_slave = None
     if store.config.broker_role == "SLAVE":
-        ha_slave = HaSlave(broker, registration)
+        ha_slave = HaSlave(broker, registration, from_first=ports.ha_from_first)
         stack.push_async_callback(ha_slave.stop)
         ha_slave.start()
     stack.push_async_callback(registration.stop)

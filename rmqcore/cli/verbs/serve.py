@@ -55,6 +55,7 @@ BROKER_PORT = 10911
 NAMESRV_PORT = 9876
 SLAVE_ID = 1
 """The brokerId of a slave that has none in its configuration."""
+FIRST, LAST = "first", "last"
 FREE = "free"
 OFF = "0"
 
@@ -135,6 +136,14 @@ def serve(
             show_default="haMasterAddress of the configuration; what the name server answers",
         ),
     ] = None,
+    ha_from: Annotated[
+        str,
+        typer.Option(
+            "--ha-from",
+            metavar="FILE",
+            help="Where a slave with an empty store begins: with its master's 'first' CommitLog file or its 'last'.",
+        ),
+    ] = LAST,
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -190,11 +199,13 @@ def serve(
     if for_version is not None:
         given = given.changed(for_version=for_version)
     given = _replicated(given, role, ha_master)
+    from_first = _from_first(ha_from, given)
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra, vip=vip
     )
-    ports = replace(ports, ha=_ha_port(ha_port, ports.broker, config, given))
+    ha = _ha_port(ha_port, ports.broker, config, given)
+    ports = replace(ports, ha=ha, ha_from_first=from_first)
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _say_what_is_not_true(store, config, given)
@@ -294,6 +305,15 @@ def _replicated(
             raise typer.BadParameter("--ha-master is for a slave: add --role SLAVE")
         given = given.changed(ha_master_address=endpoint(ha_master, "--ha-master"))
     return given
+
+
+def _from_first(option: str, given: MessageStoreConfig) -> bool:
+    """Whether a slave with an empty store gets all of its master's log."""
+    if option not in (FIRST, LAST):
+        raise wrong_value(option, f"{FIRST} or {LAST}", "--ha-from")
+    if option == FIRST and given.broker_role != "SLAVE":
+        raise typer.BadParameter("--ha-from is for a slave: add --role SLAVE")
+    return option == FIRST
 
 
 def _ha_port(

@@ -81,6 +81,35 @@ def test_an_empty_slave_begins_with_the_last_file(tmp_path: Path, run: Run) -> N
     run(test())
 
 
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_an_empty_slave_that_wants_all(tmp_path: Path, run: Run, *, cleaned: bool) -> None:
+    """Java's can only begin with the last file. An HA port takes a request from 0 on for that; also where 0 is gone."""
+
+    async def test() -> None:
+        size: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16}
+        master = Side(tmp_path / "master", **size)
+        master.block = PortBlock()
+        async with master:
+            master.put(200)
+            assert master.store.wait_dispatched(LONG_S)
+            if cleaned:
+                master.store.flush()
+                master.store.clean_once(disk_ratio=0.99, pause=lambda _: False)
+                master.store.clean_once(disk_ratio=0.1)  # it takes messages again
+            first = master.store.min_phy_offset
+            assert (first > 0) == cleaned
+            slave = slave_of(tmp_path / "slave", master.ha, **size)
+            slave.ports = {"ha_from_first": True}
+            async with slave:
+                await slave.holds(master)
+                assert slave.store.min_phy_offset == first
+                master.put(100)
+                await slave.holds(master)
+                assert slave.log() == master.log()
+
+    run(test())
+
+
 def test_a_slave_that_stopped_files_ago_catches_up(tmp_path: Path, run: Run) -> None:
     """Its first report was that of an empty slave, and the master began with its last file."""
 

@@ -186,6 +186,8 @@ def test_no_port_lies_two_below_the_first_ones(rmqcore: Run, tmp_path: Path) -> 
     [
         (("--ha-master", "h:1"), "--ha-master is for a slave: add --role SLAVE"),
         (("--role", "slave", "--ha-master", "h"), "expected host:port"),
+        (("--ha-from", "first"), "--ha-from is for a slave: add --role SLAVE"),
+        (("--role", "slave", "--ha-from", "begin"), "'begin' was given, expected first or last"),
         (("--role", "slave", "--ha-port", "1"), "--ha-port is for a master"),
     ],
 )
