@@ -1,4 +1,4 @@
-"""Errors of replication: of a master and a slave that cannot go on together."""
+"""Errors of replication: why a slave cannot follow its master."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rmqcore.errors.stores import StoreError
 
 
 class HaProtocolError(StoreError):
-    """Bytes at an HA port that are no report and no frame; the connection they came on is to be closed.
+    """Bytes at an HA port that are neither a report nor a frame; the connection is closed.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class HaProtocolError(StoreError):
 
 
 class LogsPartedError(StoreError):
-    """A slave's log has bytes that its master's has not: neither goes on, and nothing is written over.
+    """A slave's log has bytes that its master's log lacks: replication stops, and nothing is overwritten.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LogsPartedError(StoreError):
 
 
 class LogGapError(StoreError):
-    """A master has deleted what its slave lacks: the slave's log cannot go on without a gap.
+    """A master has deleted files that its slave lacks: the slave's log cannot continue without a gap.
 
     Parameters
     ----------

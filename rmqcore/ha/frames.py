@@ -18,12 +18,12 @@ HEADER_SIZE = _HEADER.size
 
 
 def encode_report(phy_offset: int) -> bytes:
-    """Give the report of a slave whose log ends at a CommitLog offset."""
+    """Return the report of a slave whose log ends at a CommitLog offset."""
     return _REPORT.pack(phy_offset)
 
 
 def encode_header(phy_offset: int, body_size: int) -> bytes:
-    """Give the header of a frame: where its body lies in the log, and its bytes; 0 is a heartbeat."""
+    """Return the header of a frame: where its body lies in the log, and its bytes; 0 is a heartbeat."""
     return _HEADER.pack(phy_offset, body_size)
 
 
@@ -34,7 +34,7 @@ class ReportReader:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Give the last whole report; None where none is whole yet.
+        """Return the last whole report; None before the first one is whole.
 
         Source: RocketMQ 5.5.0 DefaultHAConnection.ReadSocketService#processReadEvent.
         """
@@ -48,7 +48,7 @@ class ReportReader:
 
 
 class FrameReader:
-    """Takes the frames of a master apart, wherever they were cut; the bytes of a body are given on as they come."""
+    """Takes the frames of a master apart, wherever they were cut; yields the bytes of a body as they come."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -56,12 +56,12 @@ class FrameReader:
         self._left = 0  # bytes of the body that are to come
 
     def feed(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Give each header, as an empty piece, and each piece of a body: where it lies in the log, and its bytes.
+        """Yield each header, as an empty piece, and each piece of a body: where it lies in the log, and its bytes.
 
         Raises
         ------
         HaProtocolError
-            The size of a body is none.
+            A header claims an invalid body size.
         """
         while data or self._left:
             if self._left:

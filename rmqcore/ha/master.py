@@ -63,12 +63,12 @@ class Follower:
         self._heard_at = self._written_at = now
 
     def data_received(self, data: bytes, now: float) -> bool:
-        """Take what the slave sends; whether it has reported.
+        """Read what the slave sends; return whether it has reported.
 
         Raises
         ------
         HaProtocolError
-            A report is no offset.
+            A report is negative.
         LogsPartedError
             The slave's log is longer than this one: what it has more was never here, or is lost here.
         """
@@ -89,7 +89,7 @@ class Follower:
         return True
 
     def _begin(self, phy_offset: int) -> int:
-        """Give the offset from which a slave is served that asks for one."""
+        """Return the offset from which a slave is served that asks for `phy_offset`."""
         if phy_offset == FIRST_REPORT:
             size = self._store.config.mapped_file_size_commit_log
             end = self._store.confirm_offset
@@ -104,7 +104,7 @@ class Follower:
         return 0 <= self.sent_to < self._store.confirm_offset
 
     def next_body(self) -> memoryview:
-        """Give the bytes that are sent next; empty where there are none. They may lie on the disk alone.
+        """Return the bytes that are sent next; empty at the end of the log. The read may wait for the disk.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Follower:
         return self._store.read_range(self.sent_to, self._batch)
 
     def frame(self, body: memoryview, now: float) -> bytes:
-        """Give the header of a frame for the body that `next_body` gave; it counts as sent."""
+        """Return the header of a frame for the body that `next_body` returned; the body counts as sent."""
         header = encode_header(self.sent_to, len(body))
         self.sent_to += len(body)
         self.sent_bytes += len(body)
@@ -127,7 +127,7 @@ class Follower:
         return header
 
     def heartbeat(self, now: float) -> bytes:
-        """Give an empty frame where one is due, else nothing."""
+        """Return an empty frame if a heartbeat is due, else no bytes."""
         if self.sent_to == _NOT_YET or now - self._written_at <= self._heartbeat_s:
             return b""
         return self.frame(memoryview(b""), now)
@@ -135,11 +135,11 @@ class Follower:
     # ---- how it is
 
     def is_silent(self, now: float) -> bool:
-        """Whether it has said nothing for so long that it is given up."""
+        """Return whether the slave has been silent for more than `ha_housekeeping_interval`."""
         return now - self._heard_at > self._housekeeping_s
 
     def is_in_sync(self, end: int) -> bool:
-        """Whether it is near enough the end of the log to count.
+        """Return whether the slave lacks fewer bytes than `ha_max_gap_not_in_sync`.
 
         Source: RocketMQ 5.5.0 DefaultHAService#inSyncReplicasNums.
         """
@@ -162,7 +162,7 @@ class Pace:
         self._at = now
 
     def wait(self, now: float) -> float:
-        """Give the seconds until more may be sent; 0: now."""
+        """Return the seconds until more may be sent; 0: now."""
         if self._most is None:
             return 0.0
         self._left = min(self._left + (now - self._at) * self._most, float(self._most))
@@ -176,7 +176,7 @@ class Pace:
 
 
 def held_by(followers: Iterable[Follower], replicas: int) -> int:
-    """Give the CommitLog offset up to which so many replicas hold the log, the master among them; -1 where so many are not there.
+    """Return the CommitLog offset up to which `replicas` replicas hold the log, counting the master; -1 if fewer are connected.
 
     Two connections of one host are one replica, unless they are of this machine: a slave that connects anew is not counted twice.
 

@@ -83,16 +83,16 @@ class Slave:
         return cls(store, begin, bytes(store.read_range(begin, end - begin)), now)
 
     def first_report(self) -> bytes:
-        """Give the report that says from where on bytes are wanted."""
+        """Return the report that names the first byte wanted."""
         return encode_report(self._reported)
 
     def data_received(self, data: memoryview, now: float) -> None:
-        """Take what the master sends: compare it with what is here, then append it.
+        """Read what the master sends: compare it with the end of this log, then append it.
 
         Raises
         ------
         HaProtocolError
-            A frame is none, or lies somewhere else.
+            A frame is invalid, or does not continue the one before.
         LogsPartedError
             The master has other bytes where this log has its own.
         StoreError
@@ -136,7 +136,7 @@ class Slave:
     # ---- what is reported
 
     def report(self, now: float) -> bytes:
-        """Give the report that is due: the log has grown since the last one, or it was long ago; else nothing.
+        """Return the report that is due, because the log has grown or the last report is old; else no bytes.
 
         Under SYNC_FLUSH what is on disk is reported.
         """
@@ -154,5 +154,5 @@ class Slave:
         return encode_report(phy_offset)
 
     def is_silent(self, now: float) -> bool:
-        """Whether the master has said nothing for so long that it is given up."""
+        """Return whether the master has been silent for more than `ha_housekeeping_interval`."""
         return now - self._heard_at > self._housekeeping_s
