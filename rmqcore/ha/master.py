@@ -41,8 +41,6 @@ class Follower:
         CommitLog offset behind what it was sent last; -1 before the first report.
     sent_bytes : int
         Bytes of bodies that it was sent.
-    since : float
-        When it connected.
     caught_up_at : float
         When it last held all of the log.
     """
@@ -53,7 +51,6 @@ class Follower:
         self.ack = _NOT_YET
         self.sent_to = _NOT_YET
         self.sent_bytes = 0
-        self.since = now
         self.caught_up_at = now
         self._store = store
         self._reports = ReportReader()

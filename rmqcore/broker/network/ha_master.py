@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from rmqcore.broker.broker import Broker
+from rmqcore.broker.network.name_server_link import host_port
 from rmqcore.broker.state.replication import ByteRate, SlaveInfo
 from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed
 from rmqcore.errors import StoreError
@@ -193,7 +194,7 @@ class SlaveConnection(asyncio.Protocol):
             transport.abort()
             return
         host = peername[0].partition("%")[0]
-        peer = f"[{host}]:{peername[1]}" if ":" in host else f"{host}:{peername[1]}"
+        peer = host_port(host, peername[1])
         if not master.may_connect(host):
             _LOG.warning("%s may not connect to the HA port: see --allow", peer)
             transport.abort()

@@ -139,7 +139,8 @@ class NameServerLink(asyncio.Protocol):
         if self._requests is not None:
             self._requests.channel_closed(self)
         if not self._ended:
-            _LOG.warning("%s %s has closed the connection: %s", self._what, self.peer, exc)
+            why = f": {exc}" if exc else ""
+            _LOG.warning("the connection to %s %s is closed%s", self._what, self.peer, why)
             self.start(AGAIN_AFTER_S)
 
     def data_received(self, data: bytes) -> None:
