@@ -29,6 +29,10 @@ REAL_CLIENTS = $(if $(call has_tools,javac mvn),$(DONE)/java) $(if $(call has_to
 C_WARNINGS := -std=gnu11 -Wall -Wextra -Wconversion -Wsign-compare -Werror
 CC ?= cc
 
+# Images of containers set it. Each process of the tests, and each program that they start, would then compile what it imports again:
+# 17 s of processor time a process for the tests alone.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test verify night lint format bench bench-compare fuzz sanitize torture dist release-dry-run clean
 .DELETE_ON_ERROR:

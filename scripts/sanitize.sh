@@ -24,7 +24,6 @@ export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1
 # -P: the checkout must not get in front of the sanitized build.
 loaded=$("$python" -P -c 'import rmqcore._native.format.codec as codec; print(codec.__file__)')
 [[ $loaded == "$library"/* ]] || { echo "sanitize: $loaded was imported, not a module of $library" >&2; exit 1; }
-# Not what forks a process with threads: AddressSanitizer of GCC 12 leaves the lock of its allocator to the child as it is, and a
+# Which tests these are, tests/conftest.py says. Not what forks a process with threads: AddressSanitizer of GCC 12 leaves the lock of its allocator to the child as it is, and a
 # child hung for an hour in a malloc, because a thread that it does not have held that lock.
-"$python" -P -m pytest -m 'not forks' -n logical --maxprocesses 4 --dist loadfile \
-    --ignore=tests/unit/cli --ignore=tests/unit/services --ignore=tests/unit/test_micro_benches.py tests/property tests/unit tests/native_c "$@"
+"$python" -P -m pytest -m sanitized -n logical --maxprocesses 4 --dist loadfile tests/property tests/unit tests/native_c "$@"

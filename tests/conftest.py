@@ -43,6 +43,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parent.parent
 OUTSIDE = ("faults", "interop", "stateful")
 """Of these folders `make test` runs what is marked `smoke`; of tests/spark, too, if a test needs the session or takes long."""
+SANITIZED = ("property", "unit", "native_c")
+"""Folders that feed bytes to native code: scripts/sanitize.sh runs their tests, in the doses of `make verify`."""
+NOT_SANITIZED = ("unit/cli", "unit/services", "unit/test_micro_benches.py")
+"""What starts programs of its own, which are not instrumented, or measures."""
 NEEDS = "needs "
 # What one JVM with RocketMQ serves is a chain of tests that no second process may share, and so is what one Spark session serves.
 # Of each there are two chains, which take about as long: the modules named here, and the others. All smokes of Spark are in one.
@@ -175,14 +179,14 @@ def scope_of(nodeid: str) -> str:
         return file  # each of its tests starts JVMs of its own
     if file.startswith("tests/interop/"):
         return "java-a" if Path(file).stem in JAVA_A else "java-b"
-    if _names_spark_session(file):
+    if _names(file, "spark: SparkSession"):
         return "spark-a" if Path(file).stem in SPARK_A else "spark-b"
     return file
 
 
 @functools.cache
-def _names_spark_session(file: str) -> bool:
-    return "spark: SparkSession" in (ROOT / file).read_text()
+def _names(file: str, text: str) -> bool:
+    return text in (ROOT / file).read_text()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -207,6 +211,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_outside(item):
             item.add_marker("outside")
+        if is_sanitized(item):
+            item.add_marker("sanitized")
+        if _names(str(item.path), "import dose"):
+            item.add_marker("dosed")
         if item.path.is_relative_to(ROOT / "tests" / "interop"):
             item.add_marker(pytest.mark.needs("javac", "mvn"))
     if not hasattr(config, "workerinput"):
@@ -232,10 +240,22 @@ def pytest_collection_finish() -> None:
 
 def is_outside(item: pytest.Item) -> bool:
     """Say whether `make test` leaves a test to `make verify`, unless it is marked `smoke`."""
-    tests = ROOT / "tests"
-    folder = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
+    folder = _place(item).parts[0]
     takes_long = takes_spark(item) or item.get_closest_marker("slow") is not None
     return folder in OUTSIDE or (folder == "spark" and takes_long)
+
+
+def is_sanitized(item: pytest.Item) -> bool:
+    """Say whether scripts/sanitize.sh runs a test; not if it forks its process, see there."""
+    place = _place(item)
+    left_out = any(place.is_relative_to(name) for name in NOT_SANITIZED)
+    return place.parts[0] in SANITIZED and not left_out and item.get_closest_marker("forks") is None
+
+
+def _place(item: pytest.Item) -> Path:
+    """Return the path of a test's file below tests/, or its whole path if it is not there."""
+    tests = ROOT / "tests"
+    return item.path.relative_to(tests) if item.path.is_relative_to(tests) else item.path
 
 
 def takes_spark(item: pytest.Item) -> bool:
