@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 NOT_MADE = {"write", "rmdir", "read"}
 """Calls that the life of a store makes rarely or never."""
-STRIDE = dose("RMQCORE_CALL_STRIDE", test=97, verify=23, night=1)
+STRIDE = dose("RMQCORE_CALL_STRIDE", test=97, verify=47, night=1)
 
 
 def child(call: str) -> str:
@@ -82,7 +82,7 @@ def test_a_disk_that_is_full_for_a_while(folder: Path, call: str, how: str, mode
 @pytest.mark.parametrize("how", ["by_steps", "with_threads"])
 def test_descriptors_that_are_missing_for_a_while(folder: Path, how: str, mode: str) -> None:
     """The first file that could not be opened ended all writing, until the store was opened again."""
-    for allowed in range(dose("RMQCORE_MISSING_DESCRIPTORS", test=6, verify=16, night=64)):
+    for allowed in range(dose("RMQCORE_MISSING_DESCRIPTORS", test=6, verify=10, night=64)):
         place = folder / str(allowed)
         place.mkdir()
         call = f"full_disk.{how}({str(place)!r}, 'open', {mode!r}, {allowed}, 'EMFILE')"
@@ -93,7 +93,7 @@ def test_descriptors_that_are_missing_for_a_while(folder: Path, how: str, mode: 
 @pytest.mark.parametrize("error", ["EMFILE", "ENFILE"])
 @pytest.mark.parametrize("how", ["life", "threads"])
 def test_no_missing_descriptor_fails_a_store(folder: Path, how: str, error: str) -> None:
-    stride = dose("RMQCORE_DESCRIPTOR_STRIDE", test=9, verify=3, night=1)
+    stride = dose("RMQCORE_DESCRIPTOR_STRIDE", test=9, verify=5, night=1)
     assert (
         child(
             f"failing_calls.each_call({str(folder)!r}, 'open', {how!r}, 'SYNC_FLUSH', {error!r}, stride={stride})"
