@@ -1,4 +1,4 @@
-"""Every golden log in a real session, each file in 1, 2, 7 (at night 50) splits: tables and jobs give what `rmqcore.read` gives."""
+"""Every golden log in a real session, each file in 1, 2, 7 (at night 50) splits: tables, jobs give what `rmqcore.read` gives."""
 
 from __future__ import annotations
 
