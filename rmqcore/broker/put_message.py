@@ -18,6 +18,7 @@ from rmqcore._native.put.put_result import PutResult, refused_result
 from rmqcore.broker.parts import BrokerParts
 from rmqcore.config_values import parse_delay_levels
 from rmqcore.engine.store.put_waits import MASTER_ALONE, replicas_needed, waits
+from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors import ShortageError, StoreClosedError, StoreError, StoreFailedError
 from rmqcore.message import Message
 from rmqcore.remoting.names import RETRY_PREFIX
@@ -194,53 +195,103 @@ def _answered(append: Callable[[], PutResult]) -> PutResult:
 def _when_safe(
     broker: BrokerParts, result: PutResult, properties: Mapping[str, str], then: Then
 ) -> None:
-    """Give the result on: when disk (SYNC_FLUSH) and followers (SYNC_MASTER) have answered, else at once."""
-    if not result.stored or not waits(properties):
+    """Pass the result on: when disk and followers have answered for a message that waits, else at once."""
+    if not (result.stored and waits(properties) and asks_others(broker.store)):
         then(result)
         return
-    store = broker.store
-    asks = []
+
+    def heard(status: PutMessageStatus) -> None:
+        if status is PutMessageStatus.PUT_OK:
+            then(result)
+        elif status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
+            then(refused_result(status))
+        else:
+            then(result.with_status(status))
+
+    when_safe(broker, result.phy_offset + result.msg_size, heard)
+
+
+# ---- disk and followers
+
+
+def asks_others(store: MessageStore) -> bool:
+    """Return whether a message that waits is answered only once the disk (SYNC_FLUSH) or followers (SYNC_MASTER) have it."""
+    return store.config.flush_disk_type == "SYNC_FLUSH" or _asks_followers(store)
+
+
+def _asks_followers(store: MessageStore) -> bool:
+    return replicas_needed(store.config) > MASTER_ALONE
+
+
+def safe_offset(store: MessageStore) -> int:
+    """Return the CommitLog offset up to which messages are where they must be: on disk, and at enough followers."""
+    safe = store.max_phy_offset
     if store.config.flush_disk_type == "SYNC_FLUSH":
-        asks.append(store.on_flushed)
-    if replicas_needed(store.config) > MASTER_ALONE:
-        asks.append(store.on_replicated)
-    if asks:
-        _Waiting(broker, result, then).begin(asks)
-    else:
-        then(result)
+        safe = min(safe, store.flushed_phy_offset)
+    if _asks_followers(store):
+        safe = min(safe, store.replicated_offset)
+    return safe
+
+
+def when_safe(
+    broker: BrokerParts,
+    end_offset: int,
+    then: Callable[[PutMessageStatus], object],
+    puts: int = 1,
+) -> None:
+    """Call ``then(status)`` once in the loop's thread, when disk and followers have answered for the log up to an offset.
+
+    Parameters
+    ----------
+    broker : BrokerParts
+        `asks_others` is true of its store.
+    end_offset : int
+        CommitLog offset behind the last message.
+    then : callable
+        Receives PUT_OK; FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT; UNKNOWN_ERROR where the store has failed while it was asked;
+        SERVICE_NOT_AVAILABLE where it had failed before. In the last two cases the messages may be lost.
+    puts : int
+        Messages that count as in flight until then.
+    """
+    _Waiting(broker, puts, then).begin(end_offset)
 
 
 class _Waiting:
-    """A message that is stored, and waits for answers about its end; its own methods run in the loop's thread.
+    """Messages that are stored, and wait for answers about their end; its own methods run in the loop's thread.
 
     Both waits begin at once, each with its own time. An answer of followers overrides that of the disk, as in Java: it is asked
     for last.
     """
 
-    __slots__ = ("_answers", "_broker", "_end_offset", "_missing", "_result", "_then")
+    __slots__ = ("_answers", "_broker", "_missing", "_puts", "_then")
 
-    def __init__(self, broker: BrokerParts, result: PutResult, then: Then) -> None:
+    def __init__(
+        self, broker: BrokerParts, puts: int, then: Callable[[PutMessageStatus], object]
+    ) -> None:
         self._broker = broker
-        self._result = result
+        self._puts = puts
         self._then = then
-        self._end_offset = result.phy_offset + result.msg_size
         self._answers: list[PutMessageStatus] = []
         self._missing = 0
 
-    def begin(
-        self, asks: Sequence[Callable[[int, Callable[[PutMessageStatus], None]], None]]
-    ) -> None:
-        """Ask all for the end of the message."""
+    def begin(self, end_offset: int) -> None:
+        """Ask all for the end of the messages."""
+        store = self._broker.store
+        asks = []
+        if store.config.flush_disk_type == "SYNC_FLUSH":
+            asks.append(store.on_flushed)
+        if _asks_followers(store):
+            asks.append(store.on_replicated)
         self._answers = [PutMessageStatus.PUT_OK] * len(asks)
         self._missing = len(asks)
-        self._broker.puts_in_flight += 1
+        self._broker.puts_in_flight += self._puts
         try:
             for place, ask in enumerate(asks):
-                ask(self._end_offset, partial(self._heard, place))
+                ask(end_offset, partial(self._heard, place))
         except (StoreError, OSError):
-            # It has failed since: the message is appended, and may be lost. What is heard later has no one to answer.
+            # It has failed since: what is appended may be lost. Later answers are for nobody.
             self._missing = -1
-            self._answer(refused_result(PutMessageStatus.SERVICE_NOT_AVAILABLE))
+            self._answer(PutMessageStatus.SERVICE_NOT_AVAILABLE)
 
     def _heard(
         self, place: int, status: PutMessageStatus
@@ -253,8 +304,8 @@ class _Waiting:
         if self._missing:
             return
         wrong = [answer for answer in self._answers if answer is not PutMessageStatus.PUT_OK]
-        self._answer(self._result.with_status(wrong[-1]) if wrong else self._result)
+        self._answer(wrong[-1] if wrong else PutMessageStatus.PUT_OK)
 
-    def _answer(self, result: PutResult) -> None:
-        self._broker.puts_in_flight -= 1
-        self._then(result)
+    def _answer(self, status: PutMessageStatus) -> None:
+        self._broker.puts_in_flight -= self._puts
+        self._then(status)

@@ -17,8 +17,9 @@ from rmqcore._native.put.appender import Appender
 from rmqcore.broker.handlers.send import CLUSTER
 from rmqcore.broker.handlers.send_answers import STORED_CODES, stored_fields, why_refused
 from rmqcore.broker.handlers.send_checks import broker_fields, sys_flag_in, unserved_attribute
+from rmqcore.broker.put_message import asks_others, safe_offset, when_safe
 from rmqcore.broker.settings import BrokerSettings
-from rmqcore.codec import encode_properties
+from rmqcore.codec import encode_properties, parse_msg_id
 from rmqcore.errors import StoreError
 from rmqcore.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import WRITE, TopicConfig
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Parts = list[tuple[bytes, int]]
 COUNT_PERIOD_MS = 1_000
+_MSG_SIZE_BYTES = 4  # with which a record begins
 
 
 class QuickSends:
@@ -49,7 +51,7 @@ class QuickSends:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._appender = broker.store.plain_appender
-        self._waits = broker.store.config.flush_disk_type == "SYNC_FLUSH"
+        self._waits = asks_others(broker.store)
         self._settings: BrokerSettings | None = None
         self._kernel: SendKernel | None = None
         broker.topics.watch = self.topic_changed
@@ -85,29 +87,20 @@ class QuickSends:
         return self._kernel.feed(buffer, begin, end, born_host)
 
     def is_safe(self, fed: Fed) -> bool:
-        """Whether the answers may be sent at once: nobody waits for the disk."""
+        """Whether the answers may be sent at once: neither the disk nor followers are waited for."""
         return not (self._waits and fed.end_phy_offset)
 
     def when_safe(self, fed: Fed, then: Callable[[bytes], object]) -> None:
-        """Call ``then(answers)`` once: at once, or under SYNC_FLUSH when the disk has answered; in the loop's thread."""
+        """Call ``then(answers)`` once, in the loop's thread: at once, or when disk and followers have answered."""
         if self.is_safe(fed):
             then(fed.answers)
             return
-        answers, broker = fed.answers, self._broker
+        answers = fed.answers
 
-        def heard(status: PutMessageStatus) -> None:  # in a thread of the store
-            broker.loop.call_soon_threadsafe(lambda: safe(status))
-
-        def safe(status: PutMessageStatus) -> None:
-            broker.puts_in_flight -= fed.answer_count
+        def heard(status: PutMessageStatus) -> None:
             then(self._changed(answers, status))
 
-        broker.puts_in_flight += fed.answer_count
-        try:
-            broker.store.on_flushed(fed.end_phy_offset, heard)
-        except (StoreError, OSError):  # it has failed meanwhile: what is appended may be lost
-            broker.puts_in_flight -= fed.answer_count
-            then(self._changed(answers, PutMessageStatus.SERVICE_NOT_AVAILABLE))
+        when_safe(self._broker, fed.end_phy_offset, heard, fed.answer_count)
 
     def topic_changed(self, name: str) -> None:
         """Tell the kernel of a topic that was made, changed or deleted."""
@@ -152,7 +145,10 @@ class QuickSends:
                 self._kernel.set_topic(name, queue_nums(topic))
 
     def _changed(self, answers: bytes, status: PutMessageStatus) -> bytes:
-        """Give the answers as they are with another status than PUT_OK."""
+        """Give another status than PUT_OK to those answers whose messages are not safe.
+
+        They were asked for together, by the end of the last one: the first ones may be safe though it is not.
+        """
         if status is PutMessageStatus.PUT_OK:
             return answers
         decoder = FrameDecoder(max_frame_size=len(answers) + 8, max_header_size=len(answers))
@@ -160,14 +156,32 @@ class QuickSends:
         changed = []
         while (frame := decoder.next_frame()) is not None:
             answer = decode_command(frame)
-            code = STORED_CODES.get(status)
-            if code is not None:
-                answer.code = code
-            else:
-                answer.code, answer.remark = why_refused(self._broker, status)
-                answer.ext_fields = broker_fields(self._broker.settings)
+            if not self._holds(answer):
+                self._change(answer, status)
             changed.append(encode_command(answer, max_frame_size=max(MAX_FRAME_SIZE, len(answers))))
         return b"".join(changed)
+
+    def _holds(self, answer: RemotingCommand) -> bool:
+        """Whether the messages that an answer names are safe, to the end of the last one."""
+        store = self._broker.store
+        msg_id = answer.ext_fields["msgId"].rpartition(",")[2]
+        phy_offset, safe = parse_msg_id(msg_id).phy_offset, safe_offset(store)
+        if phy_offset >= safe:
+            return False
+        try:
+            msg_size = int.from_bytes(store.read_range(phy_offset, _MSG_SIZE_BYTES))
+        except StoreError:  # it is closed: the producer sends again
+            return False
+        return phy_offset + msg_size <= safe
+
+    def _change(self, answer: RemotingCommand, status: PutMessageStatus) -> None:
+        """Turn an answer of PUT_OK into that of another status."""
+        code = STORED_CODES.get(status)
+        if code is not None:
+            answer.code = code
+        else:
+            answer.code, answer.remark = why_refused(self._broker, status)
+            answer.ext_fields = broker_fields(self._broker.settings)
 
 
 def is_plain(topic: TopicConfig, settings: BrokerSettings) -> bool:

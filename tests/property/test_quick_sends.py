@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from rmqcore.broker.settings import BrokerSettings
 from rmqcore.errors import ProtocolError
 from rmqcore.message import pack_host
 from rmqcore.remoting.bodies.topic_configs import TopicConfig
-from rmqcore.remoting.codes import SerializeType
+from rmqcore.remoting.codes import ResponseCode, SerializeType
 from rmqcore.remoting.command import RemotingCommand
 from rmqcore.remoting.frame import Frame, FrameDecoder, encode_frame
 from rmqcore.remoting.header import decode_command, encode_command
@@ -40,7 +40,15 @@ TOPICS = [
     TopicConfig("%RETRY%g", 1, 1),
     TopicConfig("SELF_TEST_TOPIC", 1, 1),
 ]
-SMALL = {"mapped_file_size_commit_log": 1 << 16, "max_message_size": 4096}
+SMALL: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 16, "max_message_size": 4096}
+PAIR: dict[str, Any] = {
+    **SMALL,
+    "broker_role": "SYNC_MASTER",
+    "in_sync_replicas": 2,
+    "slave_timeout": 0,
+}
+Held = Callable[[MessageStore], int] | None
+"""Up to where followers hold a log; None: nothing waits for them."""
 UNIQ_KEY = "7F0000010ABC18B4AAC22A5D1F4C0000"
 
 
@@ -95,7 +103,16 @@ def answer(broker: Broker, channel: FakeChannel, frame: Frame) -> bytes:
     return b"".join(map(encode_command, sent))
 
 
-def by_python(data: bytes, **config: Any) -> tuple[bytes, bytes, bool]:
+def replicate(broker: Broker, held: Held) -> None:
+    """Let followers hold a part of the log; the time of what waits for more is over."""
+    if held is not None:
+        broker.store.replicated(held(broker.store))
+        assert isinstance(broker.loop, FakeLoop)
+        broker.loop.run()
+        assert broker.puts_in_flight == 0
+
+
+def by_python(data: bytes, held: Held = None, **config: Any) -> tuple[bytes, bytes, bool]:
     """Log, answers, and whether the connection goes on."""
     answers = []
     with TemporaryDirectory() as folder, broker_of(folder, **config) as broker:
@@ -107,10 +124,12 @@ def by_python(data: bytes, **config: Any) -> tuple[bytes, bytes, bool]:
             good = True
         except ProtocolError:
             good = False
+        replicate(broker, held)
+        answers += map(encode_command, channel.sent)
         return log_of(broker.store), b"".join(answers), good
 
 
-def by_kernel(data: bytes, **config: Any) -> tuple[bytes, bytes, bool, int]:
+def by_kernel(data: bytes, held: Held = None, **config: Any) -> tuple[bytes, bytes, bool, int]:
     """The same with the kernel before Python, and how many sends it took."""
     answers: list[bytes] = []
     with TemporaryDirectory() as folder, broker_of(folder, **config) as broker:
@@ -133,6 +152,8 @@ def by_kernel(data: bytes, **config: Any) -> tuple[bytes, bytes, bool, int]:
                 at = len(data) - decoder.pending
             except ProtocolError:
                 good = False
+        replicate(broker, held)
+        answers += map(encode_command, channel.sent)
         put = broker.stats.put
         quick.count()
         return log_of(broker.store), b"".join(answers), good, broker.stats.put - put
@@ -338,6 +359,37 @@ def test_the_kernel_stores_and_answers_as_python_does(data: bytes) -> None:
     log, answers, good, taken = by_kernel(data, **SMALL)
     event(f"the kernel took {min(taken, 3)}")
     assert (log, answers, good) == by_python(data, **SMALL)
+
+
+def whole(answers: bytes) -> list[Frame]:
+    decoder = FrameDecoder()
+    decoder.feed(answers)
+    found = []
+    while (frame := decoder.next_frame()) is not None:
+        found.append(frame)
+    return found
+
+
+def frames(answers: bytes) -> list[bytes]:
+    """The answers in an order of their own: what waits for followers is answered behind what does not."""
+    return sorted(map(encode_frame, whole(answers)))
+
+
+@given(st.lists(plain_frames(), min_size=1, max_size=6).map(b"".join) | streams(), st.floats(0, 1))
+def test_a_sync_master_answers_as_python_does(data: bytes, share: float) -> None:
+    """Followers hold a part of the log, and of a message that they hold in part nothing."""
+
+    def held(store: MessageStore) -> int:
+        return round(store.max_phy_offset * share)
+
+    log, answers, good, taken = by_kernel(data, held, **PAIR)
+    other_log, other_answers, other_good = by_python(data, held, **PAIR)
+    late = sum(
+        decode_command(frame).code == ResponseCode.FLUSH_SLAVE_TIMEOUT for frame in whole(answers)
+    )
+    event(f"the kernel took {min(taken, 3)}, {min(late, 3)} late")
+    assert (log, good) == (other_log, other_good)
+    assert frames(answers) == frames(other_answers)
 
 
 @given(st.lists(plain_frames(), min_size=1, max_size=5))

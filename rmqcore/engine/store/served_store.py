@@ -57,8 +57,8 @@ class ServedStore:
     def plain_appender(self) -> Appender | None:
         """What native code appends messages to that it has prepared itself.
 
-        None where a put is more than an append: in a slave, with light queues, or where followers are waited for. Under
-        SYNC_FLUSH it is for the caller to wait, by `on_flushed`.
+        None where a put is more than an append: in a slave, or with light queues. The caller waits by itself: under SYNC_FLUSH by
+        `on_flushed`, for followers by `on_replicated`.
         """
         return self._puts.plain_appender
 

@@ -56,7 +56,7 @@ class StorePut:
     @property
     def plain_appender(self) -> Appender | None:
         """The native append where to append a message is nothing more than that; else None."""
-        return None if self._replicates or not self._is_plain else self._appender
+        return self._appender if self._is_plain else None
 
     @property
     def put(self) -> Callable[[Message], PutResult]:

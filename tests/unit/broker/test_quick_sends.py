@@ -23,6 +23,11 @@ from rmqcore.status import PutMessageStatus
 
 HOST = pack_host("10.0.0.9:40000")
 TOPIC = TopicConfig("orders", 4, 4)
+PAIR: dict[str, Any] = {
+    "broker_role": "SYNC_MASTER",
+    "in_sync_replicas": 2,
+    "slave_timeout": 3_600_000,  # a wait that does not end by itself
+}
 
 
 class Quick:
@@ -250,7 +255,6 @@ def test_a_store_where_a_put_is_more_than_an_append(make: Make) -> None:
     for store in (
         {"broker_role": "SLAVE"},
         {"enable_lmq": True, "enable_multi_dispatch": True},
-        {"broker_role": "SYNC_MASTER", "in_sync_replicas": 2},
     ):
         quick = make(store=store)
         data = encode_command(send())
@@ -404,12 +408,63 @@ def test_a_disk_that_does_not_answer_well(
     assert [("msgId" in answer.ext_fields) for answer in told] == [stored, stored]
 
 
-def test_a_store_that_has_failed_meanwhile(make: Make) -> None:
-    quick = make(store={"flush_disk_type": "SYNC_FLUSH"})
+@pytest.mark.parametrize("store", [{"flush_disk_type": "SYNC_FLUSH"}, PAIR])
+def test_a_store_that_has_failed_meanwhile(make: Make, store: dict[str, Any]) -> None:
+    quick = make(store=store)
     fed = quick.feed(send())
     quick.sender.store.fail(OSError(5, "a sync"))
     (told,) = answers_of(quick, fed)
     assert told.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert quick.broker.puts_in_flight == 0
+
+
+# ---- followers: `store.replicated` stands in for them
+
+
+def waiting(quick: Quick, fed: Fed) -> list[bytes]:
+    """Ask for the answers, and return where they will be."""
+    got: list[bytes] = []
+    quick.sends.when_safe(fed, got.append)
+    quick.sender.loop.run()
+    assert (got, quick.broker.puts_in_flight) == ([], fed.answer_count)
+    return got
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_the_answers_come_when_followers_hold_the_messages(make: Make, flush: str) -> None:
+    quick = make(store={**PAIR, "flush_disk_type": flush})
+    fed = quick.feed(send(), batch(b"a", b"b"))
+    got = waiting(quick, fed)
+    quick.sender.store.replicated(fed.end_phy_offset - 1)
+    quick.sender.loop.run()
+    assert got == []
+    quick.sender.store.replicated(fed.end_phy_offset)
+    quick.sender.loop.run_until(lambda: bool(got))
+    assert got == [fed.answers]
+    assert quick.broker.puts_in_flight == 0
+    if flush == "SYNC_FLUSH":
+        assert quick.sender.store.flushed_phy_offset >= fed.end_phy_offset
+
+
+def test_of_sends_that_wait_together_the_held_ones_are_not_late(make: Make) -> None:
+    quick = make(store={**PAIR, "slave_timeout": 50})
+    fed = quick.feed(send(), send(oneway=True), batch(b"a", b"b"), send())
+    ends = [message.phy_offset for message in quick.sender.messages("orders")]
+    got = waiting(quick, fed)
+    quick.sender.store.replicated(ends[4])  # where the last message begins
+    quick.sender.loop.run_until(lambda: bool(got))
+    told = responses(got[0])
+    assert [answer.code for answer in told] == [0, 0, ResponseCode.FLUSH_SLAVE_TIMEOUT]
+    assert all("msgId" in answer.ext_fields for answer in told)
+
+
+def test_with_followers_a_send_that_does_not_wait_is_left(make: Make) -> None:
+    assert not make(store=PAIR).takes(told("UNIQ_KEY\x01K\x02WAIT\x01false\x02"))
+
+
+def test_a_sync_master_that_waits_for_nobody_answers_at_once(make: Make) -> None:
+    quick = make(store={"broker_role": "SYNC_MASTER"})
+    assert quick.sends.is_safe(quick.feed(send()))
 
 
 # ---- the kernel alone ------------------------------------------------------------------------------------

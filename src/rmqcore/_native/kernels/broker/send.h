@@ -97,7 +97,7 @@ typedef struct rmq_send {
     rmq_send_answer answers[RMQ_ANSWER_KINDS];
     uint8_t store_host[RMQ_HOST_V6_SIZE];
     int store_host_v6;
-    int waits; /* somebody waits for the disk: a message that does not is not plain */
+    int waits; /* disk or followers are waited for: a message that does not wait is not plain */
     /* Set for the bytes of one connection. */
     uint8_t born_host[RMQ_HOST_V6_SIZE];
     int born_host_v6;
