@@ -33,7 +33,12 @@ from rmqcore.errors.network import (
     RequestError,
     SendFailedError,
 )
-from rmqcore.errors.replication import HaProtocolError, LogGapError, LogsPartedError
+from rmqcore.errors.replication import (
+    HaProtocolError,
+    LogGapError,
+    LogsPartedError,
+    NoCommonRecordError,
+)
 from rmqcore.errors.stores import (
     HOW_TO_FOLLOW,
     CommitLogMissingError,
@@ -98,6 +103,7 @@ __all__ = [
     "LogGapError",
     "LogsPartedError",
     "LostPagesError",
+    "NoCommonRecordError",
     "NoRouteError",
     "NotAStoreError",
     "NotAssignedError",

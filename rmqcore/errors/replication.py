@@ -38,7 +38,7 @@ class LogsPartedError(StoreError):
     Parameters
     ----------
     phy_offset : int
-        CommitLog offset up to which the two may be alike.
+        CommitLog offset at which the logs differ, or where one of them ends; they may differ before it too.
     slave_end, master_end : int
         CommitLog offsets where the logs end; -1 where that is not known.
     reason : str
@@ -46,7 +46,10 @@ class LogsPartedError(StoreError):
     """
 
     code = "LOGS_PARTED"
-    hint = "compare the two stores with `rmqcore diff`, keep the slave's, and start the slave with an empty one"
+    hint = (
+        "`rmqcore diff A B` on copies of the two stores shows what each has alone; `rmqcore serve STORE --role SLAVE ... "
+        "--truncate-to-master` keeps what the slave has alone in STORE/cut/, and then follows"
+    )
 
     def __init__(self, phy_offset: int, slave_end: int, master_end: int, reason: str) -> None:
         super().__init__(phy_offset, slave_end, master_end, reason)
@@ -59,7 +62,26 @@ class LogsPartedError(StoreError):
         ends = f"the slave's log ends at phy_offset {self.slave_end}"
         if self.master_end >= 0:
             ends += f", its master's at {self.master_end}"
-        return f"the logs of master and slave part at phy_offset {self.phy_offset} or behind it: {self.reason}; {ends}"
+        return f"the logs of master and slave part at phy_offset {self.phy_offset} or before it: {self.reason}; {ends}"
+
+
+class NoCommonRecordError(LogsPartedError):
+    """Not one record is the same in the logs of a slave and its master: nothing is cut.
+
+    Parameters
+    ----------
+    phy_offset : int
+        CommitLog offset from which on both have a log.
+    slave_end, master_end : int
+        As for LogsPartedError.
+    """
+
+    code = "NO_COMMON_RECORD"
+    hint = "does the address name the master of this store? If it does, start the slave with an empty store, and keep this one"
+
+    def __init__(self, phy_offset: int, slave_end: int, master_end: int) -> None:
+        super().__init__(phy_offset, slave_end, master_end, "not one record is the same in both")
+        self.args = phy_offset, slave_end, master_end
 
 
 class LogGapError(StoreError):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqcore.errors import CorruptMessageError, HaProtocolError, LogsPartedError
 from rmqcore.ha.frames import FrameReader, encode_report
 
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
 OVERLAP = 64 << 10
 """Bytes before the end of its log that a slave asks for again, and compares: logs that have parted are found before anything is
 appended. A Java slave appends."""
+FIRST_ASKED = 1
+"""The first CommitLog offset that a log with records is asked for from: a request from 0 on means that the slave has nothing, and
+gets the master's last file."""
+
+
+def first_difference(one: memoryview, other: memoryview) -> int:
+    """Return the number of the first byte in which two pieces of one size differ."""
+    return int(np.argmax(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
 
 
 class Slave:
@@ -78,8 +88,7 @@ class Slave:
         store.flush()
         size = store.config.mapped_file_size_commit_log
         last_file = (end - 1) // size * size
-        # Not from 0 on: a master takes that for the report of a slave that has nothing.
-        begin = max(end - OVERLAP, last_file, first, min(master_first or 0, end), 1)
+        begin = max(end - OVERLAP, last_file, first, min(master_first or 0, end), FIRST_ASKED)
         return cls(store, begin, bytes(store.read_range(begin, end - begin)), now)
 
     def first_report(self) -> bytes:
@@ -117,7 +126,8 @@ class Slave:
     def _take(self, phy_offset: int, piece: memoryview) -> None:
         same = min(len(self._overlap), len(piece))
         if piece[:same] != self._overlap[:same]:
-            self._parted(phy_offset, "the bytes before the slave's end differ")
+            differs = phy_offset + first_difference(piece[:same], self._overlap[:same])
+            self._parted(differs, "the bytes there differ")
         self._overlap = self._overlap[same:]
         self.is_alike = not self._overlap
         self._place = phy_offset + len(piece)

@@ -10,26 +10,24 @@ import logging
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
 from rmqcore.broker.broker import Broker
+from rmqcore.broker.network.ha_frames import CONNECT_TIMEOUT_S, LOOK_S, READ_BYTES, frames_from
 from rmqcore.broker.network.master_broker import MasterBroker
 from rmqcore.broker.network.name_server_link import parse_address
 from rmqcore.broker.network.registration import Registration
 from rmqcore.broker.state.replication import ByteRate, MasterInfo
 from rmqcore.errors import CorruptMessageError, LogGapError, LogsPartedError, StoreError
+from rmqcore.ha.common_end import CommonEnd, find_common_end
 from rmqcore.ha.slave import Slave
 from rmqcore.status import PutMessageStatus
 
-CONNECT_TIMEOUT_S = 5.0
 AGAIN_AFTER_S = 5.0
 """Seconds from a connection that was lost, or could not be made, to the next try."""
-LOOK_S = 0.2
-"""Seconds between two looks at the clock while nothing comes: for reports that are due, and a silent master."""
-READ_BYTES = 1 << 20
 _LOG = logging.getLogger("rmqcore.broker")
 _STAYS = LogsPartedError, LogGapError, CorruptMessageError
 """Errors that another try does not cure: an operator has to."""
@@ -46,12 +44,29 @@ class HaSlave:
         Knows what name servers say of the master.
     from_first : bool
         A store that holds nothing begins with the master's first file, not with its last.
+    truncates : bool
+        Where the logs have parted, find what the slave's has to lose; see `cut`.
+
+    Attributes
+    ----------
+    cut : CommonEnd or None
+        Where the log has to be cut before the master can be followed, by whoever opens the store; nothing is followed any more.
+    on_cut : callable
+        Called when `cut` is set.
     """
 
     def __init__(
-        self, broker: Broker, registration: Registration, *, from_first: bool = False
+        self,
+        broker: Broker,
+        registration: Registration,
+        *,
+        from_first: bool = False,
+        truncates: bool = False,
     ) -> None:
         self._from_first = from_first
+        self._truncates = truncates
+        self.cut: CommonEnd | None = None
+        self.on_cut: Callable[[], object] = lambda: None
         self._broker = broker
         self._registration = registration
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rmqcore-ha-slave")
@@ -105,12 +120,46 @@ class HaSlave:
     async def _run(self) -> None:
         while not self._ended:
             try:
-                await self._follow_once()
+                await self._follow_or_find_cut()
             except (StoreError, OSError, ValueError) as error:
                 self._failed(error)
             except Exception:  # noqa: BLE001 a bug must not end the replication for good
                 _LOG.exception("replication from %s failed; it is tried again", self._ha_address)
+            if self.cut is not None:
+                self.on_cut()
+                return
             await asyncio.sleep(AGAIN_AFTER_S)
+
+    async def _follow_or_find_cut(self) -> None:
+        """Follow the master; where the logs have parted, find what this one has to lose, if that is wanted."""
+        try:
+            await self._follow_once()
+        except LogsPartedError as parted:
+            if not self._truncates:
+                raise
+            self._error = str(parted)
+            log = await self.master_broker.log_of(self._ha_address)
+            if log is None:
+                raise ConnectionError(
+                    "--truncate-to-master: the master's broker is not reached, and it alone says where its log begins and ends"
+                ) from parted
+            _LOG.warning("master %s: %s; the common end is looked for", self._ha_address, parted)
+            self.cut = await asyncio.get_running_loop().run_in_executor(
+                self._thread, find_common_end, self._broker.store, *log, self._ask
+            )
+            if self.cut is None:  # what the master has behind this log's end is no record
+                raise
+
+    def _ask(self, phy_offset: int) -> Generator[tuple[int, memoryview], None, None]:
+        """Ask the master for its log from an offset on; used by the thread."""
+        config = self._broker.store.config
+        return frames_from(
+            parse_address(self._ha_address, "haMasterAddress"),
+            phy_offset,
+            config.ha_send_heartbeat_interval / 1000,
+            config.ha_housekeeping_interval / 1000,
+            lambda: self._ended,
+        )
 
     async def _follow_once(self) -> None:
         """Connect to the master, and follow it until that ends with an error."""

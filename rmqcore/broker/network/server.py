@@ -30,6 +30,7 @@ from rmqcore.broker.quick_pulls import QuickPulls
 from rmqcore.broker.quick_sends import QuickSends
 from rmqcore.broker.settings import BrokerSettings
 from rmqcore.engine.store.store import MessageStore
+from rmqcore.ha.common_end import CommonEnd
 from rmqcore.namesrv.requests import NameServer
 from rmqcore.remoting.command import RemotingCommand
 
@@ -65,6 +66,8 @@ class Ports:
         The port at which slaves get the log of a master; 0 picks a free one, None: nothing listens.
     ha_from_first : bool
         A slave with an empty store begins with its master's first CommitLog file, not with its last.
+    ha_truncates : bool
+        A slave whose log has parted from its master's ends, so that its log is cut: `serve` returns where.
     allowed : tuple of networks
         Peers that may connect; empty: all that reach the port.
     max_connections : int
@@ -79,6 +82,7 @@ class Ports:
     advertise: str | None = None
     ha: int | None = None
     ha_from_first: bool = False
+    ha_truncates: bool = False
     allowed: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     max_connections: int = MOST_CONNECTIONS
 
@@ -131,6 +135,13 @@ class Bound:
     def port(self) -> int:
         """The broker's port."""
         return int(self.broker.getsockname()[1])
+
+    def kept(self) -> Bound:
+        """Return a second hold of the same ports, for a server that closes one: who connects in between waits."""
+        vip, namesrv, ha = (
+            None if one is None else one.dup() for one in (self.vip, self.namesrv, self.ha)
+        )
+        return replace(self, broker=self.broker.dup(), vip=vip, namesrv=namesrv, ha=ha)
 
     def close(self) -> None:
         """Let go of the ports."""
@@ -198,7 +209,7 @@ async def serve(
     *,
     stay: bool = False,
     bound: Bound | None = None,
-) -> None:
+) -> CommonEnd | None:
     """Serve a store until SIGTERM or SIGINT, or the store fails; then answer what is appended, flush and return.
 
     The caller closes the store.
@@ -216,6 +227,11 @@ async def serve(
     bound : Bound, optional
         What `bind` made of `settings` and `ports`; without it the ports are bound now.
 
+    Returns
+    -------
+    CommonEnd or None
+        Where the log has to be cut before its master can be followed, with `ports.ha_truncates`; the store is served again then.
+
     Raises
     ------
     OSError
@@ -227,12 +243,19 @@ async def serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrors())
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    ended = asyncio.Event()
+    ended, told_to_end = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        told_to_end.set()
+        ended.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, end)
     async with serving(store, settings, ports, bound) as server:
         if not stay:
             server.broker.store_watch.on_failed = ended.set
+        if server.ha_slave is not None:
+            server.ha_slave.on_cut = ended.set
         # What was read at the start lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -240,6 +263,7 @@ async def serve(
         await ended.wait()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)  # a second one ends the process at once
+        return None if server.ha_slave is None or told_to_end.is_set() else server.ha_slave.cut
 
 
 @asynccontextmanager
@@ -310,7 +334,12 @@ async def _start(
         await _listen(bound.vip, connections, broker, stack)
     ha_slave = None
     if store.config.broker_role == "SLAVE":
-        ha_slave = HaSlave(broker, registration, from_first=ports.ha_from_first)
+        ha_slave = HaSlave(
+            broker,
+            registration,
+            from_first=ports.ha_from_first,
+            truncates=ports.ha_truncates,
+        )
         stack.push_async_callback(ha_slave.stop)
         ha_slave.start()
     stack.push_async_callback(registration.stop)

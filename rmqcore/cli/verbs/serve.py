@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,13 +36,15 @@ from rmqcore.cli.values import (
 )
 from rmqcore.config import MessageStoreConfig
 from rmqcore.config_values import CHOICES
+from rmqcore.engine.recovery.thoroughness import RecoverMode
 from rmqcore.engine.store.store import MessageStore
 from rmqcore.errors.arguments import SettingError
 from rmqcore.errors.exit_codes import FAILED, OK
+from rmqcore.ha.common_end import CommonEnd
 from rmqcore.offline.log.store_paths import store_paths
 from rmqcore.offline.waiting import count_waiting
 from rmqcore.opening import open as open_store
-from rmqcore.opening import other_root
+from rmqcore.opening import open_by_mode, other_root
 from rmqcore.unused_settings import (
     LEFT_TO_JAVA,
     NOT_SERVED_KEYS,
@@ -58,6 +61,7 @@ SLAVE_ID = 1
 FIRST, LAST = "first", "last"
 FREE = "free"
 OFF = "0"
+_LOG = logging.getLogger("rmqcore.broker")
 
 
 def serve(
@@ -144,6 +148,13 @@ def serve(
             help="Where a slave with an empty store begins: with its master's 'first' CommitLog file or its 'last'.",
         ),
     ] = LAST,
+    truncate_to_master: Annotated[
+        bool,
+        typer.Option(
+            "--truncate-to-master",
+            help="A slave whose log has parted from its master's: cut what the master lacks, keep it in STORE/cut/, and follow.",
+        ),
+    ] = False,
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -200,35 +211,35 @@ def serve(
         given = given.changed(for_version=for_version)
     given = _replicated(given, role, ha_master)
     from_first = _from_first(ha_from, given)
+    if truncate_to_master and given.broker_role != "SLAVE":
+        raise typer.BadParameter("--truncate-to-master is for a slave: add --role SLAVE")
     settings = _broker_settings(config, given)
     ports = _ports(
         host, port, namesrv_port, namesrv, advertise, allow, max_connections, given.extra, vip=vip
     )
     ha = _ha_port(ha_port, ports.broker, config, given)
-    ports = replace(ports, ha=ha, ha_from_first=from_first)
+    ports = replace(ports, ha=ha, ha_from_first=from_first, ha_truncates=truncate_to_master)
     _check_reach(ports, insecure=insecure, broker_ip1=settings.broker_ip1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _say_what_is_not_true(store, config, given)
     # The ports before the store: a start that fails for a port makes, recovers and cuts nothing.
-    with (
-        _ignoring_hangup(),
-        closing(bind(settings, ports)) as bound,
-        _opened(store, _store_config(store, given)) as opened,
-    ):
-        _say_what_was_found(opened)
-        for sentence in count_waiting(store_paths(store, given)).sentences:
-            note(printable(sentence))
-        _run(
-            serve_store(
-                opened,
-                settings,
-                ports,
-                lambda ready: _say_ready(ready, json=json),
-                stay=stay,
-                bound=bound,
-            )
-        )
-        return FAILED if opened.failed else OK
+    with _ignoring_hangup(), closing(bind(settings, ports)) as bound:
+        cut = None
+        while True:
+            with _opened(store, _store_config(store, given), cut) as opened:
+                if cut is None:
+                    _say_what_was_found(opened)
+                    for sentence in count_waiting(store_paths(store, given)).sentences:
+                        note(printable(sentence))
+                else:
+                    _say_what_was_cut(opened, cut)
+                on_ready = partial(_say_ready, json=json) if cut is None else _say_nothing
+                kept = bound.kept() if truncate_to_master else bound
+                cut = _run(serve_store(opened, settings, ports, on_ready, stay=stay, bound=kept))
+                if opened.failed:
+                    return FAILED
+            if cut is None:
+                return OK
 
 
 def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreConfig) -> None:
@@ -242,11 +253,13 @@ def _say_what_is_not_true(store: Path, config: Path | None, given: MessageStoreC
         note(f"Warning: {config}:{places[sentence.partition('=')[0]].line}: {sentence}")
 
 
-def _opened(store: Path, config: MessageStoreConfig) -> MessageStore:
-    """Open the store; which settings do nothing was said already."""
+def _opened(store: Path, config: MessageStoreConfig, cut: CommonEnd | None) -> MessageStore:
+    """Open the store, cut where its log is to end; which settings do nothing was said already."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedSettingWarning)
-        return open_store(store, config)
+        if cut is None:
+            return open_store(store, config)
+        return open_by_mode(store, config, RecoverMode(ends_at=cut.phy_offset), services=True)
 
 
 @contextmanager
@@ -331,6 +344,21 @@ def _ha_port(
     if given.broker_role == "SYNC_MASTER":
         return broker_port and broker_port + 1
     return None
+
+
+def _say_what_was_cut(store: MessageStore, cut: CommonEnd) -> None:
+    """Tell what the slave had alone, and where that is now."""
+    found = store.recovery
+    _LOG.warning(
+        "the log was cut at phy_offset %d, behind the last record that its master has too: %d messages (%d bytes, up to "
+        "phy_offset %d) are not in the master's log, and are kept in %s: %s",
+        cut.phy_offset,
+        cut.messages,
+        cut.slave_end - cut.phy_offset,
+        cut.slave_end,
+        found.cut_path,
+        ", ".join(Path(one).name for one in found.cut_files),
+    )
 
 
 def _say_what_was_found(store: MessageStore) -> None:
@@ -433,14 +461,17 @@ def _store_config(store: Path, given: MessageStoreConfig) -> MessageStoreConfig:
     return store_settings(store, given, None, follow_links=False, to_open=True)[1]
 
 
-def _run(serving: Coroutine[Any, Any, None]) -> None:
+def _run(serving: Coroutine[Any, Any, CommonEnd | None]) -> CommonEnd | None:
     """Run on uvloop where it is installed: it needs half of the CPU time of asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
-        asyncio.run(serving)
-    else:
-        uvloop.run(serving)
+        return asyncio.run(serving)
+    return uvloop.run(serving)
+
+
+def _say_nothing(_: Ready) -> None:
+    """The ports are those of the ready line."""
 
 
 def _say_ready(ready: Ready, *, json: bool) -> None:

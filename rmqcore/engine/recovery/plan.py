@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -154,6 +155,7 @@ def plan_recovery(
     progress: Progress | None = None,
     maker: QueueMaker | None = None,
     foresee: bool = False,
+    ends_at: int | None = None,
 ) -> RecoveryPlan:
     """Find where the log ends and what has to be done; nothing is mapped, and nothing written but by `maker`.
 
@@ -172,9 +174,14 @@ def plan_recovery(
         Makes the queues on the way, where there are none and dispatch can make them.
     foresee : bool
         Find the messages that will be in no queue, for which files with entries that differ are read once more.
+    ends_at : int, optional
+        CommitLog offset at which the log is to end, behind a record: what lies behind is cut, sound or not. `clean_exit` must be
+        false.
 
     Raises
     ------
+    ValueError
+        No record ends at `ends_at`.
     CommitLogMissingError
         There are queues with messages and no CommitLog file at all.
     OSError
@@ -183,25 +190,41 @@ def plan_recovery(
     began = time.perf_counter()
     files, file_size = commitlog.files.files, commitlog.file_size
     dispatch_from = queues.max_phy_offset
-    if not files:
+    if not files and ends_at is None:
         return _plan_without_log(commitlog, queues, config, clean_exit, began)
-    start = choose_start(files, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit)
+    scanned = _before(files, ends_at)
+    start = choose_start(
+        scanned, file_size, checkpoint, dispatch_from, config, clean_exit=clean_exit
+    )
     compare_from = max(0, dispatch_from - CLEAN_BYTES) if clean_exit else 0
     no_queue = not queues.queues()
     makes = maker if no_queue and start.number == 0 else None
     rows = MAKING_ROWS if makes else batch_rows(len(queues.queues()))
     comparer = Comparer(commitlog, queues, config, compare_from, none_held=no_queue, maker=makes)
-    found = _scan(
-        commitlog, rows, config, start, comparer, progress, compare_from, known_to=dispatch_from
+    scan = partial(
+        _scan,
+        commitlog,
+        scanned,
+        rows,
+        config,
+        start,
+        progress=progress,
+        known_to=dispatch_from,
+        ends_at=ends_at,
     )
+    found = scan(comparer, batches_from=compare_from)
     end = found.end_phy_offset
+    if ends_at is not None and end > ends_at:
+        raise ValueError(
+            f"ends_at is {ends_at}, expected the end of a record: the one there ends at {end}"
+        )
     cut = find_cut(files, file_size, end, ends_in_blank=found.stop.reason == BLANK_LAST)
     distrust = _behind_the_log(cut, dispatch_from, checkpoint, end) if clean_exit else ""
     trusted = clean_exit and not distrust
     comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     if comparer.is_half:
         comparer = Comparer(commitlog, queues, config)
-        _scan(commitlog, rows, config, start, comparer, progress, known_to=dispatch_from)
+        scan(comparer)
         comparison = comparer.finish(found.start_phy_offset, end, clean_exit=trusted)
     distrust = distrust or comparison.distrust
     by_dispatch = no_queue and found.records > 0 and start.number == 0 and comparer.is_in_order
@@ -305,28 +328,41 @@ def heal_by_plan(
     return healer.result
 
 
+def _before(files: Sequence[MappedFile], ends_at: int | None) -> Sequence[MappedFile]:
+    """Return the files with bytes before the end that the caller gives the log."""
+    if ends_at is None:
+        return files
+    found = [file for file in files if file.file_from_offset < ends_at]
+    if not found:
+        first = files[0].file_from_offset if files else 0
+        raise ValueError(f"ends_at is {ends_at}, and the log begins at {first}")
+    return found
+
+
 def _scan(
     commitlog: Log,
+    files: Sequence[MappedFile],
     batch_rows: int,
     config: MessageStoreConfig,
     start: Start,
     comparer: Comparer,
+    *,
     progress: Progress | None,
     batches_from: int = 0,
-    *,
     known_to: int,
+    ends_at: int | None,
 ) -> ScanResult:
     """Scan the log from a file on, with each batch for `comparer`, and what is passed over."""
     rows = ColumnScan(
         LogCompare.columns,
         delay_levels=commitlog.delay_levels,
+        stop_offset=ends_at,
         batch_rows=batch_rows,
         batch_bytes=BATCH_BYTES,
     )
-    files, size = commitlog.files.files, commitlog.file_size
     return RecoveryScan(
         files,
-        size,
+        commitlog.file_size,
         config,
         rows,
         comparer.add,

@@ -97,6 +97,7 @@ def recover(
     clean_exit: bool,
     progress: Progress | None = None,
     approve: Callable[[RecoveryPlan], object] | None = None,
+    ends_at: int | None = None,
 ) -> RecoveryReport:
     """Plan a recovery and apply the plan; the store's lock is held.
 
@@ -111,6 +112,8 @@ def recover(
     approve : callable, optional
         Called with the plan, which names the messages that will be in no queue. What it raises ends the recovery before anything
         is changed.
+    ends_at : int, optional
+        As for `plan_recovery`.
 
     Raises
     ------
@@ -129,6 +132,7 @@ def recover(
         progress=progress,
         maker=None if approve else maker,
         foresee=approve is not None,
+        ends_at=ends_at,
     )
     if approve is not None:
         approve(plan)

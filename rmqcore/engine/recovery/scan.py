@@ -31,8 +31,9 @@ LEAST_ROWS, MOST_ROWS, ROWS_A_QUEUE = 8192, 65536, 64
 WINDOW = 512 * 1024
 """The window and a batch of few rows stay in a core's cache until the batch was compared with the queues."""
 
-NOTHING_MORE, BLANK_LAST, BAD_RECORD = "nothing more", "blank", "record"
-"""Why a scan ends: nothing was written there; a BLANK ends the last file; the bytes there are no sound record."""
+NOTHING_MORE, BLANK_LAST, BAD_RECORD, CALLER = "nothing more", "blank", "record", "caller"
+"""Why a scan ends: nothing was written there; a BLANK ends the last file; the bytes there are no sound record; the caller of the
+open ends the log there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class ScanStop:
     Attributes
     ----------
     reason : str
-        ``nothing more``, ``blank`` (a BLANK ends the last file) or ``record`` (no sound record).
+        ``nothing more``, ``blank`` (a BLANK ends the last file), ``record`` (no sound record) or ``caller`` (`ends_at` of a
+        `RecoverMode`).
     field, expected, found : object
         What is wrong with the record there.
     """
@@ -63,6 +65,8 @@ class ScanStop:
             return "nothing was written behind it"
         if self.reason == BLANK_LAST:
             return "the last file is full"
+        if self.reason == CALLER:
+            return "the log was to end there"
         return f"{self.field} is {self.found}, expected {self.expected}"
 
 
@@ -104,7 +108,7 @@ class RecoveryScan:
     config : MessageStoreConfig
         ``check_crc_on_recover``, ``force_verify_prop_crc``, ``check_commit_log_offset_on_recover``.
     rows : ColumnScan
-        Fills the batches; `COUNTED` are among their columns.
+        Fills the batches; `COUNTED` are among their columns. Where it has a stop offset, the log ends there.
     on_batch : callable
         Called with the scan, each batch, and the CommitLog offset of its first record; the other records follow without a gap.
     watch : callable, optional
@@ -194,6 +198,8 @@ class RecoveryScan:
                 self._take(file.file_from_offset + batch_pos, end)
                 batch_pos = pos
                 if place.code == scan.STOP:
+                    if self._scan is self._rows:
+                        return ScanStop(file.path, end, CALLER)
                     self._scan = self._rows
                     continue
                 if place.code == scan.FULL:

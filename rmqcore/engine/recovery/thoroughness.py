@@ -26,11 +26,15 @@ class RecoverMode:
         Called with (bytes done, bytes in all) of each part of the work.
     approve : callable, optional
         Called with the `RecoveryPlan` before anything is changed; what it raises ends the open.
+    ends_at : int, optional
+        CommitLog offset at which the log is to end, behind a record: the store is opened as after a crash, and what lies behind
+        is kept in ``cut/``, like all that a recovery cuts.
     """
 
     deep: bool = False
     progress: Progress | None = None
     approve: Callable[[Any], object] | None = None
+    ends_at: int | None = None
 
     @classmethod
     def named(cls, name: str, progress: Progress | None = None) -> RecoverMode:

@@ -145,6 +145,8 @@ class StoreParts:
         self.index = IndexService(
             self.paths, self.config, on_full=partial(_save_index_end, self.checkpoint)
         )
+        if mode.ends_at is not None:
+            self.abort.create()  # until the log is cut and the open has come to its end, each open is one after a crash
         clean_exit = not self.abort.exists
         self.log.load()
         check_no_disk_is_missing(
@@ -171,6 +173,7 @@ class StoreParts:
             clean_exit=trusted,
             progress=mode.progress,
             approve=mode.approve,
+            ends_at=mode.ends_at,
         )
         self.locks.check_process()
         # An open that does not get to its end counts as a crash from here on: the next open indexes again what this one drops.
